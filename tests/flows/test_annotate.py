@@ -155,12 +155,12 @@ def test_a_new_version_is_shown_only_when_it_is_asked_for(store: Path) -> None:
     write_release(
         release.store, "small", recipe, release.pairs(source_id=id_), sources, release.clips(id_), [], planned
     )
-    said: list[str] = []
+    output: list[str] = []
     progress = BuildProgress(quiet=True)
-    progress.say = said.append  # type: ignore[method-assign, assignment]
+    progress.say = output.append  # type: ignore[method-assign, assignment]
     result = annotate_inline(asked(store), progress)
     assert (result.published.campaign.name, result.published.new) == ("small-1", 0)
-    assert "--version 2 publishes that one" in said[0]
+    assert "--version 2 publishes that one" in output[0]
     other = annotate_inline(asked(store, version=2)).published
     assert (other.campaign.name, other.campaign.version, other.new) == ("small-2", 2, 4)
     assert len(shown(store)) == 8
@@ -233,10 +233,10 @@ def test_a_death_while_videos_are_written_costs_its_source_only(
 
     class Dying(InlineExecutor):
         def result(self, handle: Any) -> Any:
-            found = super().result(handle)
-            if found[0].source_id == first:
+            outcome = super().result(handle)
+            if outcome[0].source_id == first:
                 raise WorkerDied("killed")
-            return found
+            return outcome
 
     first = Release.open(Store.open(store)).sources()[0].source_id
     with annotation(asked(store), BuildProgress(quiet=True)) as made:

@@ -70,10 +70,10 @@ def test_a_server_that_is_away_costs_nothing_and_hears_all_later(caplog: pytest.
         server.away = False
         wait_until(lambda: len(server.taken) == 2)
     assert server.taken == ["first", "new"]
-    said = [record.message for record in caplog.records]
-    assert len(said) == 2
-    assert "is unavailable (connection refused)" in said[0]
-    assert "is available again" in said[1]
+    output = [record.message for record in caplog.records]
+    assert len(output) == 2
+    assert "is unavailable (connection refused)" in output[0]
+    assert "is available again" in output[1]
 
 
 def test_the_end_waits_for_the_server_but_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:

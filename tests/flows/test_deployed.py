@@ -47,8 +47,8 @@ def server(
     """A server; on PostgreSQL it is set up as compose.yaml does it, with a password for the API."""
     folder = tmp_path_factory.mktemp("server")
     if request.param == "sqlite":
-        with PrefectServer(folder) as found:
-            yield found
+        with PrefectServer(folder) as result:
+            yield result
         return
     assert PROGRAMS is not None
     settings = compose_settings(PREFECT_SERVER_DATABASE_HOST="127.0.0.1")
@@ -57,11 +57,11 @@ def server(
     )
     with running_postgres(PROGRAMS, user, password, name) as port:
         settings["PREFECT_SERVER_DATABASE_PORT"] = str(port)
-        found = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
+        result = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
         # as the service `tables` of compose.yaml
-        found.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
-        with found:
-            yield found
+        result.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
+        with result:
+            yield result
 
 
 #: The flows beside the build, each with a deployment of its name.
@@ -81,27 +81,27 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
         encoding="utf-8",
     )
     settled(add_film(folder / "videos", 1))
-    said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(created)") == 9
-    assert f"PREFECT_API_URL={server.api} prefect worker start" in said
+    output = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+    assert output.count("(created)") == 9
+    assert f"PREFECT_API_URL={server.api} prefect worker start" in output
     server.start_worker()
     return folder
 
 
 def run(server: PrefectServer, *words: str) -> dict[str, Any]:
     """Start a run by its bare name, watch it, and return it when it is over."""
-    said = server.slvmeval("run", *words, "--profile", "site.toml", "--watch", fails=None)
-    id_ = re.search(r"flow-run/([0-9a-f-]{36})", said)
-    assert id_ is not None, said
-    found: dict[str, Any] = server.ask(f"/flow_runs/{id_[1]}")
+    output = server.slvmeval("run", *words, "--profile", "site.toml", "--watch", fails=None)
+    id_ = re.search(r"flow-run/([0-9a-f-]{36})", output)
+    assert id_ is not None, output
+    result: dict[str, Any] = server.ask(f"/flow_runs/{id_[1]}")
     # --watch ends with the message of the run
-    assert found["state"]["message"] in said.splitlines()[-1]
-    return found
+    assert result["state"]["message"] in output.splitlines()[-1]
+    return result
 
 
 def started(server: PrefectServer) -> int:
     """Return how many runs somebody started; others wait for their night."""
-    return sum(not found["auto_scheduled"] for found in server.runs())
+    return sum(not result["auto_scheduled"] for result in server.runs())
 
 
 def logged(server: PrefectServer, ran: dict[str, Any], begin: str) -> None:
@@ -114,8 +114,8 @@ def flow_of(name: str) -> str:
 
 
 def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = server.ask(f"/deployments/name/{flow_of(name)}/{name}")
-    return found
+    result: dict[str, Any] = server.ask(f"/deployments/name/{flow_of(name)}/{name}")
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -268,9 +268,9 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     }
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
-    said = server.slvmeval(*words)
-    assert said.count("(up to date)") == 9, id_
-    assert "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    output = server.slvmeval(*words)
+    assert output.count("(up to date)") == 9, id_
+    assert "30 1 * * * (Asia/Tokyo, switched off)" in output, id_
     again = deployed(server, "nightly")
     assert again["id"] == nightly["id"]
     assert again["parameters"] == nightly["parameters"]
@@ -278,7 +278,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     assert kept["schedule"] == schedule["schedule"]
     assert not kept["active"]
     named = server.ask("/automations/filter", {})
-    assert [found["name"] for found in named] == ["slvmeval: a run that is silent has crashed"]
+    assert [result["name"] for result in named] == ["slvmeval: a run that is silent has crashed"]
     server.slvmeval(*words, "--cron", "0 2 * * *", "--timezone", "UTC", "--release", "main")
 
 
@@ -363,9 +363,9 @@ def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None
     runs = started(server)
     words = json.dumps([[*words, "--profile", "site.toml"] for words in wrong])
     answers = server.processes.run(sys.executable, "-c", SEVERAL, words).splitlines()
-    for said, answer in zip(wrong.values(), answers, strict=True):
+    for output, answer in zip(wrong.values(), answers, strict=True):
         code, message = json.loads(answer)
-        assert (code, message.startswith("error: "), said in message) == (1, True, True), message
+        assert (code, message.startswith("error: "), output in message) == (1, True, True), message
     assert started(server) == runs
 
 

@@ -67,8 +67,8 @@ def rows(store: Path, *evaluators: str) -> list[Judgement]:
 
 
 def total(result: EvaluationResult, label: str) -> tuple[int, int, int]:
-    (found,) = [one for one in result.evaluators if one.label == label]
-    return found.total.answered, sum(found.total.failures.values()), found.total.left
+    (outcome,) = [one for one in result.evaluators if one.label == label]
+    return outcome.total.answered, sum(outcome.total.failures.values()), outcome.total.left
 
 
 def test_right_first_and_ties_are_told_apart(store: Path, planted: PlantedPackage) -> None:
@@ -92,10 +92,10 @@ def test_a_scorer_is_a_judge_and_shares_the_scores_of_a_source(store: Path, plan
     assert total(result, "lengths") == (9, 0, 0)
     # of each film three low videos and one high one
     assert planted.asked("lengths") == 4 * FILMS
-    found = {row.aspect: row for row in rows(store, "lengths")}
-    assert found["comprehensiveness"].preferred == "high"
-    assert found["aesthetics"].preferred == "tie"
-    shorter = found["comprehensiveness"]
+    outcome = {row.aspect: row for row in rows(store, "lengths")}
+    assert outcome["comprehensiveness"].preferred == "high"
+    assert outcome["aesthetics"].preferred == "tie"
+    shorter = outcome["comprehensiveness"]
     assert (shorter.score_high or 0) > (shorter.score_low or 0)
     assert shorter.order == "apart"
 
@@ -168,9 +168,9 @@ def test_limits_end_a_run_cleanly(store: Path, planted: PlantedPackage, tmp_path
 def test_identical_pairs_of_another_release_are_not_paid_for(store: Path, planted: PlantedPackage) -> None:
     evaluate_inline(asked(store, "planted"))
     kept = JudgementsStore(Store.open(store))
-    found = kept.rows()
+    outcome = kept.rows()
     shutil.rmtree(kept.path)
-    kept.add(row.model_copy(update={"pair_id": f"other-{row.pair_id}", "cost_usd": 1.0}) for row in found)
+    kept.add(row.model_copy(update={"pair_id": f"other-{row.pair_id}", "cost_usd": 1.0}) for row in outcome)
     result = evaluate_inline(asked(store, "planted"))
     assert planted.asked("right") == 18
     assert total(result, "right") == (18, 0, 0)

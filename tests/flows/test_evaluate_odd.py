@@ -95,6 +95,6 @@ def test_a_scorer_can_be_submitted(store: Path, planted: PlantedPackage, tmp_pat
     made = make_submission(release, rows(store, "lengths"), Card(name="L", authors=("A",)), UsedPrices())
     path = tmp_path / "lengths.json"
     path.write_bytes(submission_bytes(made))
-    found = check_submission(path, release).submission
-    assert found.orders == "apart"
-    assert found.accuracies["comprehensiveness"].accuracy == 1.0
+    outcome = check_submission(path, release).submission
+    assert outcome.orders == "apart"
+    assert outcome.accuracies["comprehensiveness"].accuracy == 1.0

@@ -51,9 +51,9 @@ def direct(options: BuildOptions, add_film: AddFilm, tmp_path: Path) -> str:
 def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str, tmp_path: Path) -> None:
     process = start_flow(options, tmp_path)
     output, _ = process.communicate(timeout=400)
-    said = answers(output)
-    assert said["CHECKSUM"] == direct
-    recorded = json.loads(said["RECORDED"])
+    text = answers(output)
+    assert text["CHECKSUM"] == direct
+    recorded = json.loads(text["RECORDED"])
     assert recorded["states"] == ["Completed"]
     assert recorded["names"] == [f"main · 2 sources · {options.recipe.name}"]
     assert recorded["tags"] == ["recipe:small", "release:main", "site:default"]

@@ -135,8 +135,8 @@ def test_all_that_is_missing_is_said_before_any_work(
     add_film(tmp_path / "videos", 1)
     with pytest.raises(PrerequisiteError) as problem:
         build(tmp_path, tiny_paper(), (str(tmp_path / "nothing"),), server)
-    said = str(problem.value)
-    assert all(name in said for name in ("tiny-detector", "tiny-inpainter", "tiny-editor", "u2netp"))
+    output = str(problem.value)
+    assert all(name in output for name in ("tiny-detector", "tiny-inpainter", "tiny-editor", "u2netp"))
     with pytest.raises(PrerequisiteError, match=r"\[model_servers\]\ncaption-analysis"):
         build(tmp_path, tiny_paper(), models, None)
     with pytest.raises(PrerequisiteError, match=r"caption-analysis at .* does not answer"):

@@ -64,11 +64,11 @@ def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: int) -> 
         assert asked(server, "another") == 401
     finally:
         running.send_signal(number)
-        said, _ = running.communicate(timeout=60)
+        output, _ = running.communicate(timeout=60)
     assert running.returncode == 128 + number
-    assert "answers at http://127.0.0.1:" in said
+    assert "answers at http://127.0.0.1:" in output
     # its key stands in no line that others can read
-    assert server.key not in said
+    assert server.key not in output
     assert read_server(tmp_path, NAME) is None
     with pytest.raises(OSError, match="refused"):
         asked(server, server.key)
@@ -95,10 +95,10 @@ def test_a_server_that_does_not_come_up(
     tmp_path: Path, more: tuple[str, ...], seconds: float, message: str
 ) -> None:
     running = start(tmp_path, *more, seconds=seconds)
-    said, _ = running.communicate(timeout=60)
+    output, _ = running.communicate(timeout=60)
     assert running.returncode == 1
-    assert message in said
-    assert "Traceback" not in said
+    assert message in output
+    assert "Traceback" not in output
     assert read_server(tmp_path, NAME) is None
 
 

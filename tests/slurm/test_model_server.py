@@ -62,7 +62,7 @@ def test_a_job_serves_until_it_is_cancelled(
 
 
 def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> None:
-    said = subprocess.run(
+    output = subprocess.run(
         [
             *(sys.executable, "-m", "slvmeval", "serve-llm", "--script"),
             *("--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path)),
@@ -72,9 +72,9 @@ def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> Non
         check=True,
         cwd=ROOT,
     )
-    assert "#SBATCH --partition=h100" in said.stdout
-    assert "--gres=gpu:h100:1" in said.stdout
-    assert "vllm serve Qwen/Qwen3-8B" in said.stdout
-    assert "--reasoning-parser qwen3" in said.stdout
+    assert "#SBATCH --partition=h100" in output.stdout
+    assert "--gres=gpu:h100:1" in output.stdout
+    assert "vllm serve Qwen/Qwen3-8B" in output.stdout
+    assert "--reasoning-parser qwen3" in output.stdout
     # without weights in the model folder it would ask the hub, and says so
-    assert "not in" in said.stderr
+    assert "not in" in output.stderr

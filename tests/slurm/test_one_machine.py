@@ -14,7 +14,7 @@ from tests.slurm.conftest import ONE_MACHINE, Slurm, one_machine
 
 def processes_of(folder: str) -> list[str]:
     """Command lines and variables of every process that knows of a folder, but for this one."""
-    found = []
+    result = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
             try:
@@ -22,8 +22,8 @@ def processes_of(folder: str) -> list[str]:
             except OSError:
                 continue
             if folder.encode() in text:
-                found.append(text.decode(errors="replace"))
-    return found
+                result.append(text.decode(errors="replace"))
+    return result
 
 
 def test_it_starts_within_seconds_and_a_job_runs(

@@ -213,10 +213,10 @@ def test_two_builds_create_their_versions_exclusively(store: Store) -> None:
         process.join(timeout=90)
     assert [process.exitcode for process in both] == [0, 0]
     assert release_versions(store, "race") == list(range(1, 9))
-    found = [Release.open(store, "race", version) for version in range(1, 9)]
-    for release in found:
+    result = [Release.open(store, "race", version) for version in range(1, 9)]
+    for release in result:
         release.check()
-    assert sorted(release.info["planned"]["aesthetics"] for release in found) == [
+    assert sorted(release.info["planned"]["aesthetics"] for release in result) == [
         *range(10, 14),
         *range(20, 24),
     ]

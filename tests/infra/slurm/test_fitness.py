@@ -47,9 +47,9 @@ def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_pa
         (store, "another", OURS),
         (store, "run", "tcp://10.0.0.1:2222"),  # an old run of the same name
     ):
-        found = worker_checks.check_store(folder, run, scheduler, wait_s=0.3)
-        assert len(found) == 1
-        assert "is not the driver's store" in found[0]
+        result = worker_checks.check_store(folder, run, scheduler, wait_s=0.3)
+        assert len(result) == 1
+        assert "is not the driver's store" in result[0]
     remove_run_folder(store, "run")
     assert not run_folder(store, "run").exists()
 
@@ -89,8 +89,8 @@ def test_versions_are_the_drivers() -> None:
     here = versions()
     assert here["slvmeval"]
     assert here["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
-    found = worker_checks.check_packages({**here, "dask": "1.0"}, here)
-    assert f"dask is 1.0 here, but {here['dask']} in the driver" in found[0]
+    result = worker_checks.check_packages({**here, "dask": "1.0"}, here)
+    assert f"dask is 1.0 here, but {here['dask']} in the driver" in result[0]
     # this process has no PYTHONSAFEPATH: the only thing that is wrong with it
     assert [problem.split()[0] for problem in worker_checks.check_packages(here, here)] == ["PYTHONSAFEPATH"]
 
@@ -164,9 +164,9 @@ def visible() -> str | None:
 
 
 def problems(found: dict[str, object]) -> list[str]:
-    said = found["problems"]
-    assert isinstance(said, list)
-    return [problem for problem in said if not problem.startswith("PYTHONSAFEPATH")]
+    output = found["problems"]
+    assert isinstance(output, list)
+    return [problem for problem in output if not problem.startswith("PYTHONSAFEPATH")]
 
 
 def test_a_gpu_worker_takes_its_own_gpu_and_names_it(
@@ -174,9 +174,9 @@ def test_a_gpu_worker_takes_its_own_gpu_and_names_it(
 ) -> None:
     fake("nvidia-smi", f"echo '{GPUS}'")
     job(CUDA_VISIBLE_DEVICES="0,1")
-    found = worker_setup.look("h100-0-1", OURS)
-    assert problems(found) == []
-    assert found["device"] == "1 (NVIDIA H100 94GB)"
+    result = worker_setup.look("h100-0-1", OURS)
+    assert problems(result) == []
+    assert result["device"] == "1 (NVIDIA H100 94GB)"
     assert visible() == "1"
     job(CUDA_VISIBLE_DEVICES="0,1")
     third = worker_setup.look("h100-0-2", OURS)
@@ -191,17 +191,17 @@ def test_a_gpu_that_does_not_answer_is_a_problem_unless_models_may_run_on_the_cp
     job(CUDA_VISIBLE_DEVICES="0")
     assert "which does not answer" in problems(worker_setup.look("h100-0", OURS))[0]
     job(CUDA_VISIBLE_DEVICES="0", **{worker_setup.ALLOW_CPU_MODELS: "1"})
-    found = worker_setup.look("h100-0", OURS)
-    assert problems(found) == []
-    assert found["device"] == "0 (none visible)"
+    result = worker_setup.look("h100-0", OURS)
+    assert problems(result) == []
+    assert result["device"] == "0 (none visible)"
 
 
 def test_a_cpu_worker_needs_no_gpu(job: Callable[..., None], fake: Callable[[str, str], Path]) -> None:
     calls = fake("nvidia-smi", "exit 1")
     job("cpu", CUDA_VISIBLE_DEVICES="")
-    found = worker_setup.look("cpu-0-1", OURS)
-    assert problems(found) == []
-    assert found["device"] == "cpu"
+    result = worker_setup.look("cpu-0-1", OURS)
+    assert problems(result) == []
+    assert result["device"] == "cpu"
     assert not calls.exists()
 
 
@@ -210,5 +210,5 @@ def test_what_cannot_be_imported_is_a_problem(
 ) -> None:
     job("cpu", **{worker_setup.PRELOAD: "json no_such_module"})
     monkeypatch.setattr(worker_checks, "check_packages", lambda here, driver: [])
-    found = worker_setup.look("cpu-0", OURS)
-    assert "no_such_module cannot be imported" in problems(found)[0]
+    result = worker_setup.look("cpu-0", OURS)
+    assert "no_such_module cannot be imported" in problems(result)[0]

@@ -92,8 +92,8 @@ def test_the_subject_is_painted_over_and_the_rest_stays_to_the_bit(
 ) -> None:
     operation = SaliencyTeleaInpainting()
     after = degrade(operation, photographs)
-    found = clip_of(3).models.get("u2netp").mask(planes_to_rgb(photographs[:1], ColorSpec())[0])
-    mask = subject_mask(found, operation.parameters())
+    result = clip_of(3).models.get("u2netp").mask(planes_to_rgb(photographs[:1], ColorSpec())[0])
+    mask = subject_mask(result, operation.parameters())
     before_y, after_y = split_planes(photographs).y, split_planes(after).y
     assert (before_y[:, ~mask] == after_y[:, ~mask]).all()
     assert np.abs(before_y[:, mask].astype(int) - after_y[:, mask]).mean() > 5

@@ -100,9 +100,9 @@ def test_a_second_thing_elsewhere_does_not_count_as_still_there(clip: Callable[.
         """Finds the thing on the left first, then something on the right."""
 
         def find(self, rgb: Planes, *args: Any, **kwargs: Any) -> Any:
-            found = super().find(rgb, *args, **kwargs)
+            result = super().find(rgb, *args, **kwargs)
             self.boxes = [self.boxes[0].model_copy(update={"left": 300.0, "right": 380.0})]
-            return found
+            return result
 
     _, _, settled = run(clip(planted(Elsewhere((20, 20, 90, 90)), GreyNoise())))
     assert settled["gone"] == 1.0
@@ -162,12 +162,12 @@ def test_what_is_found_in_too_few_frames_gives_way_to_another_thing(
     pictures[:, :20, :, 2] = 255
     pictures[0, 30:50, 30:50, 0] = 255
     planes, models = rgb_to_planes(pictures, ColorSpec()), planted(ColourDetector(), GreyNoise())
-    found: dict[float, set[str]] = {0: set(), 0.5: set()}
+    result: dict[float, set[str]] = {0: set(), 0.5: set()}
     for index in range(8):
         context = clip_of(4, CaptionAnalysis(subject=("ball", "sea")), index, models=models, planes=planes)
-        for share, names in found.items():
+        for share, names in result.items():
             names.add(run(context, least_frames=share)[1]["object"])
-    assert found == {0: {"ball", "sea"}, 0.5: {"sea"}}
+    assert result == {0: {"ball", "sea"}, 0.5: {"sea"}}
 
 
 @pytest.mark.parametrize("size", [(288, 512), (12, 20), (284, 508), (4, 512)])

@@ -62,15 +62,15 @@ def test_a_caption_is_made_again_where_its_process_was_killed(tmp_path: Path) ->
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.stdout.readline() == "a\n"
-    kept, found = AnswerStore(tmp_path / "captions"), []
-    waiting = threading.Thread(target=lambda: found.append(kept.get_or_make("a", lambda: caption("a"))))
+    kept, result = AnswerStore(tmp_path / "captions"), []
+    waiting = threading.Thread(target=lambda: result.append(kept.get_or_make("a", lambda: caption("a"))))
     waiting.start()
     waiting.join(0.5)
-    assert not found, "another process is making it"
+    assert not result, "another process is making it"
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     waiting.join(60)
-    assert found == [(caption("a"), True)]
+    assert result == [(caption("a"), True)]
     process.stdin.close()
     process.stdout.close()
 

@@ -153,10 +153,10 @@ def test_the_conversation_has_each_step_and_its_answer(tmp_path: Path) -> None:
         asker = LiveAsker(roles(tmp_path, server))
         asker.ask(STEP)
         asker.ask(LOOK)
-    said, seen = asker.details()["conversation"]
+    output, seen = asker.details()["conversation"]
     expected = MODELS["language"].text_tokens("Rate it.A text.")
-    assert said.pop("tokens")["expected_in"] >= expected
-    assert said == {
+    assert output.pop("tokens")["expected_in"] >= expected
+    assert output == {
         "step": "rate", "model": "reads", "system": digest_text("Rate it."), "answer": 4, "kept": False
     }  # fmt: skip
     assert (seen["step"], seen["model"], seen["tokens"]["in"], seen["tokens"]["out"]) == (

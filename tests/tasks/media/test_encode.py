@@ -64,10 +64,10 @@ def test_every_unit_begins_with_an_idr_frame_and_seeking_never_goes_far_back(ori
 
 
 def test_pictures_survive(origin: Path) -> None:
-    found = decoded(origin)
+    result = decoded(origin)
     wanted = [frame for unit in units() for frame in unit]
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
+    assert len(result) == len(wanted)
+    for one, other in zip(result, wanted, strict=True):
         assert np.abs(one.astype(int) - other).mean() < 3
 
 

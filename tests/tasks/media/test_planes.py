@@ -42,9 +42,9 @@ def test_planes_to_rgb_is_ffmpegs_on_flat_patches(color: ColorSpec, ffmpeg: str)
     raw = subprocess.run(command, input=planes.tobytes(), capture_output=True, check=True).stdout
     green, blue, red = np.frombuffer(raw, np.uint8).reshape(3, height, width)
     expected = np.stack([red, green, blue], axis=-1).astype(int)
-    found = planes_to_rgb(planes, color)[0].astype(int)
+    result = planes_to_rgb(planes, color)[0].astype(int)
     middles = np.s_[8::16, 8::16]
-    assert np.abs(found[middles] - expected[middles]).max() <= 2
+    assert np.abs(result[middles] - expected[middles]).max() <= 2
 
 
 @pytest.mark.parametrize("color", SPECS, ids=str)

@@ -122,10 +122,10 @@ def test_batches_are_halved_where_the_memory_runs_out(
 
     monkeypatch.setattr(ClipEncoder, "images", at_most_three)
     shown = pictures(10)
-    found = small.images(shown)
+    result = small.images(shown)
     assert small.batches.size == 2
     monkeypatch.undo()
-    np.testing.assert_allclose(found, clip.images(shown), atol=1e-6)
+    np.testing.assert_allclose(result, clip.images(shown), atol=1e-6)
 
 
 def test_a_folder_that_is_no_clip_is_refused(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ def test_one_after_the_other(
     wanted = whole.planes(range(len(whole)))
     decodings.clear()
     single = VideoSide(tmp_path / "film.mp4", Fraction(8), 96)
-    found = np.stack([single[place] for place in range(0, len(single), every)])
-    assert (found == wanted[::every]).all()
+    result = np.stack([single[place] for place in range(0, len(single), every)])
+    assert (result == wanted[::every]).all()
     assert len(wanted) == 192
     assert len(decodings) == 2
 

@@ -95,8 +95,8 @@ def test_what_is_missing_is_said(
     path = published(tmp_path, {"space": {"space_1": ENTRY, "space_2": {**ENTRY, **change}}})
     with caplog.at_level(logging.WARNING):
         assert len(load_prompts(path, bench()).by_id) == 2
-    (said,) = caplog.messages
-    assert f"1 of 2 prompts have no usable {missing}" in said
+    (output,) = caplog.messages
+    assert f"1 of 2 prompts have no usable {missing}" in output
 
 
 @pytest.mark.parametrize(

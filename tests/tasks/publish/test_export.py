@@ -56,11 +56,11 @@ print(json.dumps(found))
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["default"] == len(found["pairs"]) == 4
-    assert [row["source_id"] for row in found["sources"]] == [FREE]
-    assert len(found["clips"]) == 9
-    pair = next(row for row in found["pairs"] if row["aspect"] == "comprehensiveness")
+    outcome = json.loads(done.stdout.splitlines()[-1])
+    assert outcome["default"] == len(outcome["pairs"]) == 4
+    assert [row["source_id"] for row in outcome["sources"]] == [FREE]
+    assert len(outcome["clips"]) == 9
+    pair = next(row for row in outcome["pairs"] if row["aspect"] == "comprehensiveness")
     assert pair["gold"] == "high"
     assert pair["high_intervals"] == [[10.0, 14.0], [26.0, 30.0]]
     assert json.loads(pair["parameters"]) == {"contrast": -0.8, "nested": {"a": [1, 2]}}

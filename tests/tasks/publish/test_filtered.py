@@ -66,9 +66,9 @@ def said(release: Release, ratings: tuple[str, ...] = RATINGS) -> list[Vote]:
 
 def people(release: Release, votes: list[Vote] | None = None) -> ReleaseVotes:
     VotesStore(release.store).add(said(release) if votes is None else votes)
-    found = read_release_votes(release)
-    assert found is not None
-    return found
+    result = read_release_votes(release)
+    assert result is not None
+    return result
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -76,9 +76,9 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_it_is_a_subset_of_its_parent(parent: Release) -> None:
-    found = write_filtered(parent, people(parent))
-    release = found.release
-    assert (release.name, release.version, found.new) == (f"{parent.name}-filtered", 1, True)
+    result = write_filtered(parent, people(parent))
+    release = result.release
+    assert (release.name, release.version, result.new) == (f"{parent.name}-filtered", 1, True)
     wanted = [parent.pairs()[place] for place in KEPT]
     assert release.pairs() == wanted
     for name in TABLES:
@@ -173,8 +173,8 @@ def test_what_people_said_can_be_read_from_it(parent: Release) -> None:
 
 
 def test_again_it_is_the_same_and_says_so(parent: Release) -> None:
-    found = people(parent)
-    first = write_filtered(parent, found).release
+    result = people(parent)
+    first = write_filtered(parent, result).release
     before = content(first.path)
     second = write_filtered(Release.open(parent.store, parent.name), people(parent))
     assert (second.new, second.release.version) == (False, 1)
@@ -267,24 +267,24 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     for path, data in content(parent.path).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    found = people(parent, said(parent, ratings))
+    result = people(parent, said(parent, ratings))
     before = content(parent.store.root)
     with pytest.raises(UserInputError, match=message):
-        write_filtered(parent, found, parent.name if name == "SELF" else name)
+        write_filtered(parent, result, parent.name if name == "SELF" else name)
     assert content(parent.store.root) == before
 
 
 def test_a_filtered_release_is_not_filtered_again(parent: Release) -> None:
     release = write_filtered(parent, people(parent)).release
-    found = read_release_votes(release)
-    assert found is not None
+    result = read_release_votes(release)
+    assert result is not None
     with pytest.raises(UserInputError, match=f"is already filtered: filter its parent {parent.name}"):
-        write_filtered(release, found)
+        write_filtered(release, result)
 
 
 @pytest.mark.parametrize("place", ["staged", "manifest_written", "renamed"])
 def test_a_kill_leaves_all_or_nothing(parent: Release, place: str) -> None:
-    found = people(parent)
+    result = people(parent)
 
     def kill(step: str) -> None:
         if step == f"release:{place}":
@@ -292,20 +292,20 @@ def test_a_kill_leaves_all_or_nothing(parent: Release, place: str) -> None:
 
     set_commit_hook(kill)
     with pytest.raises(KeyboardInterrupt):
-        write_filtered(parent, found)
+        write_filtered(parent, result)
     set_commit_hook(None)
     assert release_versions(parent.store, f"{parent.name}-filtered") == ([1] if place == "renamed" else [])
-    after = write_filtered(parent, found)
+    after = write_filtered(parent, result)
     assert (after.release.version, after.new) == (1, place != "renamed")
     after.release.check()
 
 
 def test_four_at_once_make_one_version(parent: Release) -> None:
-    found, start = people(parent), Barrier(4)
+    result, start = people(parent), Barrier(4)
 
     def work(_: int) -> Filtered:
         start.wait(30)
-        return write_filtered(parent, found)
+        return write_filtered(parent, result)
 
     with ThreadPool(4) as pool:
         made = pool.map(work, range(4))
@@ -332,7 +332,7 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     random.shuffle(votes)
     rule = FilterRule()
     counted = counting(votes, [], rule)
-    found = ReleaseVotes(
+    result = ReleaseVotes(
         rule, tuple(counted), tuple(pair_outcomes(wide.pairs(), counted, rule)), filtered=False
     )
     wanted = [
@@ -342,9 +342,9 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     ]
     if not wanted:
         with pytest.raises(UserInputError, match="passed the filter"):
-            write_filtered(wide, found, f"f{number}")
+            write_filtered(wide, result, f"f{number}")
         return
-    first = write_filtered(wide, found, f"f{number}")
+    first = write_filtered(wide, result, f"f{number}")
     assert [record.pair_id for record in first.release.pairs()] == wanted
     first.release.check()
     random.shuffle(votes)

@@ -70,11 +70,11 @@ class Elements(HTMLParser):
 
 def test_every_link_leads_to_a_file_and_none_leaves(pages: Path) -> None:
     for page in pages.rglob("*.html"):
-        found = Elements(page).found
-        assert not [tag for tag, _ in found if tag in ("script", "iframe", "object", "form")]
-        ids = [given["id"] for _, given in found if "id" in given]
+        result = Elements(page).found
+        assert not [tag for tag, _ in result if tag in ("script", "iframe", "object", "form")]
+        ids = [given["id"] for _, given in result if "id" in given]
         assert len(ids) == len(set(ids))
-        for tag, given in found:
+        for tag, given in result:
             assert not [name for name in given if name.startswith("on")], (page, tag, given)
             for name in ("href", "src", "xlink:href"):
                 target = given.get(name) or ""
@@ -96,12 +96,12 @@ def test_texts_stay_texts(pages: Path) -> None:
 
 
 def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: Release, pages: Path) -> None:
-    found = disagreements(load_judged_release(judged_small), 10)
-    assert {judged_small.pair(one.pair_id).aspect for one in found} == {"aesthetics"}
-    assert {round(one.variance, 3) for one in found} == {0.25}
-    assert len(found) == 2
+    result = disagreements(load_judged_release(judged_small), 10)
+    assert {judged_small.pair(one.pair_id).aspect for one in result} == {"aesthetics"}
+    assert {round(one.variance, 3) for one in result} == {0.25}
+    assert len(result) == 2
     assert len(list((pages / "pairs").iterdir())) == 2
-    page = (pages / "pairs" / f"{found[0].pair_id[:16]}.html").read_text(encoding="utf-8")
+    page = (pages / "pairs" / f"{result[0].pair_id[:16]}.html").read_text(encoding="utf-8")
     assert 'src="data:image/jpeg;base64,' in page
     assert "0.25 for high, 0.75 for low" in page
     assert "no answer: cut_off" in page
@@ -199,11 +199,11 @@ def costs(pages: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_what_it_took(pages: Path) -> None:
-    found = costs(pages)
-    assert found["vlm"]["requests"] == "16"
-    assert float(found["vlm"]["usd"]) == pytest.approx(16 * 0.0117)
-    assert found["broken"]["failures"] == "cut_off 16"
-    assert found["<b>scorer</b>"]["tokens_in"] == "0"
+    result = costs(pages)
+    assert result["vlm"]["requests"] == "16"
+    assert float(result["vlm"]["usd"]) == pytest.approx(16 * 0.0117)
+    assert result["broken"]["failures"] == "cut_off 16"
+    assert result["<b>scorer</b>"]["tokens_in"] == "0"
 
 
 def test_a_price_that_is_not_known_is_not_nothing(judged_small: Release, tmp_path: Path) -> None:

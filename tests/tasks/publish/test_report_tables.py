@@ -239,9 +239,9 @@ def test_severity(tmp_path: Path) -> None:
     assert report.matrix.rows[0].cells[0].accuracy == 1.0
     points = [line for line in report.tables["severity-clips"].rows if line["aspect"] == "dynamics_degree"]
     assert [(line["level"], line["accuracy"]) for line in points] == [(1.0, 0.5), (2.0, 1.0), (5.0, 1.0)]
-    found = report.tables["severity-thresholds"].rows[0]
-    assert found["reached"] == "reached"
-    assert found["level"] == pytest.approx(2**0.5)
+    result = report.tables["severity-thresholds"].rows[0]
+    assert result["reached"] == "reached"
+    assert result["level"] == pytest.approx(2**0.5)
     assert "severity-clips" in report.figures
 
 
@@ -320,15 +320,15 @@ def environments(text: str) -> list[str]:
     plain = re.sub(r"\\[{}\\]", "", text)
     assert plain.count("{") == plain.count("}")
     open_: list[str] = []
-    found = []
+    result = []
     for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
         if kind == "begin":
             open_.append(name)
-            found.append(name)
+            result.append(name)
         else:
             assert open_.pop() == name
     assert open_ == []
-    return found
+    return result
 
 
 def test_latex_is_well_formed(report: Report) -> None:
@@ -349,13 +349,13 @@ def test_latex_is_well_formed(report: Report) -> None:
 
 
 def test_latex_compiles(report: Report, tmp_path: Path) -> None:
-    found = shutil.which("pdflatex")
-    if found is None:
+    result = shutil.which("pdflatex")
+    if result is None:
         pytest.skip("no pdflatex here; its structure is checked above")
     (tmp_path / "main.tex").write_text(matrix_latex(report.matrix))
     for name, table in {**report.tables, "evil": EVIL}.items():
         (tmp_path / f"{name}.tex").write_text(latex_text(table))
     (tmp_path / "all.tex").write_text(latex_document(["main", *report.tables, "evil"], "A release"))
-    command = [found, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    command = [result, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]

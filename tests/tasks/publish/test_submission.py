@@ -42,15 +42,15 @@ def written(release: Release, path: Path, kind: Any = judged, card: Card = CARD,
 @pytest.mark.parametrize("kind", [judged, scored])
 def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any) -> None:
     path = written(release, tmp_path / "one.json", kind)
-    found = check_submission(path, release)
-    assert found.submission.orders == ("both" if kind is judged else "apart")
-    assert len(found.rows) == len(release.pairs()) * (2 if kind is judged else 1)
-    assert submission_bytes(found.submission) == path.read_bytes()
+    result = check_submission(path, release)
+    assert result.submission.orders == ("both" if kind is judged else "apart")
+    assert len(result.rows) == len(release.pairs()) * (2 if kind is judged else 1)
+    assert submission_bytes(result.submission) == path.read_bytes()
     original = list(kind("judge", release.pairs(), skilled("judge", 0.9, 0.1, 0.1)))
-    assert {(r.pair_id, r.order): (r.preferred, r.failure) for r in found.rows} == {
+    assert {(r.pair_id, r.order): (r.preferred, r.failure) for r in result.rows} == {
         (r.pair_id, r.order): (r.preferred, r.failure) for r in original
     }
-    assert found.submission.release.checksum == release.manifest.content_checksum
+    assert result.submission.release.checksum == release.manifest.content_checksum
     assert "answer first" not in path.read_text(encoding="utf-8"), "texts of the judge stay at home"
 
 
@@ -77,8 +77,8 @@ def changed(path: Path, change: Change) -> Path:
 
 
 def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in value["answers"] if ("failure" in one) == failed)
-    return found
+    result: dict[str, Any] = next(one for one in value["answers"] if ("failure" in one) == failed)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_a_card(tmp_path: Path) -> None:
         'name = "A judge"\nauthors = ["A. Person"]\nurl = "https://example.org/judge"\nmodel = "model-1"\n'
     )
     assert read_card(path) == CARD
-    for text, said in (
+    for text, output in (
         ("name = ", "is not TOML"),
         ('name = "x"', "authors: Field required"),
         ('name = "x"\nauthors = ["a"]\nmail = "x"', "mail: Extra"),
     ):
         path.write_text(text)
-        with pytest.raises(UserInputError, match=said):
+        with pytest.raises(UserInputError, match=output):
             read_card(path)
     with pytest.raises(UserInputError, match="cannot be read"):
         read_card(tmp_path / "none.toml")

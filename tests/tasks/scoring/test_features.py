@@ -60,8 +60,8 @@ def test_what_videos_share_is_computed_once(built: Made, tmp_path: Path) -> None
     for aspect in ASPECTS:
         pair = opened(built, aspect)
         for side in (pair.high, pair.low):
-            found = cache.compute_missing(side, range(len(side)), feature)
-            assert np.array_equal(found.rows, expected(side, range(len(side))))
+            result = cache.compute_missing(side, range(len(side)), feature)
+            assert np.array_equal(result.rows, expected(side, range(len(side))))
             needed += len(side)
     pairs = [opened(built, aspect) for aspect in ASPECTS]
     distinct = {frame.tobytes() for pair in pairs for side in (pair.high, pair.low) for frame in side}
@@ -129,10 +129,10 @@ def test_a_damaged_file_is_computed_again(
     (file,) = (tmp_path / "features").rglob("*.parquet")
     damage(file, how)
     with caplog.at_level(logging.WARNING):
-        found = FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums())
-    assert found.computed == 8
+        result = FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums())
+    assert result.computed == 8
     assert str(file) in caplog.text
-    assert np.array_equal(found.rows, expected(high, range(8)))
+    assert np.array_equal(result.rows, expected(high, range(8)))
     # the damaged file stays, what is computed again lies beside it
     assert FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums()).computed == 0
 
@@ -164,8 +164,8 @@ def test_a_folder_that_cannot_be_written_costs_only_time(
 ) -> None:
     (tmp_path / "features").write_text("in the way")
     side = FrameList([noise(n) for n in range(4)])
-    found = FeatureCache(tmp_path / "features").compute_missing(side, range(4), Sums())
-    assert np.array_equal(found.rows, expected(side, range(4)))
+    result = FeatureCache(tmp_path / "features").compute_missing(side, range(4), Sums())
+    assert np.array_equal(result.rows, expected(side, range(4)))
     assert "not stored" in caplog.text
 
 
@@ -190,8 +190,8 @@ def test_threads_share_and_processes_do_not_harm_each_other(tmp_path: Path) -> N
     side = FrameList([noise(n) for n in range(64)])
     with ThreadPoolExecutor(4) as pool:
         runs = [pool.submit(cache.compute_missing, side, range(64), Sums()) for _ in range(4)]
-        found = [run.result() for run in runs]
-    assert sorted(one.computed for one in found) == [0, 0, 0, 64]
+        result = [run.result() for run in runs]
+    assert sorted(one.computed for one in result) == [0, 0, 0, 64]
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
         assert all(0 <= n <= 64 for n in processes.map(_embed, [tmp_path / "two"] * 2))
     again = FeatureCache(tmp_path / "two").compute_missing(side, range(64), Sums())

@@ -35,8 +35,8 @@ def test_the_promised_power_is_there_against_chance() -> None:
     shown = accuracy_shown(n)
     assert shown == pytest.approx(0.65, abs=0.005)
     counts = np.arange(n + 1)
-    found = abs(counts / n - 0.5) / (0.25 / n) ** 0.5 > 1.96
-    assert binom.pmf(counts, n, shown)[found].sum() == pytest.approx(0.8, abs=0.04)
+    result = abs(counts / n - 0.5) / (0.25 / n) ** 0.5 > 1.96
+    assert binom.pmf(counts, n, shown)[result].sum() == pytest.approx(0.8, abs=0.04)
 
 
 def test_the_promised_power_is_there_for_two_evaluators() -> None:

@@ -52,11 +52,11 @@ def test_the_papers_scores_give_the_papers_ranks() -> None:
         for place, name in enumerate(NAMES)
     }
     board = board_of("Video-Bench", DIMENSIONS, means)
-    found = {
+    result = {
         line.model: (line.groups[QUALITY].rank, line.groups[ALIGNMENT].rank, line.overall.rank)
         for line in board.lines
     }
-    assert found == {model: ranks for model, (_, ranks) in PRINTED.items()}
+    assert result == {model: ranks for model, (_, ranks) in PRINTED.items()}
     assert [line.model for line in board.lines] == list(PRINTED)
     assert board.lines[0].groups[QUALITY].mean_rank == 1.0
 
@@ -87,8 +87,8 @@ def test_the_newest_score_with_the_newest_settings_counts() -> None:
         # the server was down when a batch with one more model was to be scored
         row("a", "p1", None, at="2027-01-01", key="other batch", failure="prerequisite_missing"),
     ]
-    found, others = current(rows)
-    assert sorted((one.model, one.score) for one in found) == [("a", 2), ("b", 5)]
+    result, others = current(rows)
+    assert sorted((one.model, one.score) for one in result) == [("a", 2), ("b", 5)]
     assert others == {"imaging": 2}
     older, _ = current(rows, ["s0"])
     assert [(one.model, one.score) for one in older] == [("b", 4)]

@@ -22,8 +22,8 @@ def runs(**scores: list[float]) -> dict[str, dict[int, dict[VideoKey, float]]]:
 
 def test_dimensions_stand_in_the_suites_order_and_others_after_them() -> None:
     suite = [dimension(name) for name in ("zest", "mild", "absent", "able")]
-    found = runs(other=[1, 2, 3], able=[3, 2, 1], zest=[1, 2, 3], mild=[1, 3, 2])
-    table, *_ = correlation_tables(found, suite, {})
+    result = runs(other=[1, 2, 3], able=[3, 2, 1], zest=[1, 2, 3], mild=[1, 3, 2])
+    table, *_ = correlation_tables(result, suite, {})
     pairs = [(row["first"], row["second"]) for row in table.rows]
     assert pairs == list(combinations(("zest", "mild", "able", "other"), 2))
 

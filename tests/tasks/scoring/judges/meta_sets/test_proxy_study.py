@@ -102,11 +102,11 @@ def test_the_pairs_of_both_settings(fetv: Path) -> None:
 
 def test_a_removed_clip_and_a_joined_generated_video(fetv: Path) -> None:
     pairs = study(fetv)
-    for id_, found in pairs.draw().pairs.items():
+    for id_, result in pairs.draw().pairs.items():
         pair = pairs.open(id_)
         assert len(pair.high) == 8
         assert (pair.high.width, pair.high.height) == (64, 36)
-        if found.setting == "generated":
+        if result.setting == "generated":
             assert len(pair.low) == 4
             continue
         (gone,) = pair.details["clips"]
@@ -187,12 +187,16 @@ def test_the_study_in_one_command(
     # two couples, each with a generated and a degraded pair, asked in both orders
     assert planted.asked("first") == 8
     written = json.loads((tmp_path / "out/proxy-study.json").read_text())
-    found = {row["evaluator"]: row for row in written["evaluators"]}
+    result = {row["evaluator"]: row for row in written["evaluators"]}
     # the real videos are longer than cogvideo's, and longer than with a clip removed
-    assert [found[name]["generated_accuracy"] for name in ("duration", "first", "shorter")] == [1.0, 0.5, 0.0]
-    assert [found[name]["degraded_accuracy"] for name in ("duration", "first", "shorter")] == [1.0, 0.5, 0.0]
-    assert [found[name]["degraded_rank"] for name in ("duration", "first", "shorter")] == [1.0, 2.0, 3.0]
-    assert found["duration"]["generated_pairs"] == 2
+    assert [result[name]["generated_accuracy"] for name in ("duration", "first", "shorter")] == [
+        1.0,
+        0.5,
+        0.0,
+    ]
+    assert [result[name]["degraded_accuracy"] for name in ("duration", "first", "shorter")] == [1.0, 0.5, 0.0]
+    assert [result[name]["degraded_rank"] for name in ("duration", "first", "shorter")] == [1.0, 2.0, 3.0]
+    assert result["duration"]["generated_pairs"] == 2
     assert written["spearman"] == {"rho": 1.0, "p": 0.0, "n": 3}
     lines = (tmp_path / "out/proxy-study.csv").read_text().splitlines()
     assert len(lines) == 4
@@ -228,9 +232,9 @@ def test_opposite_rankings(fetv: Path, tmp_path: Path, planted: PlantedPackage, 
     ]
     words += ["--store", str(tmp_path / "store"), "--direct", "--workers", "1", "--quiet", "--json"]
     assert main(words) == 0
-    found = {row["evaluator"]: row for row in json.loads(capsys.readouterr().out)["evaluators"]}
-    assert found["duration"]["degraded_accuracy"] == 0.5
-    assert found["duration"]["degraded_ties"] == 2
+    result = {row["evaluator"]: row for row in json.loads(capsys.readouterr().out)["evaluators"]}
+    assert result["duration"]["degraded_accuracy"] == 0.5
+    assert result["duration"]["degraded_ties"] == 2
     # a clip of compressed luma has less contrast
-    assert found["contrast"]["degraded_accuracy"] == 1.0
-    assert found["contrast"]["degraded_rank"] == 1.0
+    assert result["contrast"]["degraded_accuracy"] == 1.0
+    assert result["contrast"]["degraded_rank"] == 1.0

@@ -12,10 +12,10 @@ from tests.tasks.scoring.suites.locot2v.videos import Endless, scene, side
 @pytest.mark.parametrize("count", [1, 23, 239, 240, 241, 479, 480, 719, 7000])
 @pytest.mark.parametrize("fps", [24.0, 24_000 / 1001, 1.0])
 def test_pieces_are_shorter_than_ten_seconds_and_hold_every_frame(count: int, fps: float) -> None:
-    found = pieces(count, fps, 10.0)
-    assert [place for piece in found for place in piece] == list(range(count))
-    assert all(0 < len(piece) < 10 * fps for piece in found)
-    assert max(map(len, found)) - min(map(len, found)) <= 1
+    result = pieces(count, fps, 10.0)
+    assert [place for piece in result for place in piece] == list(range(count))
+    assert all(0 < len(piece) < 10 * fps for piece in result)
+    assert max(map(len, result)) - min(map(len, result)) <= 1
 
 
 def test_slow_videos_have_pieces_of_a_frame_at_least() -> None:
@@ -37,9 +37,9 @@ def test_windows_lie_in_their_cells_and_are_cut_in_full_resolution() -> None:
     windows = Windows.drawn(288, 512, np.random.default_rng(1))
     tops, lefts = windows.corners[..., 0], windows.corners[..., 1]
     assert ((tops // 41 == np.arange(7)[:, None]) & (lefts // 73 == np.arange(7))).all()
-    found = windows.cut(frame)
+    result = windows.cut(frame)
     top, left = windows.corners[2, 5]
-    assert (found[64:96, 160:192] == frame[top : top + 32, left : left + 32]).all()
+    assert (result[64:96, 160:192] == frame[top : top + 32, left : left + 32]).all()
 
 
 def test_views_have_the_networks_shape_and_scale() -> None:

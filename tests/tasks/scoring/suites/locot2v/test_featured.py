@@ -95,8 +95,8 @@ def test_technical_quality_is_the_logistic_of_normalised_numbers() -> None:
     assert technical_score(9, 0.1107 + 0.07355, settings) == pytest.approx(1 / (1 + math.exp(-1)))
     fused = TechnicalSettings(score="fused")
     wanted = 0.6104 * 1 + 0.3896 * 2
-    found = technical_score(-0.08285 + 2 * 0.03774, 0.1107 + 0.07355, fused)
-    assert found == pytest.approx(1 / (1 + math.exp(-wanted)))
+    result = technical_score(-0.08285 + 2 * 0.03774, 0.1107 + 0.07355, fused)
+    assert result == pytest.approx(1 / (1 + math.exp(-wanted)))
     assert logistic(1000) == 1
     assert logistic(-1000) == 0
 
@@ -110,9 +110,9 @@ def test_the_best_boxes_are_kept_in_whole_pixels() -> None:
 
 def test_a_subject_is_what_its_best_box_holds() -> None:
     frame = np.arange(48 * 64 * 3, dtype=np.uint32).reshape(48, 64, 3).astype(np.uint8)
-    found = cut_out(frame, box_row([box(4, 6, 14, 26), box(0, 0, 64, 48, 0.1)]))
-    assert found is not None
-    assert (found == frame[6:26, 4:14]).all()
+    result = cut_out(frame, box_row([box(4, 6, 14, 26), box(0, 0, 64, 48, 0.1)]))
+    assert result is not None
+    assert (result == frame[6:26, 4:14]).all()
     assert cut_out(frame, box_row([])) is None
 
 
@@ -120,11 +120,11 @@ def test_a_background_has_every_box_filled_with_the_mean_of_the_rest() -> None:
     frame = np.full((48, 64, 3), 10, np.uint8)
     frame[:, 32:] = 30
     frame[0:10, 0:10] = 200
-    found = without(frame, box_row([box(0, 0, 10, 10)]))
-    assert found is not None
+    result = without(frame, box_row([box(0, 0, 10, 10)]))
+    assert result is not None
     rest = np.r_[np.full(48 * 32 - 100, 10), np.full(48 * 32, 30)].mean()
-    assert (found[:10, :10] == round(rest)).all()
-    assert (found[10:] == frame[10:]).all()
+    assert (result[:10, :10] == round(rest)).all()
+    assert (result[10:] == frame[10:]).all()
     assert (frame[:10, :10] == 200).all()
     assert without(frame, box_row([])) is frame
     assert without(frame, box_row([box(0, 0, 64, 48)])) is None

@@ -80,14 +80,14 @@ def test_a_still_video_does_not_flicker_and_does_not_move() -> None:
 @pytest.mark.parametrize("amount", [4, 10])
 def test_flicker_is_the_mean_difference_over_255(amount: int) -> None:
     frames = [np.clip(window(5).astype(int) + amount * (n % 2), 0, 255).astype(np.uint8) for n in range(6)]
-    found = temporal_flicker(side(frames))
-    assert found.value == pytest.approx(1 - amount / 255, abs=0.004)
+    result = temporal_flicker(side(frames))
+    assert result.value == pytest.approx(1 - amount / 255, abs=0.004)
 
 
 def test_moving_frames_take_no_part_in_flicker() -> None:
-    found = temporal_flicker(panned(6, 5))
-    assert found.value is None
-    assert "static" in found.why
+    result = temporal_flicker(panned(6, 5))
+    assert result.value is None
+    assert "static" in result.why
 
 
 def test_a_panning_video_moves() -> None:
@@ -139,9 +139,9 @@ def test_semantic_consistency_is_the_mean_cosine() -> None:
 def test_one_frame_has_no_value_anywhere() -> None:
     one = side([window(0)])
     for metric in (temporal_flicker, moving_share, motion_smoothness, warping_error):
-        found = metric(one)
-        assert found.value is None
-        assert found.why
+        result = metric(one)
+        assert result.value is None
+        assert result.why
 
 
 def test_frames_are_read_a_few_at_a_time() -> None:

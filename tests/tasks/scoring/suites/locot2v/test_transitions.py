@@ -36,8 +36,8 @@ def of(frames: list[np.ndarray]) -> float:
         pixels = [frames[place].astype(np.float64).ravel() for place in places]  # type: ignore[attr-defined]
         return np.stack(pixels) - 128
 
-    (found,) = transitions(video, [8], features, TransitionSettings(window_s=1.5))
-    return found.smoothness
+    (result,) = transitions(video, [8], features, TransitionSettings(window_s=1.5))
+    return result.smoothness
 
 
 def test_a_hard_cut_is_rough_and_a_dissolve_smooth() -> None:
@@ -64,9 +64,9 @@ def test_smoothness_is_a_share(values: list[float]) -> None:
 
 
 def test_a_video_without_cuts_has_no_value_rather_than_one() -> None:
-    found = transition_smoothness([])
-    assert found.value is None
-    assert "no cut" in found.why
+    result = transition_smoothness([])
+    assert result.value is None
+    assert "no cut" in result.why
 
 
 def test_the_window_stays_in_the_video() -> None:
@@ -99,6 +99,6 @@ def test_pixels_and_motion() -> None:
 
 def test_a_cut_at_the_very_end_is_still_one() -> None:
     frames = [mixed(0)] * 9 + [mixed(1)]
-    (found,) = transitions(side(frames), [9], lambda places: np.ones((len(places), 3)))
-    assert len(found.similarities) == 4
-    assert found.smoothness < 1
+    (result,) = transitions(side(frames), [9], lambda places: np.ones((len(places), 3)))
+    assert len(result.similarities) == 4
+    assert result.smoothness < 1

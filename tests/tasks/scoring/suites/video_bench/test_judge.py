@@ -130,10 +130,10 @@ def test_aesthetics_has_the_prompt_as_far_as_it_fits(tmp_path: Path, name: str, 
     with FaultyServer(Talk(), MODELS) as server:
         made = judge(tmp_path, server, multimodal=small)
         (expected,) = made.estimate(prompt, *pair(), aspect(name))
-        found = made.compare(prompt, *pair(), aspect(name))
-        said = text(server.seen[-1].body)
-    assert all(f"Scene {number}: " in said for number in (0, 199)) == sent
-    assert found.details.get("prompt", {}).get("cut", False) == sent
+        result = made.compare(prompt, *pair(), aspect(name))
+        output = text(server.seen[-1].body)
+    assert all(f"Scene {number}: " in output for number in (0, 199)) == sent
+    assert result.details.get("prompt", {}).get("cut", False) == sent
     assert (expected.tokens_in > 5000) == sent
     assert expected.tokens_in < 11_000
 
@@ -149,17 +149,17 @@ def test_each_video_is_scored_once_for_all_aspects_of_a_dimension(tmp_path: Path
     bright, dark = pair()
     with FaultyServer(Seeing(), MODELS) as server:
         made = judge(tmp_path, server)
-        found = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
+        result = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
         turned = made.compare(PROMPT, dark, bright, aspect("temporal_flow"))
         assert steps(server) == FIVE * 2
-    assert found.choice == "first"
-    assert found.details["scores"] == [3, 1]
+    assert result.choice == "first"
+    assert result.details["scores"] == [3, 1]
     assert turned.choice == "second"
     assert turned.details["calls"] == 0
     assert turned.usage.tokens_in == 0
-    assert len(found.details["first"]["conversation"]) == 5 == len(found.details["second"]["conversation"])
-    assert found.usage.tokens_in == 600
-    assert sum(one.tokens_in for one in found.usage.others) == 400
+    assert len(result.details["first"]["conversation"]) == 5 == len(result.details["second"]["conversation"])
+    assert result.usage.tokens_in == 600
+    assert sum(one.tokens_in for one in result.usage.others) == 400
 
 
 def test_a_long_prompt_loses_the_end_of_each_caption(tmp_path: Path) -> None:
@@ -168,18 +168,18 @@ def test_a_long_prompt_loses_the_end_of_each_caption(tmp_path: Path) -> None:
     small = {"model": MODELS[0], "context_tokens": 12_000, "answer_tokens": 1000}
     with FaultyServer(Talk(), MODELS) as server:
         made = judge(tmp_path, server, multimodal=small)
-        found = made.compare(prompt, *pair(), aspect("comprehensiveness"))
-        said = text(next(seen.body for seen in server.seen if step(seen.body) == "score"))
+        result = made.compare(prompt, *pair(), aspect("comprehensiveness"))
+        output = text(next(seen.body for seen in server.seen if step(seen.body) == "score"))
         frames = [len(addresses(seen.body)) for seen in server.seen if addresses(seen.body)]
         whole = judge(tmp_path, server).compare(prompt[:3000], *pair(), aspect("comprehensiveness"))
-    cut = found.details["prompt"]
+    cut = result.details["prompt"]
     assert cut["cut"]
     assert cut["captions"] == 201
     assert cut["captions_cut"] == 200
     assert cut["tokens_read"] <= 5500 < cut["tokens"]
     # every scene is still told, the short one whole
-    assert all(f"Scene {number}: " in said for number in range(200))
-    assert "The end." in said
+    assert all(f"Scene {number}: " in output for number in range(200))
+    assert "The end." in output
     assert frames == [5] * 6
     assert not whole.details["prompt"]["cut"]
 
