@@ -112,4 +112,6 @@ def suggestion(name: str, names: Iterable[str], otherwise: str = "it has", more:
     """
     known = list(names)
     near = difflib.get_close_matches(name, [*known, *more], n=2)
-    return f"did you mean {' or '.join(near)}?" if near else f"{otherwise} {', '.join(known) or 'none'}"
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"{otherwise} {', '.join(known)}" if known else "there are none"

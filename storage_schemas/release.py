@@ -77,11 +77,9 @@ class Release:
         versions = release_versions(store, name) if name in names else []
         if not versions or (version is not None and version not in versions):
             wanted = name if version is None else f"{name} version {version}"
-            have = (
-                f"versions {', '.join(map(str, versions))}"
-                if versions
-                else f"the releases {', '.join(names) or 'none'}"
-            )
+            have = f"the releases {', '.join(names)}" if names else "none"
+            if versions:
+                have = f"versions {', '.join(map(str, versions))}"
             raise UserInputError(f"no release {wanted} in {store.root} (it has {have})")
         number = versions[-1] if version is None else version
         manifest = read_manifest(store.versions(name) / str(number))

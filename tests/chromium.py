@@ -23,11 +23,11 @@ ARGUMENTS = [
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """Give a running Chromium; the test is skipped where there is none."""
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
+    result = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if result is None:
         pytest.skip("no Chromium here: apt-get install chromium")
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=result, args=ARGUMENTS)
         yield browser
         browser.close()

@@ -44,9 +44,9 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 @pytest.fixture(scope="session")
 def ffmpeg() -> str:
     """Path of an ffmpeg command: the system's, else the one that imageio-ffmpeg carries."""
-    found = shutil.which("ffmpeg")
-    if found:
-        return found
+    result = shutil.which("ffmpeg")
+    if result:
+        return result
     import imageio_ffmpeg
 
     return str(imageio_ffmpeg.get_ffmpeg_exe())

@@ -157,8 +157,8 @@ def planted_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 def asked_for(body: dict[str, Any]) -> dict[str, Any]:
     """Return what the planted suite asks for in a request."""
     user = next(m["content"] for m in body["messages"] if m["role"] == "user")
-    found: dict[str, Any] = json.loads(user if isinstance(user, str) else user[0]["text"])
-    return found
+    result: dict[str, Any] = json.loads(user if isinstance(user, str) else user[0]["text"])
+    return result
 
 
 def answers(_number: int, body: dict[str, Any]) -> Reply:

@@ -105,5 +105,5 @@ def test_a_child_that_fails_says_why() -> None:
 
 def test_it_runs_as_make_bench_runs_it() -> None:
     command = [sys.executable, "-m", "bench", "--help"]
-    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    assert "orchestrated_over_direct" in said
+    output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert "orchestrated_over_direct" in output

@@ -12,6 +12,6 @@ def test_one_metric_measured_again_leaves_the_others_figures(tmp_path: Path) -> 
     path = tmp_path / "suite_metrics_1_min.json"
     for metric, seconds in (("warping_error", 3), ("read", 1), ("cuts", 2), ("read", 4)):
         keep(path, {"metric": metric, "cpu_s_a_minute": seconds})
-    found = [(one["metric"], one["cpu_s_a_minute"]) for one in json.loads(path.read_text(encoding="utf-8"))]
+    result = [(one["metric"], one["cpu_s_a_minute"]) for one in json.loads(path.read_text(encoding="utf-8"))]
     # in the order of the table, not of the measurements
-    assert found == [("read", 4), ("warping_error", 3), ("cuts", 2)]
+    assert result == [("read", 4), ("warping_error", 3), ("cuts", 2)]

@@ -29,9 +29,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def aspects_table() -> str:
     rows = []
     for name in ASPECT_NAMES:
-        found = aspect(name)
-        least = "5" if found.least_clips == 1 else f"5, and {5 * found.least_clips} in the source"
-        rows.append((f"`{name}`", found.category, f"`{found.dimension}`", found.needs, least))
+        result = aspect(name)
+        least = "5" if result.least_clips == 1 else f"5, and {5 * result.least_clips} in the source"
+        rows.append((f"`{name}`", result.category, f"`{result.dimension}`", result.needs, least))
     return table(("aspect", "category", "paper's dimension", "the caption names", "clips needed"), rows)
 
 

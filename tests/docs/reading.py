@@ -22,9 +22,9 @@ class Block:
 def blocks(path: Path, language: str) -> list[Block]:
     text = path.read_text(encoding="utf-8")
     return [
-        Block(found[1].strip(), found[2], path, text.count("\n", 0, found.start()) + 1)
-        for found in FENCE.finditer(text)
-        if found[1].strip() == language
+        Block(result[1].strip(), result[2], path, text.count("\n", 0, result.start()) + 1)
+        for result in FENCE.finditer(text)
+        if result[1].strip() == language
     ]
 
 
@@ -35,8 +35,8 @@ def prose(path: Path) -> str:
 
 def anchors(path: Path) -> set[str]:
     """Return the anchors that a web page gives to a document's headings."""
-    found = set()
+    result = set()
     for heading in re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE):
         plain = re.sub(r"[^\w\- ]", "", heading.strip().lower())
-        found.add(plain.replace(" ", "-"))
-    return found
+        result.add(plain.replace(" ", "-"))
+    return result

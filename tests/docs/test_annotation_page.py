@@ -70,10 +70,10 @@ def serve_a_moment(words: list[str]) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
-            said = server.stdout.readline()
-            found = re.search(r"listening on 127\.0\.0\.1:(\d+)", said)
-            assert found is not None, (said, server.stderr.read() if server.stderr else "")
-            address = f"http://127.0.0.1:{found[1]}"
+            output = server.stdout.readline()
+            result = re.search(r"listening on 127\.0\.0\.1:(\d+)", output)
+            assert result is not None, (output, server.stderr.read() if server.stderr else "")
+            address = f"http://127.0.0.1:{result[1]}"
             request = urllib.request.Request(f"{address}/health", headers={"Host": "annotate.example.org"})
             with urllib.request.urlopen(request, timeout=60) as answer:
                 assert answer.status == 200
@@ -107,8 +107,9 @@ def test_the_page_runs_from_monday_to_friday(
         if words[1] == "erase":
             words.append("--yes")
         assert main(words) == 0, (line, capsys.readouterr().err)
-    said = capsys.readouterr().out
-    assert "cost: " in said and "all pairs have the votes they need" in said
+    output = capsys.readouterr().out
+    assert "cost: " in output
+    assert "all pairs have the votes they need" in output
     store = Store.open(Path("store"))
     kept, parent = Release.open(store, "main-filtered"), Release.open(store, "main")
     assert len(list(kept.pairs())) == len(list(parent.pairs())) - 1

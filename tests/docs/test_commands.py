@@ -37,15 +37,15 @@ def test_every_command_has_its_line_and_an_example(words: str) -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    found = []
+    result = []
     for path in generated.documents():
         name = str(path.relative_to(ROOT))
         for block in reading.blocks(path, "sh"):
             for line in block.text.splitlines():
                 if re.match(r"\s*(\.venv/bin/)?slvmeval ", line):
-                    found.append((name, line.strip()))
-        found += [(name, text) for text in re.findall(r"`(slvmeval [^`…]+)`", reading.prose(path))]
-    return sorted(set(found))
+                    result.append((name, line.strip()))
+        result += [(name, text) for text in re.findall(r"`(slvmeval [^`…]+)`", reading.prose(path))]
+    return sorted(set(result))
 
 
 @pytest.mark.parametrize(("page", "line"), examples())

@@ -117,13 +117,13 @@ def family(text: str) -> set[str]:
 
 def licence_of(name: str) -> str | None:
     try:
-        found: Any = metadata(name)
+        result: Any = metadata(name)
     except PackageNotFoundError:
         return None
-    if expression := found.get("License-Expression"):
+    if expression := result.get("License-Expression"):
         return str(expression)
-    classifiers = [line for line in found.get_all("Classifier", []) if line.startswith("License")]
-    return " ".join([*classifiers, str(found.get("License") or "")[:200]])
+    classifiers = [line for line in result.get_all("Classifier", []) if line.startswith("License")]
+    return " ".join([*classifiers, str(result.get("License") or "")[:200]])
 
 
 def package(requirement: str) -> str:
@@ -138,9 +138,9 @@ def test_every_direct_dependency_has_its_licence() -> None:
     rows = dict(re.findall(r"^\|[^|]*\| `([\w-]+)` \| ([^|;]+)", text, re.MULTILINE))
     assert set(rows) >= wanted, wanted - set(rows)
     for name in wanted:
-        found = licence_of(name)
-        if found is not None:
-            assert family(rows[name]) & family(found), (name, rows[name], found)
+        result = licence_of(name)
+        if result is not None:
+            assert family(rows[name]) & family(result), (name, rows[name], result)
 
 
 def test_what_is_not_permissive_is_named() -> None:
@@ -148,12 +148,12 @@ def test_what_is_not_permissive_is_named() -> None:
     lock = set(re.findall(r"^([a-z0-9][\w.-]*)==", read("requirements.lock"), re.MULTILINE))
     assert len(lock) > 100
     for name in sorted(lock):
-        found = licence_of(name)
-        if found is None:
+        result = licence_of(name)
+        if result is None:
             continue
-        assert family(found) or name in text, (name, found)
-        if family(found) & {"GPL", "MPL"} and name not in ("numpy", "scipy"):
-            assert f"`{name}`" in text, (name, found)
+        assert family(result) or name in text, (name, result)
+        if family(result) & {"GPL", "MPL"} and name not in ("numpy", "scipy"):
+            assert f"`{name}`" in text, (name, result)
 
 
 # -- other files -------------------------------------------------------------------------------------
@@ -165,7 +165,8 @@ def test_citation_names_this_version() -> None:
     assert citation["version"] == project["version"]
     assert citation["license"] == project["license"] == "Apache-2.0"
     assert f"## [{project['version']}]" in read("CHANGELOG.md")
-    assert "Apache License" in read("LICENSE") and "APPENDIX" in read("LICENSE")
+    assert "Apache License" in read("LICENSE")
+    assert "APPENDIX" in read("LICENSE")
 
 
 def test_pre_commit_hooks_are_local_and_exist() -> None:

@@ -20,9 +20,9 @@ def test_python_on_a_page_runs(
 ) -> None:
     monkeypatch.chdir(example_folder)
     names: dict[str, object] = {}
-    found = reading.blocks(ROOT / page, "python")
-    assert found
-    for block in found:
+    result = reading.blocks(ROOT / page, "python")
+    assert result
+    for block in result:
         # blank lines before it, so that a traceback names the page's own line
         code = compile("\n" * block.line + block.text, page, "exec")
         exec(code, names)

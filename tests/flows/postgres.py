@@ -18,9 +18,9 @@ from tests.flows.prefect_servers import free_port
 def postgres_programs() -> Path | None:
     """Return the folder of PostgreSQL's programs, which Debian has off the path; None if there is none."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    found = shutil.which("initdb")
-    if found:
-        folders.append(Path(found).resolve().parent)
+    result = shutil.which("initdb")
+    if result:
+        folders.append(Path(result).resolve().parent)
     needed = ("initdb", "postgres", "createdb", "pg_isready")
     return next((folder for folder in folders if all((folder / name).exists() for name in needed)), None)
 

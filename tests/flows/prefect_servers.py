@@ -25,9 +25,9 @@ START_S = 300
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        return int(result.getsockname()[1])
 
 
 def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
@@ -155,15 +155,15 @@ class PrefectServer:
     def runs(self, *states: str) -> list[dict[str, Any]]:
         """Return the flow runs, or those in some states, newest first."""
         wanted = {"flow_runs": {"state": {"type": {"any_": list(states)}}}} if states else {}
-        found: list[dict[str, Any]] = self.ask(
+        result: list[dict[str, Any]] = self.ask(
             "/flow_runs/filter", {"sort": "EXPECTED_START_TIME_DESC", **wanted}
         )
-        return found
+        return result
 
     def artifacts(self, run_id: str) -> dict[str, Any]:
         """Return the data of a run's artifacts by key."""
         asked = {"artifacts": {"flow_run_id": {"any_": [run_id]}}}
-        return {found["key"]: found["data"] for found in self.ask("/artifacts/filter", asked)}
+        return {result["key"]: result["data"] for result in self.ask("/artifacts/filter", asked)}
 
     def logs(self, run_id: str) -> list[str]:
         asked = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_ASC"}

@@ -84,7 +84,8 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
         "Campaign small-1 shows 8 pairs of release small version 1, 8 of them new. 0 votes and 0 decisions "
         "of campaign small-1 are new; 0 of 8 pairs have all their votes."
     )
-    assert first.complete and not first.collected.complete
+    assert first.complete
+    assert not first.collected.complete
     files = set(media_folder(store).iterdir())
     assert len(files) == 16
     # half of the votes: nothing is filtered
@@ -94,10 +95,12 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
     assert {path: path.stat().st_mtime_ns for path in media_folder(store).iterdir()}.keys() == files
     vote(store, tmp_path, MORE)
     whole = annotate_inline(asked(store))
-    assert whole.collected.complete and whole.collected.votes == 16
+    assert whole.collected.complete
+    assert whole.collected.votes == 16
     assert whole.filtered == "Release small-filtered version 1 is written: 6 of 8 pairs remain."
     kept = Release.open(Store.open(store), "small-filtered")
-    assert "temporal_flow" not in {record.aspect for record in kept.pairs()} and len(kept.pairs()) == 6
+    assert "temporal_flow" not in {record.aspect for record in kept.pairs()}
+    assert len(kept.pairs()) == 6
     assert len(VotesStore(Store.open(store)).votes(["small-1"])) == 40
     # the release that it is about is still meant, though there are two now
     again = annotate_inline(asked(store))
@@ -126,7 +129,8 @@ def test_captions_are_translated_before_they_are_shown_and_once(store: Path) -> 
         options = asked(store, translation=words, model_servers=servers)
         result = annotate_inline(options)
         clips = len({seen.body["messages"][1]["content"] for seen in server.seen})
-        assert result.translated is not None and len(result.translated.texts) == clips == len(server.seen)
+        assert result.translated is not None
+        assert len(result.translated.texts) == clips == len(server.seen)
         annotate_inline(options)
         assert len(server.seen) == clips
     for task in shown(store).values():
@@ -135,7 +139,8 @@ def test_captions_are_translated_before_they_are_shown_and_once(store: Path) -> 
 
 def test_without_the_translating_server_captions_are_shown_as_they_are(store: Path) -> None:
     result = annotate_inline(asked(store, translation=TranslationParameters()))
-    assert "model_servers" in result.translation_problem and not result.complete
+    assert "model_servers" in result.translation_problem
+    assert not result.complete
     assert result.published.shown == 8
     assert not any(clip.translation for task in shown(store).values() for clip in task.prompt_clips)
 
@@ -150,12 +155,12 @@ def test_a_new_version_is_shown_only_when_it_is_asked_for(store: Path) -> None:
     write_release(
         release.store, "small", recipe, release.pairs(source_id=id_), sources, release.clips(id_), [], planned
     )
-    said: list[str] = []
+    output: list[str] = []
     progress = BuildProgress(quiet=True)
-    progress.say = said.append  # type: ignore[method-assign, assignment]
+    progress.say = output.append  # type: ignore[method-assign, assignment]
     result = annotate_inline(asked(store), progress)
     assert (result.published.campaign.name, result.published.new) == ("small-1", 0)
-    assert "--version 2 publishes that one" in said[0]
+    assert "--version 2 publishes that one" in output[0]
     other = annotate_inline(asked(store, version=2)).published
     assert (other.campaign.name, other.campaign.version, other.new) == ("small-2", 2, 4)
     assert len(shown(store)) == 8
@@ -190,7 +195,8 @@ def test_sources_that_may_not_be_passed_on_are_shown_to_nobody_unasked(store: Pa
     # asked for, and taken back: then nobody sees them any more
     assert annotate_inline(asked(store)).published.new == 4
     again = annotate_inline(asked(store, private_audience=False)).published
-    assert (again.known, again.retired) == (4, 4) and len(shown(store)) == 4
+    assert (again.known, again.retired) == (4, 4)
+    assert len(shown(store)) == 4
 
 
 def test_a_source_without_frames_harms_no_other(store: Path, tmp_path: Path) -> None:
@@ -199,7 +205,8 @@ def test_a_source_without_frames_harms_no_other(store: Path, tmp_path: Path) -> 
     frames = opened.artifact_path(FRAMES, gone.frames_id)
     frames.rename(tmp_path / "away")
     result = annotate_inline(asked(store))
-    assert list(result.published.failed) == [gone.source_id] and not result.complete
+    assert list(result.published.failed) == [gone.source_id]
+    assert not result.complete
     assert (result.published.shown, result.published.failed_pairs) == (4, 4)
     (tmp_path / "away").rename(frames)
     assert annotate_inline(asked(store)).published.shown == 8
@@ -226,16 +233,18 @@ def test_a_death_while_videos_are_written_costs_its_source_only(
 
     class Dying(InlineExecutor):
         def result(self, handle: Any) -> Any:
-            found = super().result(handle)
-            if found[0].source_id == first:
+            outcome = super().result(handle)
+            if outcome[0].source_id == first:
                 raise WorkerDied("killed")
-            return found
+            return outcome
 
     first = Release.open(Store.open(store)).sources()[0].source_id
     with annotation(asked(store), BuildProgress(quiet=True)) as made:
-        assert isinstance(made, Annotation) and run.Annotation is Annotation
+        assert isinstance(made, Annotation)
+        assert run.Annotation is Annotation
         result = made.publish(Dying)
-    assert list(result.failed) == [first] and "killed" in result.failed[first]
+    assert list(result.failed) == [first]
+    assert "killed" in result.failed[first]
 
 
 def test_a_release_may_be_called_what_no_campaign_can(store: Path) -> None:

@@ -24,8 +24,8 @@ AddFilm = Callable[[Path, int], Path]
 
 def manifests(store: Path) -> dict[str, int]:
     """Every committed artifact with the time it was written."""
-    found = (store / "artifacts").rglob("manifest.json")
-    return {str(path.relative_to(store)): path.stat().st_mtime_ns for path in found}
+    outcome = (store / "artifacts").rglob("manifest.json")
+    return {str(path.relative_to(store)): path.stat().st_mtime_ns for path in outcome}
 
 
 def changed(options: BuildOptions, **fields: object) -> BuildOptions:

@@ -52,7 +52,8 @@ def test_a_build_asks_the_server_once_whether_it_is_there_and_once_about_each_ca
     assert pair.aspect == "spatial_relationship"
     # nothing is left to ask: no server is needed, not even one by that name
     again = build_inline(asking)
-    assert not again.new and again.release.version == result.release.version
+    assert not again.new
+    assert again.release.version == result.release.version
 
 
 def test_without_a_server_nothing_starts_and_the_lines_to_add_are_said(asking: BuildOptions) -> None:
@@ -77,7 +78,8 @@ def test_a_server_that_cannot_be_used_is_found_before_any_work(
         with pytest.raises(PrerequisiteError) as problem:
             build_inline(at(asking, server))
         assert server.seen == []
-    assert said in str(problem.value) and server.url in str(problem.value)
+    assert said in str(problem.value)
+    assert server.url in str(problem.value)
 
 
 def test_a_server_that_is_not_there(asking: BuildOptions) -> None:
@@ -106,10 +108,12 @@ def test_what_failed_is_asked_for_again_by_retry_alone(asking: BuildOptions) -> 
     with FaultyServer(plan) as server:
         result = build_inline(at(asking, server))
     (row,) = result.release.set_aside()
-    assert row.reason is Reason.CAPTION_NOT_ANALYSED and "clip 7" in row.message
+    assert row.reason is Reason.CAPTION_NOT_ANALYSED
+    assert "clip 7" in row.message
     with FaultyServer() as server:
         build_inline(at(asking, server))
-        assert server.seen == [] and server.listed == 0
+        assert server.seen == []
+        assert server.listed == 0
         result = build_inline(at(asking, server, retry=True))
         assert ["number 7" in seen.caption for seen in server.seen] == [True]
     assert len(result.release.pairs()) == 1

@@ -47,8 +47,8 @@ def server(
     """A server; on PostgreSQL it is set up as compose.yaml does it, with a password for the API."""
     folder = tmp_path_factory.mktemp("server")
     if request.param == "sqlite":
-        with PrefectServer(folder) as found:
-            yield found
+        with PrefectServer(folder) as result:
+            yield result
         return
     assert PROGRAMS is not None
     settings = compose_settings(PREFECT_SERVER_DATABASE_HOST="127.0.0.1")
@@ -57,11 +57,11 @@ def server(
     )
     with running_postgres(PROGRAMS, user, password, name) as port:
         settings["PREFECT_SERVER_DATABASE_PORT"] = str(port)
-        found = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
+        result = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
         # as the service `tables` of compose.yaml
-        found.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
-        with found:
-            yield found
+        result.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
+        with result:
+            yield result
 
 
 #: The flows beside the build, each with a deployment of its name.
@@ -81,26 +81,27 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
         encoding="utf-8",
     )
     settled(add_film(folder / "videos", 1))
-    said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(created)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    output = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+    assert output.count("(created)") == 9
+    assert f"PREFECT_API_URL={server.api} prefect worker start" in output
     server.start_worker()
     return folder
 
 
 def run(server: PrefectServer, *words: str) -> dict[str, Any]:
     """Start a run by its bare name, watch it, and return it when it is over."""
-    said = server.slvmeval("run", *words, "--profile", "site.toml", "--watch", fails=None)
-    id_ = re.search(r"flow-run/([0-9a-f-]{36})", said)
-    assert id_ is not None, said
-    found: dict[str, Any] = server.ask(f"/flow_runs/{id_[1]}")
+    output = server.slvmeval("run", *words, "--profile", "site.toml", "--watch", fails=None)
+    id_ = re.search(r"flow-run/([0-9a-f-]{36})", output)
+    assert id_ is not None, output
+    result: dict[str, Any] = server.ask(f"/flow_runs/{id_[1]}")
     # --watch ends with the message of the run
-    assert found["state"]["message"] in said.splitlines()[-1]
-    return found
+    assert result["state"]["message"] in output.splitlines()[-1]
+    return result
 
 
 def started(server: PrefectServer) -> int:
     """Return how many runs somebody started; others wait for their night."""
-    return sum(not found["auto_scheduled"] for found in server.runs())
+    return sum(not result["auto_scheduled"] for result in server.runs())
 
 
 def logged(server: PrefectServer, ran: dict[str, Any], begin: str) -> None:
@@ -113,8 +114,8 @@ def flow_of(name: str) -> str:
 
 
 def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = server.ask(f"/deployments/name/{flow_of(name)}/{name}")
-    return found
+    result: dict[str, Any] = server.ask(f"/deployments/name/{flow_of(name)}/{name}")
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +163,8 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
         "left to the next run."
     )
     shown = server.artifacts(quiet["id"])
-    assert shown["result-main"] == quiet["state"]["message"] and "dask" not in shown
+    assert shown["result-main"] == quiet["state"]["message"]
+    assert "dask" not in shown
     logged(server, quiet, quiet["state"]["message"])
     # the next night it is complete
     settled(site / "videos" / "film2.mp4")
@@ -178,7 +180,8 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     assert (judged["state"]["type"], judged["state"]["message"]) == ("COMPLETED", says)
     assert judged["name"] == "main · 6 pairs · duration, coin"
     shown = server.artifacts(judged["id"])
-    assert shown["judged-main"] == says and "coin" in shown["judgements-main"]
+    assert shown["judged-main"] == says
+    assert "coin" in shown["judgements-main"]
     again = run(server, "evaluate-slvmeval", "--param", "evaluators=coin")
     assert again["state"]["message"].endswith("are answered, 0 made now.")
 
@@ -199,8 +202,10 @@ def test_a_release_is_put_before_people(
     assert asked["name"] == "small-1 · 8 pairs"
     assert sorted(asked["tags"]) == ["campaign:small-1", "release:small", "site:lab"]
     shown = server.artifacts(asked["id"])
-    assert shown["annotated-small-1"] == says and "pairs shown" in shown["votes-small-1"]
-    assert "progress-videos" in shown and len(list(media_folder(store.root).glob("*.mp4"))) == 16
+    assert shown["annotated-small-1"] == says
+    assert "pairs shown" in shown["votes-small-1"]
+    assert "progress-videos" in shown
+    assert len(list(media_folder(store.root).glob("*.mp4"))) == 16
 
 
 @on_sqlite
@@ -223,8 +228,10 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path) -> None:
     assert scored["name"] == "locot2v-bench · 1 videos · 2 dimensions"
     assert sorted(scored["tags"]) == ["site:lab", "suite:locot2v-bench"]
     shown = server.artifacts(scored["id"])
-    assert shown["scored-locot2v-bench"] == says and "anna" in shown["leaderboard-locot2v-bench"]
-    assert "film9.mp4" in shown["left-out-locot2v-bench"] and "progress-dynamic-degree" in shown
+    assert shown["scored-locot2v-bench"] == says
+    assert "anna" in shown["leaderboard-locot2v-bench"]
+    assert "film9.mp4" in shown["left-out-locot2v-bench"]
+    assert "progress-dynamic-degree" in shown
     rows = {row["dimension"]: row for row in json.loads(shown["dimensions-locot2v-bench"])}
     assert (rows["dynamic_degree"]["scored"], rows["dynamic_degree"]["reasons"]) == (1, "")
     assert rows["temporal_flickering"]["reasons"] == "no_answer 1"
@@ -261,14 +268,17 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     }
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
-    said = server.slvmeval(*words)
-    assert said.count("(up to date)") == 9 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    output = server.slvmeval(*words)
+    assert output.count("(up to date)") == 9, id_
+    assert "30 1 * * * (Asia/Tokyo, switched off)" in output, id_
     again = deployed(server, "nightly")
-    assert again["id"] == nightly["id"] and again["parameters"] == nightly["parameters"]
+    assert again["id"] == nightly["id"]
+    assert again["parameters"] == nightly["parameters"]
     (kept,) = again["schedules"]
-    assert kept["schedule"] == schedule["schedule"] and not kept["active"]
+    assert kept["schedule"] == schedule["schedule"]
+    assert not kept["active"]
     named = server.ask("/automations/filter", {})
-    assert [found["name"] for found in named] == ["slvmeval: a run that is silent has crashed"]
+    assert [result["name"] for result in named] == ["slvmeval: a run that is silent has crashed"]
     server.slvmeval(*words, "--cron", "0 2 * * *", "--timezone", "UTC", "--release", "main")
 
 
@@ -321,7 +331,8 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
         further = deployed(server, f"{what}-slvmeval")["parameter_openapi_schema"]["properties"]
         fields += further.items()
     for name, field in fields:
-        assert field["description"] and "default" in field, name
+        assert field["description"], name
+        assert "default" in field, name
         # no choice of types: the form has one plain field for each
         assert field["type"] in ("array", "string", "boolean", "number", "integer"), name
 
@@ -352,9 +363,9 @@ def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None
     runs = started(server)
     words = json.dumps([[*words, "--profile", "site.toml"] for words in wrong])
     answers = server.processes.run(sys.executable, "-c", SEVERAL, words).splitlines()
-    for said, answer in zip(wrong.values(), answers, strict=True):
+    for output, answer in zip(wrong.values(), answers, strict=True):
         code, message = json.loads(answer)
-        assert (code, message.startswith("error: "), said in message) == (1, True, True), message
+        assert (code, message.startswith("error: "), output in message) == (1, True, True), message
     assert started(server) == runs
 
 

@@ -67,13 +67,14 @@ def rows(store: Path, *evaluators: str) -> list[Judgement]:
 
 
 def total(result: EvaluationResult, label: str) -> tuple[int, int, int]:
-    (found,) = [one for one in result.evaluators if one.label == label]
-    return found.total.answered, sum(found.total.failures.values()), found.total.left
+    (outcome,) = [one for one in result.evaluators if one.label == label]
+    return outcome.total.answered, sum(outcome.total.failures.values()), outcome.total.left
 
 
 def test_right_first_and_ties_are_told_apart(store: Path, planted: PlantedPackage) -> None:
     result = evaluate_inline(asked(store, "planted?label=right", 'planted?mood="first"'))
-    assert result.exit_code == 0 and total(result, "right") == (18, 0, 0)
+    assert result.exit_code == 0
+    assert total(result, "right") == (18, 0, 0)
     right = rows(store, "right")
     assert {row.preferred for row in right if row.aspect == "comprehensiveness"} == {"high"}
     assert {row.preferred for row in right if row.aspect != "comprehensiveness"} == {"tie"}
@@ -91,10 +92,12 @@ def test_a_scorer_is_a_judge_and_shares_the_scores_of_a_source(store: Path, plan
     assert total(result, "lengths") == (9, 0, 0)
     # of each film three low videos and one high one
     assert planted.asked("lengths") == 4 * FILMS
-    found = {row.aspect: row for row in rows(store, "lengths")}
-    assert found["comprehensiveness"].preferred == "high" and found["aesthetics"].preferred == "tie"
-    shorter = found["comprehensiveness"]
-    assert (shorter.score_high or 0) > (shorter.score_low or 0) and shorter.order == "apart"
+    outcome = {row.aspect: row for row in rows(store, "lengths")}
+    assert outcome["comprehensiveness"].preferred == "high"
+    assert outcome["aesthetics"].preferred == "tie"
+    shorter = outcome["comprehensiveness"]
+    assert (shorter.score_high or 0) > (shorter.score_low or 0)
+    assert shorter.order == "apart"
 
 
 def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:
@@ -113,17 +116,18 @@ def test_no_failure_harms_another_evaluator(store: Path, planted: PlantedPackage
     result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
     assert result.exit_code == 3
     assert total(result, "right") == (18, 0, 0)
-    assert total(result, "prose") == (0, 18, 0) and {r.raw for r in rows(store, "prose")} == {
-        "Both are nice."
-    }
+    assert total(result, "prose") == (0, 18, 0)
+    assert {r.raw for r in rows(store, "prose")} == {"Both are nice."}
     assert total(result, "nonsense") == (0, 18, 0)
     assert {(row.failure, row.message) for row in rows(store, "raises")} == {
         ("internal_error", "ZeroDivisionError: planted")
     }
     stopped = {one.label: one.stopped for one in result.evaluators}
-    assert stopped["refused"] == "the key is refused" and planted.asked("refused") == 1
+    assert stopped["refused"] == "the key is refused"
+    assert planted.asked("refused") == 1
     assert total(result, "refused") == (0, 1, 17)
-    assert "weights are missing" in stopped["missing"] and not planted.asked("missing")
+    assert "weights are missing" in stopped["missing"]
+    assert not planted.asked("missing")
     # what lies with the machine is asked again by itself, what would fail again only when it is wanted
     evaluate_inline(asked(store, "planted?mood=prose", "planted?mood=raises"))
     assert (planted.asked("prose"), planted.asked("raises")) == (18, 36)
@@ -148,10 +152,14 @@ def test_limits_end_a_run_cleanly(store: Path, planted: PlantedPackage, tmp_path
     few = asked(store, "planted?tokens=100", "lengths", limits=Limits(usd=0.55), prices=str(prices))
     result = evaluate_inline(few)
     assert result.exit_code == 3
-    assert total(result, "right") == (5, 0, 13) and total(result, "lengths") == (9, 0, 0)
+    assert total(result, "right") == (5, 0, 13)
+    assert total(result, "lengths") == (9, 0, 0)
     (paid, free) = result.evaluators
-    assert paid.usd == pytest.approx(0.5) and paid.tokens == 500 and "0.55 dollars" in paid.stopped
-    assert not free.stopped and free.usd == 0
+    assert paid.usd == pytest.approx(0.5)
+    assert paid.tokens == 500
+    assert "0.55 dollars" in paid.stopped
+    assert not free.stopped
+    assert free.usd == 0
     result = evaluate_inline(asked(store, "planted?tokens=100", limits=Limits(tokens=300)))
     assert total(result, "right") == (8, 0, 10)
     assert not list((store / "cache" / "evaluations").glob("*.json"))
@@ -160,13 +168,15 @@ def test_limits_end_a_run_cleanly(store: Path, planted: PlantedPackage, tmp_path
 def test_identical_pairs_of_another_release_are_not_paid_for(store: Path, planted: PlantedPackage) -> None:
     evaluate_inline(asked(store, "planted"))
     kept = JudgementsStore(Store.open(store))
-    found = kept.rows()
+    outcome = kept.rows()
     shutil.rmtree(kept.path)
-    kept.add(row.model_copy(update={"pair_id": f"other-{row.pair_id}", "cost_usd": 1.0}) for row in found)
+    kept.add(row.model_copy(update={"pair_id": f"other-{row.pair_id}", "cost_usd": 1.0}) for row in outcome)
     result = evaluate_inline(asked(store, "planted"))
-    assert planted.asked("right") == 18 and total(result, "right") == (18, 0, 0)
+    assert planted.asked("right") == 18
+    assert total(result, "right") == (18, 0, 0)
     shared = [row for row in rows(store) if not row.pair_id.startswith("other-")]
-    assert {row.cost_usd for row in shared} == {0.0} and all("other-" in row.details for row in shared)
+    assert {row.cost_usd for row in shared} == {0.0}
+    assert all("other-" in row.details for row in shared)
 
 
 def test_a_changed_release_is_refused(store: Path, planted: PlantedPackage) -> None:
@@ -189,7 +199,8 @@ def test_the_draw_is_nested_and_what_is_not_there_is_said(store: Path, planted: 
         return {pair.pair_id for pair in evaluation.wanted}
 
     one, two = pairs(most_per_aspect=1), pairs(most_per_aspect=2)
-    assert (len(one), len(two)) == (3, 6) and one < two
+    assert (len(one), len(two)) == (3, 6)
+    assert one < two
     some = sorted(one)[0]
     assert pairs(pairs=(some[:20],)) == {some}
     with pytest.raises(UserInputError, match="aspect 'colour': there are aesthetics"):
@@ -217,12 +228,15 @@ def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) 
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root
     ) as other:
-        assert other.stdout is not None and other.stdout.readline() == "True\n"
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
         result = evaluate_inline(asked(store, "planted", "lengths"))
-        assert total(result, "right") == (0, 0, 18) and "another run" in result.evaluators[0].stopped
+        assert total(result, "right") == (0, 0, 18)
+        assert "another run" in result.evaluators[0].stopped
         assert total(result, "lengths") == (9, 0, 0)
         renamed = evaluate_inline(asked(store, "planted?label=renamed"))
-        assert total(renamed, "renamed") == (0, 0, 18) and "another run" in renamed.evaluators[0].stopped
+        assert total(renamed, "renamed") == (0, 0, 18)
+        assert "another run" in renamed.evaluators[0].stopped
         other.kill()
     assert total(evaluate_inline(asked(store, "planted")), "right") == (18, 0, 0)
 
@@ -235,7 +249,8 @@ def test_a_judge_that_kills_its_process_costs_its_own_requests(store: Path, plan
         result = evaluation.run(lambda _pools: ProcessExecutor(2))
     assert total(result, "right") == (18, 0, 0)
     (killer,) = [one for one in result.evaluators if one.label == "kills"]
-    assert killer.aspects["aesthetics"].answered == 6 and killer.aspects["dynamics_degree"].answered == 6
+    assert killer.aspects["aesthetics"].answered == 6
+    assert killer.aspects["dynamics_degree"].answered == 6
     assert not killer.aspects["comprehensiveness"].answered
     assert not list((store / "judgements" / "running").iterdir())
     died = [row for row in rows(store, "kills") if row.failure]
@@ -278,7 +293,8 @@ def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
         before = planted.asked("right")
         time.sleep(1)
     kept = len(rows(store))
-    assert 20 <= before < 54 and before - kept <= 4, (before, kept)
+    assert 20 <= before < 54, (before, kept)
+    assert before - kept <= 4, (before, kept)
     result = evaluate_inline(asked(store, "planted?seconds=0.2&threads=4", repeats=3))
     assert total(result, "right") == (54, 0, 0)
     assert planted.asked("right") == 54 + before - kept, "only what was in flight was asked twice"
@@ -303,14 +319,11 @@ def test_the_flow_judges_as_the_direct_run_does_and_shows_it(
     output = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, timeout=400).stdout
     said = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith(("RECORDED", "RESULT")))
     recorded, result = json.loads(said["RECORDED"]), json.loads(said["RESULT"])
-    assert (
-        recorded["states"] == ["Completed"]
-        and "refused stopped: the key is refused" in recorded["messages"][0]
-    )
+    assert recorded["states"] == ["Completed"]
+    assert "refused stopped: the key is refused" in recorded["messages"][0]
     assert recorded["names"] == ["main · 9 pairs · right, refused, lengths"]
-    assert len(recorded["tasks"]) == 3 * FILMS and {"judged-main", "judgements-main"} <= set(
-        recorded["artifacts"]
-    )
+    assert len(recorded["tasks"]) == 3 * FILMS
+    assert {"judged-main", "judgements-main"} <= set(recorded["artifacts"])
     assert result["evaluators"]["right"]["asked"] == 18
     flown = {(row.key, row.preferred) for row in rows(store, "right", "lengths")}
     shutil.rmtree(store / "judgements")

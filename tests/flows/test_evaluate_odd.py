@@ -46,7 +46,8 @@ def test_what_an_evaluator_gives_of_a_wrong_type_harms_no_other(store: Path, pla
     moods = ("mistyped", "exits", "unsettled", "half-a-sign")
     result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
     assert total(result, "right") == (4, 0, 0)
-    assert total(result, "mistyped") == (0, 4, 0) and total(result, "exits") == (0, 4, 0)
+    assert total(result, "mistyped") == (0, 4, 0)
+    assert total(result, "exits") == (0, 4, 0)
     assert {row.message for row in rows(store, "mistyped")} == {
         "it gave raw = None: Input should be a valid string"
     }
@@ -71,7 +72,8 @@ def test_an_evaluator_that_is_told_something_else_is_another(
     (texts / "descriptions" / "aesthetics.txt").write_text("Is it a pleasure to look at?")
     evaluate_inline(asked(store, "planted"))
     again = evaluate_inline(asked(store, "planted", prompts=str(texts)))
-    assert total(again, "right") == (4, 0, 0) and planted.asked("right") == 6
+    assert total(again, "right") == (4, 0, 0)
+    assert planted.asked("right") == 6
     release = Release.open(Store.open(store))
     gathered = load_judged_release(release)
     assert len(gathered.names) == 2, "answers to two different questions are not averaged"
@@ -93,5 +95,6 @@ def test_a_scorer_can_be_submitted(store: Path, planted: PlantedPackage, tmp_pat
     made = make_submission(release, rows(store, "lengths"), Card(name="L", authors=("A",)), UsedPrices())
     path = tmp_path / "lengths.json"
     path.write_bytes(submission_bytes(made))
-    found = check_submission(path, release).submission
-    assert found.orders == "apart" and found.accuracies["comprehensiveness"].accuracy == 1.0
+    outcome = check_submission(path, release).submission
+    assert outcome.orders == "apart"
+    assert outcome.accuracies["comprehensiveness"].accuracy == 1.0

@@ -51,9 +51,9 @@ def direct(options: BuildOptions, add_film: AddFilm, tmp_path: Path) -> str:
 def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str, tmp_path: Path) -> None:
     process = start_flow(options, tmp_path)
     output, _ = process.communicate(timeout=400)
-    said = answers(output)
-    assert said["CHECKSUM"] == direct
-    recorded = json.loads(said["RECORDED"])
+    text = answers(output)
+    assert text["CHECKSUM"] == direct
+    recorded = json.loads(text["RECORDED"])
     assert recorded["states"] == ["Completed"]
     assert recorded["names"] == [f"main · 2 sources · {options.recipe.name}"]
     assert recorded["tags"] == ["recipe:small", "release:main", "site:default"]
@@ -105,7 +105,8 @@ def test_a_killed_flow_leaves_no_process_behind(
     store = tmp_path / "store"
     deadline = time.monotonic() + 300
     while not list(store.glob("artifacts/timeline/*/*/manifest.json")):
-        assert time.monotonic() < deadline and process.poll() is None, "no frames came"
+        assert time.monotonic() < deadline, "no frames came"
+        assert process.poll() is None, "no frames came"
         time.sleep(0.05)
     others = psutil.Process(process.pid).children(recursive=True)
     assert any("uvicorn" in " ".join(other.cmdline()) for other in others)
@@ -123,7 +124,8 @@ def test_a_killed_worker_costs_nothing_but_time(options: BuildOptions, direct: s
     store = tmp_path / "store"
     deadline = time.monotonic() + 300
     while not list(store.glob("artifacts/timeline/*/*/manifest.json")):
-        assert time.monotonic() < deadline and process.poll() is None, "no frames came"
+        assert time.monotonic() < deadline, "no frames came"
+        assert process.poll() is None, "no frames came"
         time.sleep(0.05)
     workers = [
         child

@@ -97,17 +97,21 @@ def test_every_aspect_is_made_by_the_papers_operation(
     assert {"changed_share", "rest_shift", "edges_kept"} <= coloured.content["measured"].keys()
     for manifest in (erased, coloured):
         assert manifest.provenance["packages"]["torch"].startswith("2.")
-        assert manifest.provenance["packages"]["diffusers"] and manifest.provenance["frames_per_second"] > 0
+        assert manifest.provenance["packages"]["diffusers"]
+        assert manifest.provenance["frames_per_second"] > 0
     # one answer a caption, kept with the analysis; no caption was asked about twice
     (analysis,) = list(store.manifests(ANALYSIS))
-    assert analysis.consumes["analyser"]["analyser"] == "llm" and len(server.seen) == 14
+    assert analysis.consumes["analyser"]["analyser"] == "llm"
+    assert len(server.seen) == 14
     sampling = server.seen[0].body
     assert (sampling["temperature"], sampling["top_p"], sampling["top_k"]) == (0.6, 0.95, 20)
-    assert sampling["repetition_penalty"] == 1.2 and sampling["min_p"] == 0
+    assert sampling["repetition_penalty"] == 1.2
+    assert sampling["min_p"] == 0
 
     asked = len(server.seen)
     again = build(tmp_path, recipe, models, server)
-    assert len(server.seen) == asked and again.version == release.version
+    assert len(server.seen) == asked
+    assert again.version == release.version
 
 
 def test_the_faster_recipe_never_passes_for_the_papers(
@@ -117,10 +121,12 @@ def test_the_faster_recipe_never_passes_for_the_papers(
     fast, slow = tiny_paper("paper-lightning"), tiny_paper()
     only = {"aspects": {"color": fast.aspects["color"]}}
     quick = next(iter(build(tmp_path, fast.model_copy(update=only), models, server).pairs()))
-    assert quick.parameters["step_cache"] > 0 and quick.strength == "custom"
+    assert quick.parameters["step_cache"] > 0
+    assert quick.strength == "custom"
     exact = slow.model_copy(update={"aspects": {"color": slow.aspects["color"]}})
     other = next(iter(build(tmp_path, exact, models, server, release="exact").pairs()))
-    assert other.drawn_clips == quick.drawn_clips and other.pair_id != quick.pair_id
+    assert other.drawn_clips == quick.drawn_clips
+    assert other.pair_id != quick.pair_id
 
 
 def test_all_that_is_missing_is_said_before_any_work(
@@ -129,10 +135,11 @@ def test_all_that_is_missing_is_said_before_any_work(
     add_film(tmp_path / "videos", 1)
     with pytest.raises(PrerequisiteError) as problem:
         build(tmp_path, tiny_paper(), (str(tmp_path / "nothing"),), server)
-    said = str(problem.value)
-    assert all(name in said for name in ("tiny-detector", "tiny-inpainter", "tiny-editor", "u2netp"))
+    output = str(problem.value)
+    assert all(name in output for name in ("tiny-detector", "tiny-inpainter", "tiny-editor", "u2netp"))
     with pytest.raises(PrerequisiteError, match=r"\[model_servers\]\ncaption-analysis"):
         build(tmp_path, tiny_paper(), models, None)
     with pytest.raises(PrerequisiteError, match=r"caption-analysis at .* does not answer"):
         build(tmp_path, tiny_paper(), models, "http://127.0.0.1:1/v1")
-    assert not server.seen and not list((tmp_path / "store").glob("artifacts/*/*/*"))
+    assert not server.seen
+    assert not list((tmp_path / "store").glob("artifacts/*/*/*"))

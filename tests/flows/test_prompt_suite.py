@@ -48,7 +48,8 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
         assert "unknown dollars" in would.in_words()
         limited = make_prompts(**given, most_tokens=1)
         assert [row["state"] for row in limited.rows()] == ["unfinished", "cannot be used"]
-        assert "1 unfinished" in limited.in_words() and "the limit of 1 tokens" in limited.in_words()
+        assert "1 unfinished" in limited.in_words()
+        assert "the limit of 1 tokens" in limited.in_words()
         (tmp_path / "prices.toml").write_text(
             "[models.tiny]\ninput_per_million = 1\noutput_per_million = 1\n"
         )
@@ -68,7 +69,8 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
         assert [one.state for one in result.made] == ["ready"]
         assert [row["state"] for row in result.rows()] == ["ready", "cannot be used"]
         assert len(server.seen) == CALLS_TO_DRAFT + CALLS_TO_END
-    assert failed.is_failed() and "'here' is not an absolute path" in str(failed.message)
+    assert failed.is_failed()
+    assert "'here' is not an absolute path" in str(failed.message)
     (line,) = (tmp_path / "prompts" / "prompts.jsonl").read_text().splitlines()
     assert json.loads(line)["prompt_id"] == "a"
 

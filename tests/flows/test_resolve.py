@@ -32,18 +32,18 @@ def site(tmp_path: Path) -> str:
 
 
 def test_what_is_empty_is_as_the_profile_says(site: str, tmp_path: Path) -> None:
-    options, found = on_worker(
+    options, result = on_worker(
         profile=site, release="", store="", model_folders=(), settle_s=0.0, gallery="", workers=0
     )
     assert [root.path for root in options.sources] == [str(tmp_path / "films"), "/more"]
     assert (options.store, options.release) == (str(tmp_path / "store"), "nights")
     assert (options.settle_s, options.recipe.name) == (30.0, "cpu-approx")
     assert options.placement == {"aesthetics": "cpu"}
-    assert (found.workers, found.gallery) == (3, str(tmp_path / "gallery"))
+    assert (result.workers, result.gallery) == (3, str(tmp_path / "gallery"))
 
 
 def test_what_is_given_goes_over_the_profile(site: str) -> None:
-    options, found = on_worker(
+    options, result = on_worker(
         profile=site,
         sources=["folder:/new"],
         changes=["clips_per_pair=3"],
@@ -57,8 +57,9 @@ def test_what_is_given_goes_over_the_profile(site: str) -> None:
     )
     assert [root.path for root in options.sources] == ["/new"]
     assert (options.store, options.release, options.model_folders) == ("/stores/8", "eight", ("/weights",))
-    assert (options.recipe.clips_per_pair, options.settle_s, found.workers) == (3, 5.0, 7)
-    assert options.fresh and options.retry
+    assert (options.recipe.clips_per_pair, options.settle_s, result.workers) == (3, 5.0, 7)
+    assert options.fresh
+    assert options.retry
 
 
 @pytest.mark.parametrize(

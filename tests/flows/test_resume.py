@@ -77,8 +77,8 @@ def first_point(process: subprocess.Popen[str]) -> str:
 
 def committed(store: Path) -> dict[str, int]:
     """Every committed artifact and when its manifest was written."""
-    found = list(store.glob("artifacts/*/*/*/manifest.json")) + list(store.glob("releases/**/manifest.json"))
-    return {str(path.relative_to(store)): path.stat().st_mtime_ns for path in found}
+    result = list(store.glob("artifacts/*/*/*/manifest.json")) + list(store.glob("releases/**/manifest.json"))
+    return {str(path.relative_to(store)): path.stat().st_mtime_ns for path in result}
 
 
 def finish(options: BuildOptions) -> str:

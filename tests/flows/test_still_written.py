@@ -50,6 +50,6 @@ def test_no_version_is_written_of_nothing(
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()[-1]
-    assert said == "COMPLETED Nothing to build yet: 1 file still being written, left to the next run."
+    output = done.stdout.splitlines()[-1]
+    assert output == "COMPLETED Nothing to build yet: 1 file still being written, left to the next run."
     assert not (tmp_path / "store" / "releases" / "main" / "versions").exists()

@@ -64,13 +64,15 @@ def test_the_flow_scores_the_same_and_shows_it(
     }
     board = json.loads(tables["leaderboard-planted"])
     assert [(row["model"], row["rank"]) for row in board] == [("bert", "1"), ("anna", "2")]
-    assert "progress-heavy" in tables and tables["scored-planted"] == says
+    assert "progress-heavy" in tables
+    assert tables["scored-planted"] == says
     assert {one["dimension"]: one["scored"] for one in result["dimensions"]} == {
         name: row["scored"] for name, row in dimensions.items()
     }
     # models are loaded once, though there are two processes
     loaded = [json.loads(row.details)["process"] for row in rows(tmp_path) if row.dimension == "heavy"]
-    assert len(loaded) == 24 and len(set(loaded)) == 1
+    assert len(loaded) == 24
+    assert len(set(loaded)) == 1
     tasks = [name.split(" ")[0] for name in recorded["tasks"]]
     assert {name: tasks.count(name) for name in ("length", "heavy")} == {"length": 6, "heavy": 3}
     flown = scores(tmp_path)
@@ -92,12 +94,13 @@ def test_where_there_are_pools_their_workers_look_for_a_gpu_and_the_driver_needs
     given = options(tmp_path, films, prompts, None, **wanted)
     said = []
     for pools in ((), ("cpu",), ("cpu", "h100")):
-        found = by_name(suite_inline(given.model_copy(update={"pools": pools})))
-        assert (found["heavy"].scored, dict(found["heavy"].failures)) == (0, {"prerequisite_missing": 2})
-        assert found["length"].scored == 4
-        said.append((found["heavy"].stopped, found["heavy"].asked))
+        outcome = by_name(suite_inline(given.model_copy(update={"pools": pools})))
+        assert (outcome["heavy"].scored, dict(outcome["heavy"].failures)) == (0, {"prerequisite_missing": 2})
+        assert outcome["length"].scored == 4
+        said.append((outcome["heavy"].stopped, outcome["heavy"].asked))
     here, without, worker = (text for text, _ in said)
-    assert "no GPU is visible" in here and worker == here
+    assert "no GPU is visible" in here
+    assert worker == here
     assert without == "the profile has no pool 'h100', in which it runs: add a table [pools.h100]"
     # it is no reason for ever
     allowed = given.model_copy(update={"pools": ("cpu", "h100"), "allow_cpu_models": True})
@@ -115,9 +118,9 @@ def test_what_a_worker_lacks_becomes_rows_and_the_rest_goes_on(
     missing = began.replace("(video,)", 'raise PrerequisiteError("ffmpeg is not there")\n        (video,)')
     assert code.read_text().count(began) == 1
     code.write_text(code.read_text().replace(began, missing))
-    found = by_name(suite_inline(options(tmp_path, films, prompts, None, dimensions=("length",))))["length"]
-    assert (found.left, dict(found.failures)) == (0, {"prerequisite_missing": 4})
-    assert {row.message for row in rows(tmp_path)} == {"ffmpeg is not there"} == {found.stopped}
+    outcome = by_name(suite_inline(options(tmp_path, films, prompts, None, dimensions=("length",))))["length"]
+    assert (outcome.left, dict(outcome.failures)) == (0, {"prerequisite_missing": 4})
+    assert {row.message for row in rows(tmp_path)} == {"ffmpeg is not there"} == {outcome.stopped}
 
 
 def test_a_dimension_that_a_suite_does_not_have_is_said(

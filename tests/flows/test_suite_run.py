@@ -84,11 +84,13 @@ def test_all_that_can_be_scored_is_and_never_twice(
 ) -> None:
     given = options(tmp_path, films, prompts, marker)
     result = suite_inline(given)
-    found = by_name(result)
-    assert [found[name].scored for name in ("length", "beauty", "contest")] == [4, 4, 4]
+    outcome = by_name(result)
+    assert [outcome[name].scored for name in ("length", "beauty", "contest")] == [4, 4, 4]
     # films of 8 frames a second
-    assert scores(tmp_path)["length", "bert", "p1"] == 16 and scores(tmp_path)["length", "bert", "p2"] == 4
-    assert scores(tmp_path)["contest", "anna", "p2"] == 1 and scores(tmp_path)["contest", "bert", "p2"] == 2
+    assert scores(tmp_path)["length", "bert", "p1"] == 16
+    assert scores(tmp_path)["length", "bert", "p2"] == 4
+    assert scores(tmp_path)["contest", "anna", "p2"] == 1
+    assert scores(tmp_path)["contest", "bert", "p2"] == 2
     # two requests a video, and two for all videos of a prompt
     assert len(marker.seen) == 2 * 4 + 2 * 2
     # what lacks its weights is a row with the reason; p2 is not for it
@@ -97,10 +99,12 @@ def test_all_that_can_be_scored_is_and_never_twice(
         ("anna", "prerequisite_missing", None),
         ("bert", "prerequisite_missing", None),
     ]
-    assert "fetch them" in heavy[0].message and "fetch them" in found["heavy"].stopped
+    assert "fetch them" in heavy[0].message
+    assert "fetch them" in outcome["heavy"].stopped
     assert result.exit_code == 3
     again = suite_inline(given)
-    assert len(marker.seen) == 12 and by_name(again)["beauty"].found_before == 4
+    assert len(marker.seen) == 12
+    assert by_name(again)["beauty"].found_before == 4
     assert len(rows(tmp_path)) == 14
     paid = [row for row in rows(tmp_path) if row.dimension == "beauty"]
     assert all((row.calls, row.tokens_in, row.tokens_out) == (2, 200, 40) for row in paid)
@@ -142,16 +146,17 @@ def test_files_that_do_not_fit_are_said_and_the_rest_goes_on(
         *("duplicate_id", "duplicate_id", "malformed_row", "malformed_row", "malformed_row"),
         *("no_such_prompt", "prompt_without_video", "unknown_dimension", "unsafe_path", "video_missing"),
     ]
-    found = scores(tmp_path)
+    outcome = scores(tmp_path)
     # the copy of a video has its score; a video of one frame has one
-    assert [found["length", model, "p1"] for model in ("anna", "bert", "dora")] == [8, 8, 1]
+    assert [outcome["length", model, "p1"] for model in ("anna", "bert", "dora")] == [8, 8, 1]
     failed = {(row.dimension, row.model): row.failure for row in rows(tmp_path) if row.failure}
     assert failed == {("length", "carl"): "video_unreadable", ("contest", "carl"): "video_unreadable"}
     # who cannot be read takes no part in the batch
     assert asked_for(marker.seen[0].body)["videos"] == ["anna", "bert", "dora"]
-    assert [found["contest", model, "p1"] for model in ("anna", "bert", "dora")] == [1, 2, 4]
+    assert [outcome["contest", model, "p1"] for model in ("anna", "bert", "dora")] == [1, 2, 4]
     copy = next(row for row in rows(tmp_path) if (row.dimension, row.model) == ("length", "bert"))
-    assert json.loads(copy.details) == {"scored_for": "anna/p1#0"} and copy.cost_usd == 0
+    assert json.loads(copy.details) == {"scored_for": "anna/p1#0"}
+    assert copy.cost_usd == 0
 
 
 def test_answers_outside_the_scale_and_for_other_videos_are_rows(
@@ -162,13 +167,13 @@ def test_answers_outside_the_scale_and_for_other_videos_are_rows(
         return Reply(json.dumps({"scores": [9] if asked["dimension"] == "beauty" else [3]}))
 
     with FaultyServer(plan) as server:
-        found = by_name(suite_inline(options(tmp_path, films, prompts, server)))
-    assert dict(found["beauty"].failures) == {"not_understood": 4}
-    assert dict(found["contest"].failures) == {"not_understood": 4}
-    assert found["length"].scored == 4
-    said = {row.dimension: row.message for row in rows(tmp_path) if row.failure}
-    assert "9.0 is outside the scale from 1 to 5" in said["beauty"]
-    assert "are not 2 scores" in said["contest"]
+        outcome = by_name(suite_inline(options(tmp_path, films, prompts, server)))
+    assert dict(outcome["beauty"].failures) == {"not_understood": 4}
+    assert dict(outcome["contest"].failures) == {"not_understood": 4}
+    assert outcome["length"].scored == 4
+    output = {row.dimension: row.message for row in rows(tmp_path) if row.failure}
+    assert "9.0 is outside the scale from 1 to 5" in output["beauty"]
+    assert "are not 2 scores" in output["contest"]
 
 
 def test_a_copy_of_a_video_fails_as_the_video_does_and_is_not_asked_about(
@@ -180,8 +185,8 @@ def test_a_copy_of_a_video_fails_as_the_video_does_and_is_not_asked_about(
         more = {"manifest": str(manifest), "dimensions": ("beauty",)}
         given = options(tmp_path, films, prompts, server, **more)
         for _ in range(2):
-            found = by_name(suite_inline(given))["beauty"]
-            assert (dict(found.failures), found.left) == ({"not_understood": 2}, 0)
+            outcome = by_name(suite_inline(given))["beauty"]
+            assert (dict(outcome.failures), outcome.left) == ({"not_understood": 2}, 0)
         assert len(server.seen) == 2
 
 
@@ -191,9 +196,11 @@ def test_a_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
     with FaultyServer(answers) as gone:
         pass
     down = by_name(suite_inline(options(tmp_path, films, prompts, gone)))
-    assert dict(down["beauty"].failures) == {"server_down": 4} and down["length"].scored == 4
+    assert dict(down["beauty"].failures) == {"server_down": 4}
+    assert down["length"].scored == 4
     up = by_name(suite_inline(options(tmp_path, films, prompts, marker)))
-    assert up["beauty"].scored == up["contest"].scored == 4 and up["length"].found_before == 4
+    assert up["beauty"].scored == up["contest"].scored == 4
+    assert up["length"].found_before == 4
 
 
 def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
@@ -203,8 +210,9 @@ def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
     made = 'raise PrerequisiteError("the profile names no server")\n        return AskingScorer(found'
     code.write_text(code.read_text().replace("return AskingScorer(found", made))
     result = suite_inline(options(tmp_path, films, prompts, marker))
-    found = by_name(result)
-    assert dict(found["beauty"].failures) == {"prerequisite_missing": 4} and found["length"].scored == 4
+    outcome = by_name(result)
+    assert dict(outcome["beauty"].failures) == {"prerequisite_missing": 4}
+    assert outcome["length"].scored == 4
     assert {row.message for row in rows(tmp_path) if row.dimension == "beauty"} == {
         "the profile names no server"
     }
@@ -221,9 +229,10 @@ def test_a_dry_run_says_what_then_happens(
     given = options(tmp_path, films, prompts, marker, prices=str(prices))
     run = SuiteRun(given, RequestProgress(quiet=True))
     run.prepare(ask_servers=False)
-    said = {row.dimension: row for row in run.estimate()}
-    assert not marker.seen and not (tmp_path / "store" / "suites").exists()
-    beauty, contest = said["beauty"], said["contest"]
+    output = {row.dimension: row for row in run.estimate()}
+    assert not marker.seen
+    assert not (tmp_path / "store" / "suites").exists()
+    beauty, contest = output["beauty"], output["contest"]
     assert (beauty.cost.calls, beauty.calls_per_video, beauty.cost.images, beauty.cost.usd) == (8, 2, 16, 0.8)
     assert (contest.cost.calls, contest.calls_per_video, contest.cost.images, contest.cost.usd) == (
         4,
@@ -231,7 +240,8 @@ def test_a_dry_run_says_what_then_happens(
         16,
         0.4,
     )
-    assert said["length"].cost.calls is None and said["length"].videos == 4
+    assert output["length"].cost.calls is None
+    assert output["length"].videos == 4
     sampled = {row.dimension: row for row in run.estimate(sample=1)}
     assert sampled["beauty"] == beauty
     suite_inline(given)
@@ -253,17 +263,20 @@ def test_a_limit_ends_what_is_paid_for_and_the_next_run_goes_on(
     prices.write_text("[models.tiny]\ninput_per_million = 1000\noutput_per_million = 0\n")
     given = options(tmp_path, films, prompts, marker, prices=str(prices), settings={"tokens": 100})
     result = suite_inline(given.model_copy(update={"limits": Limits(usd=0.65)}))
-    found = by_name(result)
-    assert 0 < found["beauty"].scored < 4 and found["beauty"].left and "limit of" in found["beauty"].stopped
+    outcome = by_name(result)
+    assert 0 < outcome["beauty"].scored < 4
+    assert outcome["beauty"].left
+    assert "limit of" in outcome["beauty"].stopped
     # dimensions go through the prompts side by side, so that both are cut short
-    assert found["contest"].scored < 4
-    assert found["length"].scored == 4
+    assert outcome["contest"].scored < 4
+    assert outcome["length"].scored == 4
     assert result.exit_code == 3
     spent = sum(row.cost_usd or 0.0 for row in rows(tmp_path))
     assert spent <= 0.65
     before = len(marker.seen)
     assert by_name(suite_inline(given))["contest"].scored == 4
-    assert len(marker.seen) == 12 and before < 12
+    assert len(marker.seen) == 12
+    assert before < 12
 
 
 def test_the_mini_split_is_drawn_with_its_seed(
@@ -274,16 +287,17 @@ def test_the_mini_split_is_drawn_with_its_seed(
             options(tmp_path, films, prompts, marker, mini=1, seed=seed), RequestProgress(quiet=True)
         )
         run.prepare(ask_servers=False)
-        return [unit.prompt.prompt_id for one in run.asked for unit in one.units]
+        return [unit.prompt.prompt_id for part in run.parts for unit in part.units]
 
-    assert drawn(1) == drawn(1) and len(drawn(1)) == 2 + 2 + 1 + 2
+    assert drawn(1) == drawn(1)
+    assert len(drawn(1)) == 2 + 2 + 1 + 2
     assert len({tuple(drawn(seed)) for seed in range(6)}) > 1
 
 
 def test_wrong_names_are_said(
     tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
 ) -> None:
-    for more, said in (
+    for more, output in (
         ({"dimensions": ("beautty",)}, "no dimension 'beautty'"),
         ({"generators": ("zoe",)}, "no model 'zoe': it has anna, bert"),
         ({"settings": {"thread": 2}}, "did you mean threads"),
@@ -292,7 +306,7 @@ def test_wrong_names_are_said(
         ({"videos": str(tmp_path / "none")}, "there is no folder"),
         ({"videos": str(tmp_path)}, "suite manifest --videos"),
     ):
-        with pytest.raises(UserInputError, match=said):
+        with pytest.raises(UserInputError, match=output):
             suite_inline(options(tmp_path, films, prompts, marker).model_copy(update=more))
     (tmp_path / "bare.csv").write_text("prompt_id\np1\n")
     with pytest.raises(UserInputError, match="has no column text"):
@@ -337,8 +351,10 @@ def test_nothing_is_paid_twice_after_a_kill_or_an_interrupt(
         assert ended.returncode == 0, ended.stderr
         assert all(one["scored"] == 4 for one in json.loads(ended.stdout)["dimensions"])
         # what was answered and kept is not asked again; the one request under way is
-        assert len(server.seen) - before == 12 - kept and before - kept <= 1
-    assert len(rows(tmp_path)) == 8 and all(row.score is not None for row in rows(tmp_path))
+        assert len(server.seen) - before == 12 - kept
+        assert before - kept <= 1
+    assert len(rows(tmp_path)) == 8
+    assert all(row.score is not None for row in rows(tmp_path))
 
 
 @pytest.mark.slow
@@ -354,10 +370,11 @@ def test_a_video_that_kills_its_process_is_a_row_and_the_others_are_scored(
     with RequestProgress(quiet=True) as progress:
         run = SuiteRun(options(tmp_path, films, prompts, marker, dimensions=("length",)), progress)
         run.prepare()
-        found = by_name(run.run(lambda pools: SuiteExecutor(1, pools)))["length"]
-    assert (found.scored, dict(found.failures)) == (3, {"internal_error": 1})
+        outcome = by_name(run.run(lambda pools: SuiteExecutor(1, pools)))["length"]
+    assert (outcome.scored, dict(outcome.failures)) == (3, {"internal_error": 1})
     (failed,) = [row for row in rows(tmp_path) if row.failure]
-    assert (failed.model, failed.prompt_id) == ("anna", "p2") and "died" in failed.message
+    assert (failed.model, failed.prompt_id) == ("anna", "p2")
+    assert "died" in failed.message
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -49,9 +49,11 @@ def test_it_is_set_aside_and_left_alone_until_retry(
         add_film(tmp_path / "videos", number)
     deadly = Deadly(f"{stage} film2")
     first = build(options, deadly)
-    assert first.exit_code == 3 and deadly.tried
+    assert first.exit_code == 3
+    assert deadly.tried
     rows = [row for row in first.set_aside if row.reason is Reason.WORKER_DIED]
-    assert {row.stage for row in rows} == {stage} and all(row.key for row in rows)
+    assert {row.stage for row in rows} == {stage}
+    assert all(row.key for row in rows)
     # whole sources where there is nothing of them yet, else their pairs
     aspects = set(options.recipe.aspects) if stage in ("degrade", "verify") else {""}
     assert {row.aspect for row in rows} == aspects

@@ -59,7 +59,8 @@ def test_it_outlives_a_signal_to_itself(tmp_path: Path) -> None:
     for number in SIGNALS:
         os.kill(process.pid, number)
     time.sleep(0.1)
-    assert process.poll() is None and not mark.exists()
+    assert process.poll() is None
+    assert not mark.exists()
     process.communicate()
     assert mark.exists()
 

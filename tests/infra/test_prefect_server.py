@@ -13,6 +13,6 @@ from storage_schemas.errors import PrerequisiteError
 
 def test_a_server_that_ends_at_once_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    said = r"did not start \(it ended with code 1\): try again"
-    with pytest.raises(PrerequisiteError, match=said), _embedded_server():
+    output = r"did not start \(it ended with code 1\): try again"
+    with pytest.raises(PrerequisiteError, match=output), _embedded_server():
         raise AssertionError("it started")

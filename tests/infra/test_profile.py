@@ -57,7 +57,9 @@ def test_an_unknown_key_names_file_key_and_choices(tmp_path: Path) -> None:
     with pytest.raises(UserInputError) as problem:
         load_profile(file, {}, {})
     text = str(problem.value)
-    assert str(file) in text and "'worker'" in text and "Did you mean 'workers'?" in text
+    assert str(file) in text
+    assert "'worker'" in text
+    assert "Did you mean 'workers'?" in text
     assert "quota_bytes" in text
 
 

@@ -54,18 +54,21 @@ def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: int) -> 
     try:
         until(lambda: read_server(tmp_path, NAME))
         server = read_server(tmp_path, NAME)
-        assert server is not None and server.model == "small" and server.process == running.pid
+        assert server is not None
+        assert server.model == "small"
+        assert server.process == running.pid
         path = server_path(tmp_path, NAME)
-        assert (
-            stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        )
-        assert asked(server, server.key) == 200 and asked(server, "another") == 401
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert asked(server, server.key) == 200
+        assert asked(server, "another") == 401
     finally:
         running.send_signal(number)
-        said, _ = running.communicate(timeout=60)
-    assert running.returncode == 128 + number and "answers at http://127.0.0.1:" in said
+        output, _ = running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+    assert "answers at http://127.0.0.1:" in output
     # its key stands in no line that others can read
-    assert server.key not in said
+    assert server.key not in output
     assert read_server(tmp_path, NAME) is None
     with pytest.raises(OSError, match="refused"):
         asked(server, server.key)
@@ -74,7 +77,8 @@ def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: int) -> 
 def test_the_workers_of_a_server_that_crashed_are_ended(tmp_path: Path) -> None:
     running = start(tmp_path, "--crash", str(tmp_path / "worker"))
     running.communicate(timeout=60)
-    assert running.returncode == 9 and read_server(tmp_path, NAME) is None
+    assert running.returncode == 9
+    assert read_server(tmp_path, NAME) is None
     worker = Path("/proc", (tmp_path / "worker").read_text())
     # nobody may have collected it yet
     until(lambda: not worker.exists() or " Z " in (worker / "stat").read_text())
@@ -91,8 +95,10 @@ def test_a_server_that_does_not_come_up(
     tmp_path: Path, more: tuple[str, ...], seconds: float, message: str
 ) -> None:
     running = start(tmp_path, *more, seconds=seconds)
-    said, _ = running.communicate(timeout=60)
-    assert running.returncode == 1 and message in said and "Traceback" not in said
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert message in output
+    assert "Traceback" not in output
     assert read_server(tmp_path, NAME) is None
 
 
@@ -114,7 +120,8 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 1 and "no-such-program cannot be started" in done.stderr
+    assert done.returncode == 1
+    assert "no-such-program cannot be started" in done.stderr
 
 
 def test_only_its_own_announcement_is_taken_back(tmp_path: Path) -> None:
@@ -138,7 +145,9 @@ def test_only_its_own_announcement_is_taken_back(tmp_path: Path) -> None:
 
 def test_the_command_of_vllm() -> None:
     command = vllm_command("/w/qwen3-8b", served_as="Qwen/Qwen3-8B", gpus=2, more=["--seed", "1"])
-    assert command[:3] == ["vllm", "serve", "/w/qwen3-8b"] and command[-2:] == ["--seed", "1"]
+    assert command[:3] == ["vllm", "serve", "/w/qwen3-8b"]
+    assert command[-2:] == ["--seed", "1"]
     assert command[command.index("--served-model-name") + 1] == "Qwen/Qwen3-8B"
-    assert command[command.index("--tensor-parallel-size") + 1] == "2" and "--revision" not in command
+    assert command[command.index("--tensor-parallel-size") + 1] == "2"
+    assert "--revision" not in command
     assert "--revision" in vllm_command("Qwen/Qwen3-8B", served_as="Qwen/Qwen3-8B", revision="abc")

@@ -15,11 +15,11 @@ ROW = {"truncate": "clipscore", "ignore-max": "ignore-max", "each-truncate": "ea
 
 
 def cells(policy: str) -> dict[str, Cell]:
-    found = {}
+    result = {}
     for aspect in ASPECTS:
         (right,) = counts()[ROW[policy], aspect]
-        found[aspect] = cell_of(trials_with(ROW[policy], aspect, right))
-    return found
+        result[aspect] = cell_of(trials_with(ROW[policy], aspect, right))
+    return result
 
 
 def accuracy_over_pairs(found: list[Cell]) -> float:
@@ -43,7 +43,7 @@ def test_counts_give_the_twenty_intervals(policy: str) -> None:
 )
 def test_the_printed_averages_are_of_two_kinds(policy: str, macro: str, pooled: str) -> None:
     """The default's average is over aspects, the other two are over pairs; they do not compare."""
-    found = list(cells(policy).values())
-    assert printed_per_cent(macro_accuracy(found) or 0) == macro
-    assert printed_per_cent(accuracy_over_pairs(found)) == pooled
+    result = list(cells(policy).values())
+    assert printed_per_cent(macro_accuracy(result) or 0) == macro
+    assert printed_per_cent(accuracy_over_pairs(result)) == pooled
     assert claims()["policy_average"][policy] == (macro if policy == "truncate" else pooled)

@@ -53,13 +53,13 @@ def test_what_is_possible_agrees_with_all_rankings_of_three() -> None:
     """The search of `possible` on three bins: ranks 1, 2, 3 against every y."""
     from scipy.stats import spearmanr
 
-    found = {
+    result = {
         round(float(spearmanr([1, 2, 3], y).statistic), 4)
         for values in combinations_with_replacement((1, 2, 3), 3)
         for y in {values, values[::-1], (values[1], values[0], values[2]), (values[0], values[2], values[1])}
         if len(set(y)) > 1
     }
-    assert all(possible(value, 3) for value in found)
+    assert all(possible(value, 3) for value in result)
     assert not possible(0.3, 3)
 
 

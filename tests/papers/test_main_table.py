@@ -55,12 +55,12 @@ def test_counts_give_every_accuracy_n_and_interval(evaluator: str) -> None:
             continue
         intervals = set()
         for right in counts()[cell]:
-            found = computed(cell, right)
-            assert found.accuracy == pytest.approx(right / answers_of(*cell))
-            assert printed_per_cent(found.accuracy or 0) == ACCURACY[cell], cell
-            assert found.n == pairs_of(aspect) * (2 if evaluator in JUDGES else 1)
-            assert found.counted_pairs == found.pairs == pairs_of(aspect)
-            intervals.add(half_width(found))
+            result = computed(cell, right)
+            assert result.accuracy == pytest.approx(right / answers_of(*cell))
+            assert printed_per_cent(result.accuracy or 0) == ACCURACY[cell], cell
+            assert result.n == pairs_of(aspect) * (2 if evaluator in JUDGES else 1)
+            assert result.counted_pairs == result.pairs == pairs_of(aspect)
+            intervals.add(half_width(result))
         if cell in TWO_INTERVALS:
             assert len(intervals) == 2
             assert PLUS_MINUS[cell] in intervals
@@ -69,9 +69,9 @@ def test_counts_give_every_accuracy_n_and_interval(evaluator: str) -> None:
 
 
 def test_which_counts_are_not_unique() -> None:
-    found = {cell: len(counts()[cell]) for cell in ACCURACY}
-    assert {cell for cell, fitting in found.items() if fitting == 0} == NO_COUNT
-    assert {cell for cell, fitting in found.items() if fitting > 1} == TWO_COUNTS
+    result = {cell: len(counts()[cell]) for cell in ACCURACY}
+    assert {cell for cell, fitting in result.items() if fitting == 0} == NO_COUNT
+    assert {cell for cell, fitting in result.items() if fitting > 1} == TWO_COUNTS
 
 
 def test_the_interval_tells_which_of_two_counts_it_was() -> None:
@@ -125,29 +125,29 @@ def test_n_of_the_other_convention_does_not_fit(evaluator: str) -> None:
 
 
 def test_what_the_text_says_of_the_table() -> None:
-    said = claims()
+    output = claims()
     people = [float(ACCURACY["human", aspect]) for aspect in ASPECTS]
-    assert [str(min(people)), str(max(people))] == said["human_range"]
-    for aspect, gain in said["qwen3_gain"].items():
+    assert [str(min(people)), str(max(people))] == output["human_range"]
+    for aspect, gain in output["qwen3_gain"].items():
         # to the printed digit the rounded accuracies give it too; here from the counts
         text, video = (
             counts()[f"qwen3-vl-{view}", aspect][0] / answers_of(f"qwen3-vl-{view}", aspect)
             for view in ("text", "video")
         )
         assert printed_per_cent(text - video) == gain
-    assert sum(pairs_of(aspect) for aspect in ASPECTS) + said["unique_prompts"] == said["videos"]
+    assert sum(pairs_of(aspect) for aspect in ASPECTS) + output["unique_prompts"] == output["videos"]
 
 
 def test_the_gap_between_people_and_the_best_system() -> None:
     """Nine aspects and the greatest gap are as said; the least is technical quality's 6.0, not 6.3."""
-    said = claims()
+    output = claims()
     gaps = {}
     for aspect in ASPECTS:
         best = max(float(ACCURACY[evaluator, aspect]) for evaluator in (*JUDGES, *SCORERS))
         gaps[aspect] = round(float(ACCURACY["human", aspect]) - best, 1)
     under = {aspect: gap for aspect, gap in gaps.items() if gap > 0}
-    assert len(under) == said["aspects_under_people"]
-    assert str(max(under.values())) == said["gap_range"][1]
+    assert len(under) == output["aspects_under_people"]
+    assert str(max(under.values())) == output["gap_range"][1]
     assert min(under, key=lambda aspect: under[aspect]) == "technical_quality"
     assert under["technical_quality"] == 6.0
-    assert str(under["appearance_style"]) == said["gap_range"][0]
+    assert str(under["appearance_style"]) == output["gap_range"][0]

@@ -31,11 +31,11 @@ def test_a_half_fits_both_neighbours() -> None:
 @given(st.integers(1, 2000), st.data())
 def test_what_is_printed_is_found_again(answers: int, data: st.DataObject) -> None:
     right = data.draw(st.integers(0, answers))
-    found = counts_that_print(printed_per_cent(Fraction(right, answers)), answers)
-    assert right in found
-    assert list(found) == list(range(found[0], found[-1] + 1))
+    result = counts_that_print(printed_per_cent(Fraction(right, answers)), answers)
+    assert right in result
+    assert list(result) == list(range(result[0], result[-1] + 1))
     # a step of 1/answers is wider than a printed digit
-    assert answers >= 1000 or len(found) == 1
+    assert answers >= 1000 or len(result) == 1
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_the_filter_makes_the_table_of_such_votes() -> None:
         printed = ROWS["total" if row.aspect == TOTAL else row.aspect]
         counts = (row.initial, row.excluded_c, row.excluded_a, row.final)
         assert counts == tuple(int(printed[column]) for column in COLUMNS)
-        assert row.undecided == 0 and row.rate is not None
+        assert row.undecided == 0
+        assert row.rate is not None
         if row.aspect != "aesthetics":
             assert printed_per_cent(row.rate) == printed["rate"]

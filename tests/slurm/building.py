@@ -181,8 +181,8 @@ def states_of_runs(api: str) -> dict[str, list[str]]:
     """Return the states of all flow runs and task runs that a Prefect server knows."""
     import httpx
 
-    found = {}
+    result = {}
     for what in ("flow_runs", "task_runs"):
         runs = httpx.post(f"{api}/{what}/filter", json={}, timeout=60).raise_for_status().json()
-        found[what] = [run["state_type"] for run in runs]
-    return found
+        result[what] = [run["state_type"] for run in runs]
+    return result

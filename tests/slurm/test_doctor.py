@@ -34,12 +34,12 @@ def doctor(
 ) -> Findings:
     """Run it; return what it found of cluster and nodes: the worst verdict of a kind and all its words."""
     assert main(["doctor", "--profile", str(profile), "--store", str(store), "--json", *words]) == code
-    found: Findings = {}
+    result: Findings = {}
     for finding in json.loads(capsys.readouterr().out):
-        before = found.get(finding["what"], ("ok", ""))
+        before = result.get(finding["what"], ("ok", ""))
         worst = max(before[0], finding["verdict"], key=("ok", "warn", "FAIL").index)
-        found[finding["what"]] = (worst, f"{before[1]}{finding['message']}\n")
-    return found
+        result[finding["what"]] = (worst, f"{before[1]}{finding['message']}\n")
+    return result
 
 
 def changed(tmp_path: Path, *changes: tuple[str, str], only_cpu: bool = False) -> Path:
@@ -67,9 +67,9 @@ def test_a_profile_that_fits_is_good_and_leaves_nothing(
     slurm: Slurm, store: Path, capsys: pytest.CaptureFixture[str], record_property: pytest.RecordProperty
 ) -> None:
     began = time.monotonic()
-    found = doctor(capsys, ONE_MACHINE, store)
+    result = doctor(capsys, ONE_MACHINE, store)
     record_property("doctor_s", time.monotonic() - began)
-    assert found["slurm"] == ("ok", "answers: 4 nodes, partitions cpu, h100\n")
+    assert result["slurm"] == ("ok", "answers: 4 nodes, partitions cpu, h100\n")
     for what in (
         "pool cpu",
         "pool h100",
@@ -79,12 +79,15 @@ def test_a_profile_that_fits_is_good_and_leaves_nothing(
         "script h100",
         "node of cpu",
     ):
-        assert found[what][0] == "ok", found[what]
-    verdict, words = found["node of h100"]
-    assert "reaches this machine" in words and "the same store" in words
+        assert result[what][0] == "ok", result[what]
+    verdict, words = result["node of h100"]
+    assert "reaches this machine" in words
+    assert "the same store" in words
     # these GPUs are no GPUs
-    assert verdict == "warn" and "allow_cpu_models" in words
-    assert slurm.squeue() == [] and list(store.parent.iterdir()) == []
+    assert verdict == "warn"
+    assert "allow_cpu_models" in words
+    assert slurm.squeue() == []
+    assert list(store.parent.iterdir()) == []
 
 
 def test_gpus_that_are_none_fail_where_models_need_them(
@@ -92,7 +95,8 @@ def test_gpus_that_are_none_fail_where_models_need_them(
 ) -> None:
     profile = changed(tmp_path, ("allow_cpu_models = true", "allow_cpu_models = false"))
     verdict, words = doctor(capsys, profile, store, code=1)["node of h100"]
-    assert verdict == "FAIL" and "SLURM gave the job GPU 0, but" in words
+    assert verdict == "FAIL"
+    assert "SLURM gave the job GPU 0, but" in words
 
 
 def test_what_no_node_has_is_found_before_a_job_is_sent(
@@ -104,16 +108,16 @@ def test_what_no_node_has_is_found_before_a_job_is_sent(
         ('memory = "2000MiB"', 'memory = "20GiB"'),
         ('gres = "gpu:h100"', 'gres = "gpu:h200"\nconstraint = "nvlink"'),
     )
-    found = doctor(capsys, profile, store, code=1)
-    assert "Did you mean 'cpu'? Partitions: cpu, h100" in found["pool cpu"][1]
+    result = doctor(capsys, profile, store, code=1)
+    assert "Did you mean 'cpu'? Partitions: cpu, h100" in result["pool cpu"][1]
     for words in (
         f"profile {profile}: pools.h100.memory: no node of partition 'h100' has 20GiB",
         "the maximum is '8000MiB'",
         "has 'gpu:h200'. Did you mean 'gpu:h100'?",
         "has the feature 'nvlink'. Features there: h100",
     ):
-        assert words in found["pool h100"][1]
-    assert "node of cpu" not in found
+        assert words in result["pool h100"][1]
+    assert "node of cpu" not in result
     assert slurm.squeue() == []
     site = load_profile(profile, environment={})
     assert len(check_profile_fits(site, partitions(), nodes())) == 4
@@ -126,12 +130,12 @@ def test_a_time_that_the_partition_does_not_allow(
     slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     profile = changed(tmp_path, ('walltime = "00:20:00"', 'walltime = "1-12:00:00"'))
-    found = doctor(capsys, profile, store, "--no-probe", code=1)
+    result = doctor(capsys, profile, store, "--no-probe", code=1)
     assert (
         "pools.h100.walltime: 1-12:00:00 is more than partition 'h100' allows, 1-00:00:00"
-        in found["pool h100"][1]
+        in result["pool h100"][1]
     )
-    assert found["pool cpu"][0] == "ok"
+    assert result["pool cpu"][0] == "ok"
 
 
 def test_a_script_that_slurm_refuses(
@@ -148,9 +152,11 @@ def test_a_store_that_nodes_do_not_see(
 ) -> None:
     hidden = wrapper(tmp_path, f'unshare -m sh -c \'mount -t tmpfs none {store.parent}; exec "$0" "$@"\'')
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{hidden}"'), only_cpu=True)
-    found = doctor(capsys, profile, store, code=1)
-    verdict, words = found["node of cpu"]
-    assert verdict == "FAIL" and f"there is no {store.parent}" in words and "file system" in words
+    result = doctor(capsys, profile, store, code=1)
+    verdict, words = result["node of cpu"]
+    assert verdict == "FAIL"
+    assert f"there is no {store.parent}" in words
+    assert "file system" in words
 
 
 def test_a_node_that_cannot_call_this_machine(
@@ -159,7 +165,9 @@ def test_a_node_that_cannot_call_this_machine(
     alone = wrapper(tmp_path, "unshare -n")
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{alone}"'), only_cpu=True)
     verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL" and "cannot connect to this machine" in words and "scheduler_interface" in words
+    assert verdict == "FAIL"
+    assert "cannot connect to this machine" in words
+    assert "scheduler_interface" in words
 
 
 def test_an_interface_that_nodes_lack(
@@ -167,7 +175,9 @@ def test_an_interface_that_nodes_lack(
 ) -> None:
     profile = changed(tmp_path, ('\ninterface = "lo"', '\ninterface = "ib9"'), only_cpu=True)
     verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL" and "'ib9'" in words and "pools.cpu.interface" in words
+    assert verdict == "FAIL"
+    assert "'ib9'" in words
+    assert "pools.cpu.interface" in words
 
 
 @pytest.mark.parametrize(
@@ -182,9 +192,10 @@ def test_a_python_that_is_not_ours(
     python: str, words: str, slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{python}"'), only_cpu=True)
-    verdict, said = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL" and words in said
-    assert f"in profile {profile}" in said
+    verdict, output = doctor(capsys, profile, store, code=1)["node of cpu"]
+    assert verdict == "FAIL"
+    assert words in output
+    assert f"in profile {profile}" in output
 
 
 def test_nodes_that_take_no_jobs_are_waited_for_and_the_job_is_taken_away(
@@ -193,11 +204,14 @@ def test_nodes_that_take_no_jobs_are_waited_for_and_the_job_is_taken_away(
     for node in ("c1", "c2"):
         slurm.drain(node)
     slurm.wait(lambda: slurm.sinfo()["c2"] == "drained")
-    found = doctor(capsys, ONE_MACHINE, store, "--probe-wait", "3")
-    assert found["pool cpu"][0] == "warn" and "(drained)" in found["pool cpu"][1]
-    verdict, words = found["node of cpu"]
-    assert verdict == "warn" and "was still waiting" in words and "--probe-wait" in words
-    assert "reaches this machine" in found["node of h100"][1]
+    result = doctor(capsys, ONE_MACHINE, store, "--probe-wait", "3")
+    assert result["pool cpu"][0] == "warn"
+    assert "(drained)" in result["pool cpu"][1]
+    verdict, words = result["node of cpu"]
+    assert verdict == "warn"
+    assert "was still waiting" in words
+    assert "--probe-wait" in words
+    assert "reaches this machine" in result["node of h100"][1]
     slurm.wait(lambda: not slurm.squeue())
 
 

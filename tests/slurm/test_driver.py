@@ -38,16 +38,16 @@ idle_s = 3
 def server(tmp_path: Path, slurm: Slurm) -> Iterator[PrefectServer]:
     """A Prefect server, in whose environment jobs are sent and commands run."""
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    found = PrefectServer(tmp_path, SLURM_CONF=str(slurm.conf), PATH=path)
-    found.start()
-    yield found
+    result = PrefectServer(tmp_path, SLURM_CONF=str(slurm.conf), PATH=path)
+    result.start()
+    yield result
     slurm.clean()
-    found.processes.close()
+    result.processes.close()
 
 
 def driver(slurm: Slurm) -> dict[str, str]:
-    (found,) = [job for job in slurm.squeue() if job["name"] == "slvmeval-driver"]
-    return found
+    (result,) = [job for job in slurm.squeue() if job["name"] == "slvmeval-driver"]
+    return result
 
 
 def pools(slurm: Slurm) -> list[str]:
@@ -74,7 +74,7 @@ def test_a_run_goes_on_in_the_next_round(
     # SLURM sends this some minutes before the end
     slurm.run("scancel", "--signal=USR1", "--batch", driver(slurm)["id"])
     wait_for(lambda: driver(slurm)["state"] == "PENDING", 120, "driver in the queue again")
-    assert [found["id"] for found in server.runs("CRASHED", "RUNNING")] == [run["id"]]
+    assert [result["id"] for result in server.runs("CRASHED", "RUNNING")] == [run["id"]]
     assert pools(slurm) == []
 
     for node in ("g1", "g2"):
@@ -83,12 +83,13 @@ def test_a_run_goes_on_in_the_next_round(
     slurm.run("scontrol", "update", f"JobId={driver(slurm)['id']}", "StartTime=now+15")
     slurm.wait(lambda: driver(slurm)["state"] == "RUNNING", 60)
     wait_for(lambda: server.runs("COMPLETED"), 240, "end of the run")
-    assert [found["id"] for found in server.runs("COMPLETED")] == [run["id"]]
+    assert [result["id"] for result in server.runs("COMPLETED")] == [run["id"]]
     release = Release.open(Store.open(tmp_path / "store"), "main")
     assert {counts["built"] for counts in release.summary().values()} == {2}
 
     log = said(tmp_path)
-    assert "driver: round 1 on" in log and "driver: round 2 on" in log
+    assert "driver: round 1 on" in log
+    assert "driver: round 2 on" in log
     slurm.run("scancel", "--name=slvmeval-driver")
     slurm.wait(lambda: not slurm.squeue())
     assert list(tmp_path.glob("*.unfinished")) == []

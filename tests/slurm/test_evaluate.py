@@ -50,8 +50,8 @@ def test_judges_run_in_the_pools_that_they_ask_for(
         timeout=300,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    said = json.loads(ran.stdout)["evaluators"]
-    assert (said["loaded"]["asked"], said["first"]["asked"]) == (8, 8)
+    output = json.loads(ran.stdout)["evaluators"]
+    assert (output["loaded"]["asked"], output["first"]["asked"]) == (8, 8)
     assert {line.split()[1] for line in planted.lines("right")} == {"h100"}
     assert {line.split()[1] for line in planted.lines("first")} == {"cpu"}
     slurm.wait(lambda: not slurm.squeue())

@@ -154,7 +154,8 @@ def test_left_alone(building: Building, undisturbed: Release) -> None:
     assert set(partitions.values()) == {"cpu", "h100"}
     for manifest in store.manifests(FRAMES):
         assert manifest.provenance["partition"] == "cpu"
-        assert manifest.provenance["job"].isdigit() and manifest.provenance["node"][0] == "c"
+        assert manifest.provenance["job"].isdigit()
+        assert manifest.provenance["node"][0] == "c"
     devices = {
         manifest.provenance.get("device")
         for manifest in store.manifests(PAIR)
@@ -181,7 +182,8 @@ def test_a_profile_that_does_not_fit_is_said_before_the_first_job(
     assert all(words in text for words in ("site.toml", *said)), text
     assert "Traceback" not in text
     # not even the folder in which a run's jobs would leave their logs
-    assert building.slurm.squeue() == [] and not list(building.store.glob("cache/slurm*"))
+    assert building.slurm.squeue() == []
+    assert not list(building.store.glob("cache/slurm*"))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

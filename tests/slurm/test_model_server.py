@@ -49,9 +49,11 @@ def test_a_job_serves_until_it_is_cancelled(
     slurm.wait(lambda: read_server(store, NAME), 60)
     server = read_server(store, NAME)
     log = server_log(site, store, NAME, job)
-    assert server is not None and server.job == job, log.read_text()
+    assert server is not None, log.read_text()
+    assert server.job == job, log.read_text()
     assert asked(server, server.key) == 200
-    assert slurm.job(job)["Partition"] == "h100" and slurm.job(job)["TresPerNode"] == "gres:gpu:h100:1"
+    assert slurm.job(job)["Partition"] == "h100"
+    assert slurm.job(job)["TresPerNode"] == "gres:gpu:h100:1"
     slurm.cancel(job)
     slurm.wait(lambda: not slurm.squeue(), 60)
     assert read_server(store, NAME) is None
@@ -60,7 +62,7 @@ def test_a_job_serves_until_it_is_cancelled(
 
 
 def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> None:
-    said = subprocess.run(
+    output = subprocess.run(
         [
             *(sys.executable, "-m", "slvmeval", "serve-llm", "--script"),
             *("--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path)),
@@ -70,7 +72,9 @@ def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> Non
         check=True,
         cwd=ROOT,
     )
-    assert "#SBATCH --partition=h100" in said.stdout and "--gres=gpu:h100:1" in said.stdout
-    assert "vllm serve Qwen/Qwen3-8B" in said.stdout and "--reasoning-parser qwen3" in said.stdout
+    assert "#SBATCH --partition=h100" in output.stdout
+    assert "--gres=gpu:h100:1" in output.stdout
+    assert "vllm serve Qwen/Qwen3-8B" in output.stdout
+    assert "--reasoning-parser qwen3" in output.stdout
     # without weights in the model folder it would ask the hub, and says so
-    assert "not in" in said.stderr
+    assert "not in" in output.stderr

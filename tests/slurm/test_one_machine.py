@@ -14,7 +14,7 @@ from tests.slurm.conftest import ONE_MACHINE, Slurm, one_machine
 
 def processes_of(folder: str) -> list[str]:
     """Command lines and variables of every process that knows of a folder, but for this one."""
-    found = []
+    result = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
             try:
@@ -22,8 +22,8 @@ def processes_of(folder: str) -> list[str]:
             except OSError:
                 continue
             if folder.encode() in text:
-                found.append(text.decode(errors="replace"))
-    return found
+                result.append(text.decode(errors="replace"))
+    return result
 
 
 def test_it_starts_within_seconds_and_a_job_runs(
@@ -98,9 +98,12 @@ def test_two_run_at_once_and_stop_leaves_no_process(slurm: Slurm, tmp_path: Path
             other.wait(ready.exists)
             assert len(processes_of(name)) > 5
             shown = one_machine("status", name)
-            assert shown.returncode == 0 and "slurmd-g1" in shown.stdout and " R " in shown.stdout
+            assert shown.returncode == 0
+            assert "slurmd-g1" in shown.stdout
+            assert " R " in shown.stdout
             again = one_machine("start", name)
-            assert again.returncode == 1 and "stop it first" in again.stderr
+            assert again.returncode == 1
+            assert "stop it first" in again.stderr
         finally:
             stopped = one_machine("stop", name)
         assert stopped.returncode == 0, stopped.stderr
@@ -117,4 +120,5 @@ def test_a_machine_that_cannot_run_it_is_told_why(tmp_path: Path) -> None:
     assert "apt-get install -y munge slurmctld slurmd slurm-client" in ran.stderr
     (tmp_path / "theirs").write_text("x", encoding="utf-8")
     ran = one_machine("start", str(tmp_path))
-    assert ran.returncode in (1, 3) and (tmp_path / "theirs").exists()
+    assert ran.returncode in (1, 3)
+    assert (tmp_path / "theirs").exists()

@@ -219,15 +219,16 @@ def test_a_killed_worker_costs_its_item_only_and_is_back(store: Path) -> None:
             flow.submit("cpu", lambda: os.kill(os.getpid(), signal.SIGKILL)).result(timeout=30)
         flow.wait_for_room("cpu", 1, 1)
         after = flow.submit("cpu", provenance_after, 0).result(timeout=30)
-        assert after["job"] == before["job"] and after["pid"] != before["pid"]
+        assert after["job"] == before["job"]
+        assert after["pid"] != before["pid"]
 
 
 def test_a_store_that_nodes_do_not_see_is_said_by_the_first_worker(store: Path, tmp_path: Path) -> None:
     with driver(store, {"cpu": pool(setup=(f"export SLVMEVAL_WORKER_STORE={tmp_path}/none",))}) as flow:
         with pytest.raises(PrerequisiteError) as problem:
             flow.wait_for_room("cpu", 1, 1)
-        said = f"on node c1 (job 1) is unfit: the store {tmp_path}/none is not visible here"
-        assert said in re.sub(r"job \d+", "job 1", str(problem.value))
+        output = f"on node c1 (job 1) is unfit: the store {tmp_path}/none is not visible here"
+        assert output in re.sub(r"job \d+", "job 1", str(problem.value))
         # it is given no work
         item = flow.submit("cpu", abs, 1)
         time.sleep(1)
@@ -270,7 +271,7 @@ def test_a_name_in_use_is_refused(store: Path, slurm: Slurm) -> None:
     job = slurm.sbatch("--job-name=slvmeval-twice-cpu", "-o", "/dev/null", wrap="sleep 60")
     with pytest.raises(PrerequisiteError, match=f"scancel {job}"), driver(store, {"cpu": pool()}, "twice"):
         pass
-    assert [found["id"] for found in slurm.squeue()] == [str(job)]
+    assert [result["id"] for result in slurm.squeue()] == [str(job)]
 
 
 def test_a_controller_that_is_away_for_a_while_costs_nothing(

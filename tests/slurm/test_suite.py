@@ -45,8 +45,8 @@ def test_dimensions_run_in_the_pools_that_they_ask_for(
         timeout=300,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    said = {one["dimension"]: one["scored"] for one in json.loads(ran.stdout)["dimensions"]}
-    assert said == {"length": 2, "heavy": 2}
+    output = {one["dimension"]: one["scored"] for one in json.loads(ran.stdout)["dimensions"]}
+    assert output == {"length": 2, "heavy": 2}
     rows = ScoresStore(Store.open(tmp_path / "store")).rows("planted")
     where = {(row.dimension, row.model): json.loads(row.details)["pool"] for row in rows}
     assert where == {

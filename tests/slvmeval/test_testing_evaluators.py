@@ -77,7 +77,8 @@ def test_the_documentations_example_is_installed_and_judges(judged_store: Path, 
     assert ran.returncode == 0, ran.stderr
     assert "colourful-64" in ran.stdout
     rows = JudgementsStore(Store.open(judged_store)).rows(["colourful", "colourful-64"])
-    assert len(rows) == 12 and len({row.settings for row in rows}) == 2
+    assert len(rows) == 12
+    assert len({row.settings for row in rows}) == 2
     assert all(row.answered for row in rows)
 
 
@@ -148,7 +149,8 @@ def test_settings_that_change_and_weights_that_are_missing() -> None:
             raise PrerequisiteError("fetch the weights")
 
     violations = breaches(Changing())
-    assert "a different value the second time" in violations and "fetch the weights" in violations
+    assert "a different value the second time" in violations
+    assert "fetch the weights" in violations
 
 
 def scoring(score: Any, **fields: Any) -> PointwiseScorer:
@@ -210,7 +212,8 @@ def test_judges_that_do_not_fit() -> None:
         def estimate(self, *_: Any) -> Any:
             return 3
 
-    assert "both_orders" in breaches(Odd()) and "not a JudgeAnswer" in breaches(Odd())
+    assert "both_orders" in breaches(Odd())
+    assert "not a JudgeAnswer" in breaches(Odd())
 
     class Fickle(Odd):
         turns = 0
@@ -220,7 +223,8 @@ def test_judges_that_do_not_fit() -> None:
             return JudgeAnswer("first" if self.turns % 3 else "tie")
 
     violations = breaches(Fickle())
-    assert "answer differs the second time" in violations and "not an Estimate" in violations
+    assert "answer differs the second time" in violations
+    assert "not an Estimate" in violations
 
 
 def test_answers_that_no_table_can_hold() -> None:
@@ -229,5 +233,6 @@ def test_answers_that_no_table_can_hold() -> None:
             return JudgeAnswer("first", raw=None, usage=Usage(tokens_in=1.5))  # type: ignore[arg-type]
 
     violations = breaches(Mistyped(), repeatable=False)
-    assert "its raw is None" in violations and "not a Usage of counts" in violations
+    assert "its raw is None" in violations
+    assert "not a Usage of counts" in violations
     assert "its model is 3" in breaches(scoring(lambda *_: Score(1.0, model=3)))  # type: ignore[arg-type]

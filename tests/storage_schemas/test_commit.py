@@ -132,9 +132,9 @@ def test_two_processes_that_make_the_same_harm_nothing(store: Store) -> None:
     for process in both:
         process.join(timeout=60)
     assert [process.exitcode for process in both] == [0, 0]
-    found = list(store.manifests(PAIR))
-    assert len(found) == 20
-    for manifest in found:
+    result = list(store.manifests(PAIR))
+    assert len(result) == 20
+    for manifest in result:
         check_files(store.artifact_path(PAIR, manifest.id))
     assert list(store.staging.iterdir()) == []
 

@@ -44,19 +44,25 @@ def test_what_was_added_is_read_while_it_runs_and_afterwards(kept: JudgementsSto
         assert [judged.key for judged in anew(kept).rows()] == ["k1", "k2"]
     rows = anew(kept).rows()
     assert rows[0] == row("k1", raw="ü \n {", tokens_in=3, cost_usd=0.25)
-    assert rows[1].failure is Failure.REFUSED and not rows[1].answered
+    assert rows[1].failure is Failure.REFUSED
+    assert not rows[1].answered
     assert not list(kept.running.iterdir())
 
 
 def test_transient_failures_are_asked_again_and_an_answer_counts_more(kept: JudgementsStore) -> None:
     kept.add([row("k", failure=Failure.SERVER_DOWN, at="9"), row("cut", failure=Failure.CUT_OFF)])
     assert kept.known() == {("k", "p"): "server_down", ("cut", "p"): "cut_off"}
-    assert not is_settled("server_down") and not is_settled(None) and is_settled("")
-    assert is_settled("cut_off") and not is_settled("cut_off", retry=True)
+    assert not is_settled("server_down")
+    assert not is_settled(None)
+    assert is_settled("")
+    assert is_settled("cut_off")
+    assert not is_settled("cut_off", retry=True)
     kept.add([row("k", at="2")])
     assert kept.known()[("k", "p")] == ""
     (answered, cut) = sorted(kept.rows(), key=lambda judged: judged.key, reverse=True)
-    assert answered.answered and answered.at == "2" and cut.failure is Failure.CUT_OFF
+    assert answered.answered
+    assert answered.at == "2"
+    assert cut.failure is Failure.CUT_OFF
 
 
 def test_one_request_may_stand_for_several_pairs(kept: JudgementsStore) -> None:
@@ -87,10 +93,12 @@ def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(kept: JudgementsSto
     ran = subprocess.run([sys.executable, "-c", KILLED, str(kept.path.parent)], cwd=root)
     assert ran.returncode == -signal.SIGKILL
     assert [judged.key for judged in kept.rows()] == [f"k{n}" for n in range(5)]
-    assert kept.begun("task") == {"k5": 1} and not kept.begun("other")
+    assert kept.begun("task") == {"k5": 1}
+    assert not kept.begun("other")
     kept.pack()
     assert not list(kept.running.iterdir())
-    assert len(kept.rows()) == 5 and len(list(kept.parts.iterdir())) == 1
+    assert len(kept.rows()) == 5
+    assert len(list(kept.parts.iterdir())) == 1
 
 
 def test_lines_of_a_living_process_are_left_alone(kept: JudgementsStore) -> None:
@@ -115,7 +123,8 @@ def test_small_parts_are_joined(kept: JudgementsStore) -> None:
     assert len(reader.known()) == 5
     kept.pack()
     assert len(list(kept.parts.iterdir())) == 1
-    assert len(reader.known()) == 5 and len(reader.rows()) == 5
+    assert len(reader.known()) == 5
+    assert len(reader.rows()) == 5
 
 
 def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(

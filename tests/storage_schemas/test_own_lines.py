@@ -28,7 +28,8 @@ def test_each_writer_sees_what_the_others_added(tmp_path: Path) -> None:
     assert list(one.rows()) == []
     one.append(Row(key="a", text="x\ny"))
     other.append(Row(key="b"))
-    assert {row.key for row in one.new_rows()} == {"a", "b"} and list(one.new_rows()) == []
+    assert {row.key for row in one.new_rows()} == {"a", "b"}
+    assert list(one.new_rows()) == []
     other.append(Row(key="c"))
     assert [row.key for row in one.new_rows()] == ["c"]
     assert sorted(row.key for row in one.rows()) == ["a", "b", "c"]
@@ -45,7 +46,8 @@ def test_what_a_kill_left_of_a_line_is_no_row(tmp_path: Path, caplog: pytest.Log
     assert "it is made again" in caplog.text
     # while it may still be being written nothing is said
     caplog.clear()
-    assert [row.key for row in lines(tmp_path).new_rows()] == ["a"] and not caplog.text
+    assert [row.key for row in lines(tmp_path).new_rows()] == ["a"]
+    assert not caplog.text
 
 
 def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

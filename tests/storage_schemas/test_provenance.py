@@ -19,11 +19,12 @@ def test_outside_of_a_job_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> 
     ):
         monkeypatch.delenv(name, raising=False)
     began = time.monotonic() - 2
-    found = provenance(began, packages=("nothing-of-the-kind",), decoder="plan")
-    assert not {"partition", "job", "node", "device"} & set(found)
-    assert 2 <= found["seconds"] <= time.monotonic() - began + 0.001
-    assert found["decoder"] == "plan"
-    assert found["packages"]["nothing-of-the-kind"] == "not installed" and found["packages"]["numpy"]
+    result = provenance(began, packages=("nothing-of-the-kind",), decoder="plan")
+    assert not {"partition", "job", "node", "device"} & set(result)
+    assert 2 <= result["seconds"] <= time.monotonic() - began + 0.001
+    assert result["decoder"] == "plan"
+    assert result["packages"]["nothing-of-the-kind"] == "not installed"
+    assert result["packages"]["numpy"]
 
 
 @pytest.mark.parametrize(
@@ -44,5 +45,5 @@ def test_in_a_job_place_and_device_are_said(
     monkeypatch.delenv(GPU_VARIABLE, raising=False)
     if name is not None:
         monkeypatch.setenv(GPU_VARIABLE, name)
-    found = provenance(time.monotonic())
-    assert [found[key] for key in ("partition", "job", "node", "device")] == ["h100", "7", "g1", device]
+    result = provenance(time.monotonic())
+    assert [result[key] for key in ("partition", "job", "node", "device")] == ["h100", "7", "g1", device]

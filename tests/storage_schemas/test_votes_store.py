@@ -110,7 +110,8 @@ def test_a_worker_is_taken_out_whole(store: Store) -> None:
     votes.add([vote(9, "worker-to-forget", campaign="two")])
     erased = votes.erase("one", "worker-to-forget")
     assert (erased.votes, erased.decisions) == (2, 1)
-    assert votes.votes(["one"]) == [vote(1)] and votes.decisions(["one"]) == []
+    assert votes.votes(["one"]) == [vote(1)]
+    assert votes.decisions(["one"]) == []
     assert len(votes.votes(["two"])) == 1, "another campaign is another consent"
     kept = [pq.read_table(path) for path in (votes.path / "votes" / "one").glob("*.parquet")]
     assert sum(table.num_rows for table in kept) == 1
@@ -205,6 +206,7 @@ def test_two_that_add_and_two_that_erase_at_once(store: Store) -> None:
     assert len(votes.votes()) == 50
     votes.add([vote(1, "bob"), vote(1, "cyd"), vote(1, "dan")])
     _together((_erase, root, "bob"), (_erase, root, "cyd"), (_add_all, root))
-    assert {row.worker for row in votes.votes()} == {"ann", "dan"} and len(votes.votes()) == 51
+    assert {row.worker for row in votes.votes()} == {"ann", "dan"}
+    assert len(votes.votes()) == 51
     parts = [pq.read_table(path) for path in (votes.path / "votes" / "one").glob("*.parquet")]
     assert {worker for part in parts for worker in part["worker"].to_pylist()} == {"ann", "dan"}

@@ -211,11 +211,11 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
 
     own = descriptions()
     if as_json:
-        found = {
+        sets = {
             name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
             for name, one in SETS.items()
         }
-        terminal.print_json(found)
+        terminal.print_json(sets)
         return
     rows = [
         (name, one.title, ", ".join(own.get(name, {})) or "those of this project")
@@ -287,7 +287,7 @@ def agreement(
     pairs = meta_set_from_text(where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(store, profile)).rows(pair_ids=list(gold))
-    found = agreements(rows, pairs.facts(), gold, policy)
+    rates = agreements(rows, pairs.facts(), gold, policy)
     if as_json:
         terminal.print_json(
             [
@@ -301,11 +301,11 @@ def agreement(
                     if one.calibrated is None
                     else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
                 }
-                for one in found
+                for one in rates
             ]
         )
         return
-    if not found:
+    if not rates:
         terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{where}' -e NAME")
         return
     columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
@@ -320,7 +320,7 @@ def agreement(
             one.with_ties.failed,
             one.aspect,
         )
-        for one in found
+        for one in rates
     ]
     terminal.console().print(terminal.table(pairs.title, columns, cells, numbers=6))
 

@@ -213,7 +213,7 @@ class TextJudge(PairwiseJudge):
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> list[Estimate]:
         """Return the cost of one comparison, including missing descriptions."""
-        found: list[Estimate] = []
+        captions: list[Estimate] = []
         texts: list[str] = []
         lacking = 0
         for video in (first, second):
@@ -222,7 +222,7 @@ class TextJudge(PairwiseJudge):
             texts.append("" if kept is None else read(kept.text, None, description_in))
             if kept is None:
                 lacking += 1
-                found.append(self._estimate_caption(video, aspect, key))
+                captions.append(self._estimate_caption(video, aspect, key))
         expected = self._answer_tokens(self._text(prompt, aspect, *texts))
         expected += round(lacking * self._description_tokens)
         answer = Estimate(
@@ -230,7 +230,7 @@ class TextJudge(PairwiseJudge):
             tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
             model=self.model.model,
         )
-        return [*found, answer]
+        return [*captions, answer]
 
     def _estimate_caption(self, video: Side, aspect: AspectText, key: str) -> Estimate:
         text, choice = self._choose(video, aspect)

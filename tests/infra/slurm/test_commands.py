@@ -32,12 +32,12 @@ def test_jobs_are_read_with_their_times(fake: Fake) -> None:
         "15|run-cpu|CONFIGURING|None|n3|1795314534|1795318134\n"
         "E",
     )
-    found = commands.jobs(["run-cpu", "run-h100"])
-    assert found[:2] == [
+    result = commands.jobs(["run-cpu", "run-h100"])
+    assert result[:2] == [
         Job("11", "run-cpu", "PENDING", "Resources"),
         Job("12", "run-cpu", "RUNNING", "", "n1", 1795314534.0, 1795318134.0),
     ]
-    assert [(job.pending, job.running, job.there) for job in found] == [
+    assert [(job.pending, job.running, job.there) for job in result] == [
         (True, False, True),
         (False, True, True),
         (False, False, True),

@@ -46,8 +46,8 @@ def run(variables: dict[str, str], *words: str, text: str = "") -> subprocess.Co
 
 
 def call(variables: dict[str, str]) -> dict[str, object]:
-    found: dict[str, object] = json.loads(Path(variables["CALL"]).read_text(encoding="utf-8"))
-    return found
+    result: dict[str, object] = json.loads(Path(variables["CALL"]).read_text(encoding="utf-8"))
+    return result
 
 
 def test_words_and_input_reach_the_python_of_the_image(variables: dict[str, str], tmp_path: Path) -> None:

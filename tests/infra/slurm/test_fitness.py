@@ -39,15 +39,17 @@ def store(tmp_path: Path) -> Path:
 def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_path: Path) -> None:
     assert worker_checks.check_store(store, "run", OURS) == []
     missing = worker_checks.check_store(tmp_path / "elsewhere", "run", OURS)
-    assert len(missing) == 1 and "is not visible here" in missing[0]
+    assert len(missing) == 1
+    assert "is not visible here" in missing[0]
     other = Store.create(tmp_path / "other").root
     for folder, run, scheduler in (
         (other, "run", OURS),  # a store, but not this one
         (store, "another", OURS),
         (store, "run", "tcp://10.0.0.1:2222"),  # an old run of the same name
     ):
-        found = worker_checks.check_store(folder, run, scheduler, wait_s=0.3)
-        assert len(found) == 1 and "is not the driver's store" in found[0]
+        result = worker_checks.check_store(folder, run, scheduler, wait_s=0.3)
+        assert len(result) == 1
+        assert "is not the driver's store" in result[0]
     remove_run_folder(store, "run")
     assert not run_folder(store, "run").exists()
 
@@ -85,9 +87,10 @@ def test_half_a_run_file_is_none(store: Path) -> None:
 
 def test_versions_are_the_drivers() -> None:
     here = versions()
-    assert here["slvmeval"] and here["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
-    found = worker_checks.check_packages({**here, "dask": "1.0"}, here)
-    assert f"dask is 1.0 here, but {here['dask']} in the driver" in found[0]
+    assert here["slvmeval"]
+    assert here["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
+    result = worker_checks.check_packages({**here, "dask": "1.0"}, here)
+    assert f"dask is 1.0 here, but {here['dask']} in the driver" in result[0]
     # this process has no PYTHONSAFEPATH: the only thing that is wrong with it
     assert [problem.split()[0] for problem in worker_checks.check_packages(here, here)] == ["PYTHONSAFEPATH"]
 
@@ -161,9 +164,9 @@ def visible() -> str | None:
 
 
 def problems(found: dict[str, object]) -> list[str]:
-    said = found["problems"]
-    assert isinstance(said, list)
-    return [problem for problem in said if not problem.startswith("PYTHONSAFEPATH")]
+    output = found["problems"]
+    assert isinstance(output, list)
+    return [problem for problem in output if not problem.startswith("PYTHONSAFEPATH")]
 
 
 def test_a_gpu_worker_takes_its_own_gpu_and_names_it(
@@ -171,11 +174,14 @@ def test_a_gpu_worker_takes_its_own_gpu_and_names_it(
 ) -> None:
     fake("nvidia-smi", f"echo '{GPUS}'")
     job(CUDA_VISIBLE_DEVICES="0,1")
-    found = worker_setup.look("h100-0-1", OURS)
-    assert problems(found) == [] and found["device"] == "1 (NVIDIA H100 94GB)" and visible() == "1"
+    result = worker_setup.look("h100-0-1", OURS)
+    assert problems(result) == []
+    assert result["device"] == "1 (NVIDIA H100 94GB)"
+    assert visible() == "1"
     job(CUDA_VISIBLE_DEVICES="0,1")
     third = worker_setup.look("h100-0-2", OURS)
-    assert "worker process 2 of the job has no GPU" in problems(third)[0] and visible() == ""
+    assert "worker process 2 of the job has no GPU" in problems(third)[0]
+    assert visible() == ""
 
 
 def test_a_gpu_that_does_not_answer_is_a_problem_unless_models_may_run_on_the_cpu(
@@ -185,15 +191,18 @@ def test_a_gpu_that_does_not_answer_is_a_problem_unless_models_may_run_on_the_cp
     job(CUDA_VISIBLE_DEVICES="0")
     assert "which does not answer" in problems(worker_setup.look("h100-0", OURS))[0]
     job(CUDA_VISIBLE_DEVICES="0", **{worker_setup.ALLOW_CPU_MODELS: "1"})
-    found = worker_setup.look("h100-0", OURS)
-    assert problems(found) == [] and found["device"] == "0 (none visible)"
+    result = worker_setup.look("h100-0", OURS)
+    assert problems(result) == []
+    assert result["device"] == "0 (none visible)"
 
 
 def test_a_cpu_worker_needs_no_gpu(job: Callable[..., None], fake: Callable[[str, str], Path]) -> None:
     calls = fake("nvidia-smi", "exit 1")
     job("cpu", CUDA_VISIBLE_DEVICES="")
-    found = worker_setup.look("cpu-0-1", OURS)
-    assert problems(found) == [] and found["device"] == "cpu" and not calls.exists()
+    result = worker_setup.look("cpu-0-1", OURS)
+    assert problems(result) == []
+    assert result["device"] == "cpu"
+    assert not calls.exists()
 
 
 def test_what_cannot_be_imported_is_a_problem(
@@ -201,5 +210,5 @@ def test_what_cannot_be_imported_is_a_problem(
 ) -> None:
     job("cpu", **{worker_setup.PRELOAD: "json no_such_module"})
     monkeypatch.setattr(worker_checks, "check_packages", lambda here, driver: [])
-    found = worker_setup.look("cpu-0", OURS)
-    assert "no_such_module cannot be imported" in problems(found)[0]
+    result = worker_setup.look("cpu-0", OURS)
+    assert "no_such_module cannot be imported" in problems(result)[0]

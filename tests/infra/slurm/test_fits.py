@@ -127,8 +127,8 @@ def test_gpus_that_do_not_fit(gpu: dict[str, Any], message: str) -> None:
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
-    found = problems({"cores": 9, "walltime": "9-00:00:00"}, {"gres": "gpu:b200"})
-    assert [line.split(": ")[1] for line in found] == [
+    result = problems({"cores": 9, "walltime": "9-00:00:00"}, {"gres": "gpu:b200"})
+    assert [line.split(": ")[1] for line in result] == [
         "pools.cpu.walltime",
         "pools.cpu.cores",
         "pools.h100.gres",

@@ -146,15 +146,18 @@ def test_the_prefect_server_is_the_profiles_or_the_environments(monkeypatch: pyt
     monkeypatch.setenv("PREFECT_API_URL", "http://here/api")
     monkeypatch.setenv("PREFECT_API_KEY", "secret")
     text = script("cpu")
-    assert "export PREFECT_API_URL=http://here/api\n" in text and "secret" not in text
+    assert "export PREFECT_API_URL=http://here/api\n" in text
+    assert "secret" not in text
     profile = Profile(prefect_api_url="http://head/api", pools={"cpu": Pool(**PLAIN)})
     assert "export PREFECT_API_URL=http://head/api\n" in script("cpu", profile)
 
 
 def test_memory_and_threads_are_those_of_the_job_not_of_a_worker() -> None:
     lines = script("cpu", cores=8, workers=3, memory="1000MB").splitlines()
-    assert "#SBATCH --mem=954M" in lines and "#SBATCH --cpus-per-task=8" in lines
-    assert "--nthreads 1 " in lines[-1] and "--nworkers 3 " in lines[-1]
+    assert "#SBATCH --mem=954M" in lines
+    assert "#SBATCH --cpus-per-task=8" in lines
+    assert "--nthreads 1 " in lines[-1]
+    assert "--nworkers 3 " in lines[-1]
     assert "--nworkers" not in script("cpu", workers=1)
 
 

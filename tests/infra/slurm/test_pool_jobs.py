@@ -71,14 +71,17 @@ def test_three_jobs_in_a_row_without_a_worker_are_a_problem_with_the_log(cluster
         assert cluster.jobs.problem is None
     fail(cluster, "3", "TIMEOUT")
     text = str(cluster.jobs.problem)
-    assert "the last one was 3 (TIMEOUT on " in text and text.endswith("no module infra")
-    assert "line 39" in text and "line 20" not in text
+    assert "the last one was 3 (TIMEOUT on " in text
+    assert text.endswith("no module infra")
+    assert "line 39" in text
+    assert "line 20" not in text
 
 
 def test_no_log_means_that_the_folder_may_not_be_seen(cluster: Cluster) -> None:
     for id_ in "123":
         fail(cluster, id_)
-    assert "It has no log" in str(cluster.jobs.problem) and "job_logs" in str(cluster.jobs.problem)
+    assert "It has no log" in str(cluster.jobs.problem)
+    assert "job_logs" in str(cluster.jobs.problem)
 
 
 def test_a_worker_in_between_ends_the_row(cluster: Cluster) -> None:
@@ -106,7 +109,8 @@ def test_a_pool_that_has_a_worker_goes_on(cluster: Cluster) -> None:
 def test_jobs_that_somebody_ended_are_no_failures(cluster: Cluster, state: str) -> None:
     for id_ in "1234":
         fail(cluster, id_, state)
-    assert cluster.jobs.problem is None and cluster.jobs.starts.may_submit(time.time())
+    assert cluster.jobs.problem is None
+    assert cluster.jobs.starts.may_submit(time.time())
 
 
 def test_a_job_that_vanished_failed_if_it_had_begun(cluster: Cluster) -> None:
@@ -161,10 +165,13 @@ def test_a_draining_job_finishes_what_it_has(cluster: Cluster) -> None:
     late.processing.add("item")
     assert cluster.jobs.room() == 2
     decision = cluster.jobs.decide()
-    assert decision.drain == ("1",) and decision.cancel == () and decision.submit == 1
+    assert decision.drain == ("1",)
+    assert decision.cancel == ()
+    assert decision.submit == 1
     # nothing new for the one, which still counts while it works
     assert cluster.scheduler.resources["CPU"] == {late.address: 0.0, other.address: 1.0}
-    assert cluster.jobs.room() == 2 and cluster.jobs.state()["draining"] == 1
+    assert cluster.jobs.room() == 2
+    assert cluster.jobs.state()["draining"] == 1
     late.processing.clear()
     late.has_what.add("its result")
     assert cluster.jobs.room() == 1
@@ -173,7 +180,8 @@ def test_a_draining_job_finishes_what_it_has(cluster: Cluster) -> None:
     assert cluster.jobs.decide().cancel == ("1",)
     # a process of it that comes back is given nothing either
     again = cluster.worker("1")
-    assert cluster.scheduler.resources["CPU"][again.address] == 0.0 and cluster.jobs.room() == 1
+    assert cluster.scheduler.resources["CPU"][again.address] == 0.0
+    assert cluster.jobs.room() == 1
 
 
 def test_an_idle_job_is_given_nothing_from_the_moment_that_it_is_to_end(cluster: Cluster) -> None:

@@ -55,15 +55,17 @@ def test_the_script_says_what_the_machine_is_like(driver: tuple[str, int, str], 
     text = script(tmp_path, asked(driver, token), setup=["export NAME=one"], scratch=str(scratch))
     ran = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=120, check=True)
     (line,) = ran.stdout.splitlines()
-    said = json.loads(line.removeprefix(on_node.MARK))
-    assert said["token"] == token.read_text(encoding="utf-8")
-    assert said["executable"] == sys.executable
-    assert said["versions"]["numpy"] and said["versions"]["no-such-thing"] is None
-    assert list(said["import_errors"]) == ["no_such_module"]
-    assert said["folder_errors"] == {str(tmp_path): None, str(tmp_path / "none"): "is not there"}
-    assert said["scratch_error"] is None and (tmp_path / "local-one").is_dir()
-    assert (said["driver_error"], said["worker_error"]) == (None, None)
-    assert "lo" in said["interfaces"]
+    output = json.loads(line.removeprefix(on_node.MARK))
+    assert output["token"] == token.read_text(encoding="utf-8")
+    assert output["executable"] == sys.executable
+    assert output["versions"]["numpy"]
+    assert output["versions"]["no-such-thing"] is None
+    assert list(output["import_errors"]) == ["no_such_module"]
+    assert output["folder_errors"] == {str(tmp_path): None, str(tmp_path / "none"): "is not there"}
+    assert output["scratch_error"] is None
+    assert (tmp_path / "local-one").is_dir()
+    assert (output["driver_error"], output["worker_error"]) == (None, None)
+    assert "lo" in output["interfaces"]
 
 
 def test_the_job_asks_for_little_and_the_last_option_holds(
@@ -79,21 +81,23 @@ def test_the_job_asks_for_little_and_the_last_option_holds(
         "#SBATCH --cpus-per-task=1",
         "#SBATCH --mem=1G",
     ]
-    assert "#SBATCH -p p" in header and "#SBATCH --exclude=n1" in header
-    assert "infra.slurm.worker" not in text.split("END_OF_PROBE")[-1] and "export PYTHONSAFEPATH=1" in text
+    assert "#SBATCH -p p" in header
+    assert "#SBATCH --exclude=n1" in header
+    assert "infra.slurm.worker" not in text.split("END_OF_PROBE")[-1]
+    assert "export PYTHONSAFEPATH=1" in text
 
 
 def test_a_driver_that_cannot_be_called(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    said = on_node.answer(asked(("127.0.0.1", port, "secret"), tmp_path / "token"))
-    assert "refused" in said["driver_error"]
-    assert said["token"] is None
+    output = on_node.answer(asked(("127.0.0.1", port, "secret"), tmp_path / "token"))
+    assert "refused" in output["driver_error"]
+    assert output["token"] is None
 
 
 def test_an_interface_that_the_node_lacks(driver: tuple[str, int, str], tmp_path: Path) -> None:
-    said = on_node.answer(asked(driver, tmp_path / "token", interface="ib7"))
-    assert (said["driver_error"], said["worker_error"]) == (
+    output = on_node.answer(asked(driver, tmp_path / "token", interface="ib7"))
+    assert (output["driver_error"], output["worker_error"]) == (
         None,
         "no interface 'ib7' with an address",
     )

@@ -170,11 +170,15 @@ def test_a_driver_that_asks_no_more_wants_what_is_in_flight() -> None:
 
 def test_pauses_grow_until_it_is_hopeless() -> None:
     starts = Starts(10.0)
-    assert starts.may_submit(0.0) and not starts.hopeless
+    assert starts.may_submit(0.0)
+    assert not starts.hopeless
     starts.failed(0.0)
-    assert not starts.may_submit(9.0) and starts.may_submit(10.0)
+    assert not starts.may_submit(9.0)
+    assert starts.may_submit(10.0)
     starts.failed(10.0)
-    assert not starts.may_submit(29.0) and starts.may_submit(30.0) and not starts.hopeless
+    assert not starts.may_submit(29.0)
+    assert starts.may_submit(30.0)
+    assert not starts.hopeless
     starts.came_up()
     assert starts.may_submit(11.0)
     for failure in range(MOST_FAILED_STARTS):

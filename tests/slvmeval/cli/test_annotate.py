@@ -68,7 +68,8 @@ def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureF
         "20 tasks of campaign small-1 in "
     )
     rows = table(out)
-    assert len(rows) == 20 and all(row["question"] and row["changed"] for row in rows)
+    assert len(rows) == 20
+    assert all(row["question"] and row["changed"] for row in rows)
     answers = tmp_path / "answers.csv"
     with answers.open("w", encoding="cp932", newline="") as file:
         lines = csv.writer(file)
@@ -122,7 +123,8 @@ def test_without_links_sources_that_may_not_be_passed_on_stay_here(
     output_of(capsys, "publish", "--private-audience", "--quiet")
     words = ("export", "--links", "none", "--out")
     printed = output_of(capsys, *words, str(tmp_path / "a.csv"))
-    assert "20 tasks" in printed and "4 pairs come from sources that may not be redistributed" in printed
+    assert "20 tasks" in printed
+    assert "4 pairs come from sources that may not be redistributed" in printed
     assert "secret two" not in (tmp_path / "a.csv").read_text()
     assert "40 tasks" in output_of(capsys, *words, str(tmp_path / "b.csv"), "--private-audience")
 
@@ -144,7 +146,8 @@ def test_captions_are_translated_and_shown(
         requests = len(server.seen)
         counts = json.loads(output_of(capsys, *words, "--json", code=3))
         # translated captions are not requested again, the others are
-        assert counts["translated"] == 8 and 0 < len(server.seen) - requests < requests
+        assert counts["translated"] == 8
+        assert 0 < len(server.seen) - requests < requests
     output_of(capsys, "publish", "--quiet")
     output_of(capsys, "export", "--links", "none", "--out", str(tmp_path / "a.jsonl"))
     clips = json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])["prompt"]

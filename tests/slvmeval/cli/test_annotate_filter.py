@@ -57,13 +57,16 @@ def test_from_votes_to_a_filtered_release(voted: Release, run: Run, tmp_path: Pa
     assert (code, err) == (3, ""), "one pair is undecided"
     assert f"release {name}-filtered, version 1: 3 of 6 pairs, written" in out
     code, out, _ = run("annotate", "filter", name)
-    assert code == 3 and "version 1: 3 of 6 pairs, unchanged since it was written" in out
+    assert code == 3
+    assert "version 1: 3 of 6 pairs, unchanged since it was written" in out
     code, out, _ = run("verify", f"{name}-filtered", "--deep", "--quiet")
-    assert code == 0 and "3 pairs read frame by frame, all good" in out
+    assert code == 0
+    assert "3 pairs read frame by frame, all good" in out
     code, out, _ = run("status", "--json")
     assert [one["name"] for one in json.loads(out)["releases"]] == [name, f"{name}-filtered"]
     code, out, _ = run("pairs", "list", f"{name}-filtered", "--json")
-    assert code == 0 and len(json.loads(out)) == 3
+    assert code == 0
+    assert len(json.loads(out)) == 3
 
 
 def test_the_rest_of_the_votes_makes_the_next_version(voted: Release, run: Run) -> None:
@@ -108,9 +111,12 @@ def test_a_build_goes_on_with_the_unfiltered_release(voted: Release, run: Run, j
 def test_retention_writes_nothing(voted: Release, run: Run) -> None:
     code, out, _ = run("annotate", "retention", voted.name, "--json")
     rows = {row["aspect"]: row for row in json.loads(out)}
-    assert code == 0 and rows["all"]["final"] == 3 and rows["all"]["undecided"] == 1
+    assert code == 0
+    assert rows["all"]["final"] == 3
+    assert rows["all"]["undecided"] == 1
     code, out, _ = run("annotate", "retention", voted.name)
-    assert "excluded by C" in out and "60.0" in out
+    assert "excluded by C" in out
+    assert "60.0" in out
     assert run("annotate", "retention", "--campaign", "spring")[0] == 0
     assert [path.name for path in (voted.store.root / "releases").iterdir()] == [voted.name]
 
@@ -148,7 +154,8 @@ def test_the_report_has_people_in_it(voted: Release, run: Run, tmp_path: Path) -
 )
 def test_what_cannot_be_is_said(release: Release, run: Run, words: tuple[str, ...], message: str) -> None:
     code, out, err = run("annotate", *words)
-    assert (code, out) == (1, "") and message in err
+    assert (code, out) == (1, "")
+    assert message in err
 
 
 def bad_votes() -> list[Any]:
@@ -164,16 +171,23 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, run: Run)
     files = VotesStore(release.store)
     files.add(bad_votes())
     code, out, _ = run("annotate", "quality", "spring")
-    assert code == 0 and "1 of 5 workers" in out
-    assert "99bad" in out and "disagrees, inaccurate" in out and "to review" in out and "00good" not in out
+    assert code == 0
+    assert "1 of 5 workers" in out
+    assert "99bad" in out
+    assert "disagrees, inaccurate" in out
+    assert "to review" in out
+    assert "00good" not in out
     code, out, _ = run("annotate", "quality", "--json")
     values = json.loads(out)
     first = values["workers"][0]
-    assert first["worker"] == "99bad" and len(values["workers"]) == 5
-    assert first["alpha"] < 0 and first["accuracy"] == 0.0
+    assert first["worker"] == "99bad"
+    assert len(values["workers"]) == 5
+    assert first["alpha"] < 0
+    assert first["accuracy"] == 0.0
     assert values["rule"]["low_accuracy"] == 0.2
     code, out, _ = run("annotate", "exclude", "spring", "99", "--note", "C everywhere", "--by", "Dr. Kim")
-    assert code == 0 and "worker 99bad is excluded, decided by Dr. Kim: C everywhere" in out
+    assert code == 0
+    assert "worker 99bad is excluded, decided by Dr. Kim: C everywhere" in out
     (row,) = files.decisions()
     assert (row.worker, row.decision, row.note, row.by) == (
         "99bad",
@@ -182,11 +196,14 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, run: Run)
         "Dr. Kim",
     )
     code, out, _ = run("annotate", "quality")
-    assert "excluded" in out and "0 to review" in out
+    assert "excluded" in out
+    assert "0 to review" in out
     code, out, _ = run("annotate", "clear", "spring", "99bad", "--note", "a mistake of ours")
-    assert code == 0 and [row.decision for row in files.decisions()] == [Standing.EXCLUDED, Standing.CLEARED]
+    assert code == 0
+    assert [row.decision for row in files.decisions()] == [Standing.EXCLUDED, Standing.CLEARED]
     code, _, err = run("annotate", "exclude", "spring", "", "--note", "x")
-    assert code == 1 and "0 of 5 workers" in err
+    assert code == 1
+    assert "0 of 5 workers" in err
 
 
 def test_thresholds_can_be_others(release: Release, run: Run, tmp_path: Path) -> None:
@@ -194,7 +211,10 @@ def test_thresholds_can_be_others(release: Release, run: Run, tmp_path: Path) ->
     rule = tmp_path / "rule.toml"
     rule.write_text("flags_for_review = 3\nlow_least_votes = 20\n")
     code, out, _ = run("annotate", "quality", "--rule", str(rule), "--all")
-    assert code == 0 and "0 to review" in out and "5 of 5 workers" in out and "inaccurate" not in out
+    assert code == 0
+    assert "0 to review" in out
+    assert "5 of 5 workers" in out
+    assert "inaccurate" not in out
     for text, message in (
         ("a =", "is not valid TOML"),
         ("fast_sharee = 1", "fast_sharee"),
@@ -202,9 +222,11 @@ def test_thresholds_can_be_others(release: Release, run: Run, tmp_path: Path) ->
     ):
         rule.write_text(text)
         code, _, err = run("annotate", "quality", "--rule", str(rule))
-        assert code == 1 and message in err
+        assert code == 1
+        assert message in err
     code, _, err = run("annotate", "quality", "--rule", str(tmp_path / "none.toml"))
-    assert code == 1 and "cannot be read" in err
+    assert code == 1
+    assert "cannot be read" in err
 
 
 def test_the_desk_hears_of_a_decision_at_once(release: Release, run: Run) -> None:
@@ -213,7 +235,8 @@ def test_the_desk_hears_of_a_decision_at_once(release: Release, run: Run) -> Non
         desk.organiser.publish(Campaign(name="spring", release=release.name, version=release.version), [])
         worker = desk.workers.enter("spring", "prolific", "somebody").worker
     code, out, _ = run("annotate", "exclude", "spring", worker[:10], "--note", "asked to stop")
-    assert code == 0 and worker in out
+    assert code == 0
+    assert worker in out
     with Desk.open(database_url(root), installation_key(root)) as desk:
         (row,) = desk.decisions.read("spring")
     assert row.decision is Standing.EXCLUDED

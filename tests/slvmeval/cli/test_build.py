@@ -154,11 +154,13 @@ def test_plan_says_what_is_missing_and_writes_nothing(
 ) -> None:
     assert main(first.command("plan", "--json")) == 0
     known = json.loads(capsys.readouterr().out)
-    assert known["pairs_missing"] == 0 and known["frames"]["to_decode"] == 0
+    assert known["pairs_missing"] == 0
+    assert known["frames"]["to_decode"] == 0
     fresh = Built(first.videos, tmp_path / "new" / "store", first.recipe, first.summary, 0)
     assert main(fresh.command("plan", "--json")) == 0
     new = json.loads(capsys.readouterr().out)
-    assert new["pairs_missing"] == 4 and new["frames"]["to_decode"] == 36
+    assert new["pairs_missing"] == 4
+    assert new["frames"]["to_decode"] == 36
     assert new["aspects"]["aesthetics"] == {
         "planned": 1,
         "missing": 1,
@@ -166,12 +168,14 @@ def test_plan_says_what_is_missing_and_writes_nothing(
         "not_drawn": 0,
         "no_pair": {},
     }
-    assert new["gpu_hours"]["hours"] == 0 and not new["gpu_hours"]["by_aspect"]
+    assert new["gpu_hours"]["hours"] == 0
+    assert not new["gpu_hours"]["by_aspect"]
     assert 0 < new["bytes"]["needed"] < new["bytes"]["free"]
     assert not (tmp_path / "new").exists()
     assert main(fresh.command("plan")) == 0
     output = capsys.readouterr().out
-    assert "36 to decode" in output and "GPU hours: 0\n" in output
+    assert "36 to decode" in output
+    assert "GPU hours: 0\n" in output
 
 
 def test_plan_says_the_gpu_hours_and_how_sure_they_are(
@@ -207,7 +211,9 @@ def test_pairs_are_listed_and_shown(first: Built, capsys: pytest.CaptureFixture[
     assert len(rows) == 4
     assert main(["pairs", "show", rows["comprehensiveness"]["pair_id"][:10], *words]) == 0
     output = capsys.readouterr().out
-    assert "remove-clips" in output and "low side   30 frames" in output and "edit list" in output
+    assert "remove-clips" in output
+    assert "low side   30 frames" in output
+    assert "edit list" in output
     assert main(["pairs", "list", *words, "--aspect", "aesthetics"]) == 0
     assert "1 pairs" in capsys.readouterr().out
     assert main(["pairs", "show", "zzz", *words]) == 1

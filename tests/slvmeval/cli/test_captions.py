@@ -72,7 +72,9 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(
 def test_the_comparison_as_tables_and_as_csv(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(store, "compare") == 0
     text = capsys.readouterr().out
-    assert "3 clips of 1 sources" in text and "color, clip 1 of s1" in text and "llm: blue coat" in text
+    assert "3 clips of 1 sources" in text
+    assert "color, clip 1 of s1" in text
+    assert "llm: blue coat" in text
     assert run(store, "compare", "--csv") == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     color = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))
@@ -89,7 +91,8 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
         servers = Servers({"caption-analysis": ModelServer(url=server.url)})
         source_analyses(store, source, AnalyserRecipe(name="llm", parameters=other), servers)
     assert run(store, "compare") == 1
-    assert "2 analysers named llm" in (errors := capsys.readouterr().err) and "differ in thinking" in errors
+    assert "2 analysers named llm" in (errors := capsys.readouterr().err)
+    assert "differ in thinking" in errors
     for name, parameters in (("a", LLM.parameters), ("b", other)):
         values = {"base": "cpu-approx", "name": name}
         values["caption_analysis"] = {"name": "llm", "parameters": parameters}  # type: ignore[assignment]
@@ -113,12 +116,15 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path, capsys: pytest.CaptureF
 def test_analyses_are_shown_with_what_they_took(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(store, "show", "s1") == 0
     text = capsys.readouterr().out
-    assert "clip 0, rules" in text and "clip 2, llm" in text
+    assert "clip 0, rules" in text
+    assert "clip 2, llm" in text
     assert "answered by tiny: attempts 1, calls 1, tokens 100 in and 20 out" in text
     assert "<think>" not in text
     assert run(store, "show", "s1", "--clip", "0", "--raw") == 0
     text = capsys.readouterr().out
-    assert "reasoning:\n    well" in text and "<think>well</think>{" in text and "clip 1" not in text
+    assert "reasoning:\n    well" in text
+    assert "<think>well</think>{" in text
+    assert "clip 1" not in text
     assert run(store, "show", "s1", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["answer"] is None for row in rows if row["analyser"] == "llm"] == [False, False, True]

@@ -75,10 +75,8 @@ def test_a_profile_that_fits(slurm: FakeSlurm, tmp_path: Path) -> None:
         "nodes"
     }
     assert findings["slurm"].message == "answers: 4 nodes, partitions cpu, h100"
-    assert (
-        "up to 2 jobs" in findings["pool h100"].message
-        and "gpus 1 x gpu:h100" in findings["pool h100"].message
-    )
+    assert "up to 2 jobs" in findings["pool h100"].message
+    assert "gpus 1 x gpu:h100" in findings["pool h100"].message
     assert findings["scheduler"].message == "workers connect to this machine at 127.0.0.1 (interface lo)"
     # only tested: nothing was submitted
     assert (slurm.folder / "asked").read_text().splitlines() == ["--test-only"] * 2
@@ -96,7 +94,8 @@ def test_every_pool_that_does_not_fit_is_named_with_file_and_key(slurm: FakeSlur
     )
     assert "its nodes have: gpu:h100" in findings["pool h100"].message
     # a mismatch is reported once
-    assert not (slurm.folder / "asked").exists() and "script cpu" not in findings
+    assert not (slurm.folder / "asked").exists()
+    assert "script cpu" not in findings
 
 
 def test_without_sbatch_it_says_what_else_runs_jobs_here(
@@ -107,14 +106,16 @@ def test_without_sbatch_it_says_what_else_runs_jobs_here(
     monkeypatch.setenv("PATH", str(slurm.folder))
     finding = found(site(tmp_path))["slurm"]
     assert finding.verdict is CheckVerdict.FAIL
-    assert "there is no sbatch here" in finding.message and "pjsub" in finding.message
+    assert "there is no sbatch here" in finding.message
+    assert "pjsub" in finding.message
 
 
 def test_a_controller_that_is_away(slurm: FakeSlurm, tmp_path: Path) -> None:
     slurm.says("sinfo", NO_CONTROLLER)
     finding = found(site(tmp_path))["slurm"]
     assert finding.verdict is CheckVerdict.FAIL
-    assert "Unable to contact slurm controller" in finding.message and "SLURM_CONF" in finding.message
+    assert "Unable to contact slurm controller" in finding.message
+    assert "SLURM_CONF" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -151,20 +152,23 @@ def test_nodes_that_take_no_jobs_now_are_a_warning(slurm: FakeSlurm, tmp_path: P
         f"case \"$*\" in *--Node*) cat <<'END'\n{nodes}END\n;; *) cat <<'END'\n{PARTITIONS}END\n;; esac",
     )
     findings = found(site(tmp_path))
-    assert findings["pool cpu"].verdict is CheckVerdict.WARN and "(drained)" in findings["pool cpu"].message
+    assert findings["pool cpu"].verdict is CheckVerdict.WARN
+    assert "(drained)" in findings["pool cpu"].message
     assert findings["pool h100"].verdict is CheckVerdict.OK
 
 
 def test_an_interface_that_is_not_here(slurm: FakeSlurm, tmp_path: Path) -> None:
     finding = found(site(tmp_path, scheduler_interface="ib7"))["scheduler"]
     assert finding.verdict is CheckVerdict.FAIL
-    assert "profile site.toml: scheduler_interface" in finding.message and "lo" in finding.message
+    assert "profile site.toml: scheduler_interface" in finding.message
+    assert "lo" in finding.message
 
 
 def test_logs_that_cannot_be_written(slurm: FakeSlurm, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     finding = found(site(tmp_path, job_logs=str(tmp_path / "file" / "logs")))["job logs"]
-    assert finding.verdict is CheckVerdict.FAIL and "job_logs in profile site.toml" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL
+    assert "job_logs in profile site.toml" in finding.message
 
 
 def test_doctor_says_it_all_and_exits_1(
@@ -188,8 +192,10 @@ def test_the_script_of_a_pool_is_what_a_build_sends(
     assert main([*words, "--pool", "h100"]) == 0
     script = capsys.readouterr().out
     assert script.startswith("#!/bin/bash\n")
-    assert re.search(r"^#SBATCH -p h100$", script, re.M) and "#SBATCH --gres=gpu:h100:1" in script
-    assert "tcp://127.0.0.1:PORT" in script and str(store) in script
+    assert re.search(r"^#SBATCH -p h100$", script, re.M)
+    assert "#SBATCH --gres=gpu:h100:1" in script
+    assert "tcp://127.0.0.1:PORT" in script
+    assert str(store) in script
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
     assert main([*words, "--pool", "gpu"]) == 1
     assert "has no pool 'gpu'; its pools are cpu, h100" in capsys.readouterr().err

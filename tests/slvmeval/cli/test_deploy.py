@@ -67,7 +67,8 @@ def test_a_server_that_is_not_named(word: str, tmp_path: Path) -> None:
         profile(tmp_path, 'sources = ["/x"]'),
     ]
     code, output = command(*words)
-    assert code == 1 and "set prefect_api_url in the profile, or PREFECT_API_URL" in output
+    assert code == 1
+    assert "set prefect_api_url in the profile, or PREFECT_API_URL" in output
 
 
 def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
@@ -78,5 +79,6 @@ def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
         file = profile(tmp_path, 'sources = ["/x"]', f'prefect_api_url = "{address}"')
         code, output = command("deploy", "--profile", file)
     assert code == 1
-    assert f"the Prefect server at {address} does not answer" in output and "prefect server start" in output
+    assert f"the Prefect server at {address} does not answer" in output
+    assert "prefect server start" in output
     assert "Traceback" not in output

@@ -31,7 +31,8 @@ def test_a_stray_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.syspath_prepend(tmp_path)
     (finding,) = check_our_packages(["stray_tasks"])
     assert finding.verdict is CheckVerdict.FAIL
-    assert str(tmp_path) in finding.message and "PYTHONSAFEPATH=1" in finding.message
+    assert str(tmp_path) in finding.message
+    assert "PYTHONSAFEPATH=1" in finding.message
 
 
 def test_versions_outside_of_what_works_fail() -> None:
@@ -49,7 +50,8 @@ def test_versions_outside_of_what_works_fail() -> None:
         ("absent", "1", "2", "why"),
     ]
     findings = {finding.what: finding for finding in check_versions(wanted, installed)}
-    assert findings["prefect"].verdict is CheckVerdict.FAIL and "3.9.1" in findings["prefect"].message
+    assert findings["prefect"].verdict is CheckVerdict.FAIL
+    assert "3.9.1" in findings["prefect"].message
     assert findings["absent"].verdict is CheckVerdict.FAIL
     # 3.1.10 is newer than 3.1.3
     assert findings["versions"].message == "zarr 3.1.10, sqlalchemy 2.0.58"
@@ -60,11 +62,13 @@ def test_a_folder_of_something_else_and_a_store_of_another_version_fail(tmp_path
     other.mkdir()
     (other / "file").write_text("x", encoding="utf-8")
     (finding,) = check_store(other)
-    assert finding.verdict is CheckVerdict.FAIL and "is not a store" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL
+    assert "is not a store" in finding.message
     store = Store.create(tmp_path / "store")
     (store.root / "store.json").write_text('{"schema_version": 99}', encoding="utf-8")
     (finding,) = check_store(store.root)
-    assert finding.verdict is CheckVerdict.FAIL and "use the slvmeval that made it" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL
+    assert "use the slvmeval that made it" in finding.message
 
 
 def test_wrong_weights_fail(tmp_path: Path) -> None:

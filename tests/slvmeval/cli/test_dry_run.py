@@ -79,8 +79,8 @@ class Run:
         before = len(self.plan.counted)
         assert main(["evaluate", *words, *self._words, "--dry-run"]) == 0
         assert len(self.plan.counted) == before, "a dry run asks nobody"
-        said: dict[str, Any] = json.loads(self._capture.readouterr().out)
-        return said
+        output: dict[str, Any] = json.loads(self._capture.readouterr().out)
+        return output
 
     def real(self, *words: str) -> None:
         assert main(["evaluate", *words, *self._words, "--direct", "--workers", "1"]) == 0
@@ -88,15 +88,15 @@ class Run:
 
     def check(self, judge: str, *words: str) -> str:
         """Compare what is said with what then happens; return the basis of the estimate."""
-        said = self.dry("-e", judge, *words)
-        label = said["rows"][0]["evaluator"]
+        output = self.dry("-e", judge, *words)
+        label = output["rows"][0]["evaluator"]
         served, judged = len(self.plan.counted), self._judged(label)
         self.real("-e", judge, *words)
         now = self._judged(label)
         happened = {aspect: [now[aspect][n] - judged[aspect][n] for n in range(4)] for aspect in now}
         counted = self.plan.counted[served:]
-        assert {row["aspect"] for row in said["rows"]} == set(ASPECTS)
-        for row in said["rows"]:
+        assert {row["aspect"] for row in output["rows"]} == set(ASPECTS)
+        for row in output["rows"]:
             mine = [one for one in counted if one.dimension == ASPECTS[row["aspect"]]]
             requests, tokens_in, tokens_out, usd = happened[row["aspect"]]
             # what the server reported is what the judgements have
@@ -117,15 +117,16 @@ class Run:
                     end="",
                 )
             assert off == pytest.approx([1, 1, 1], abs=0.1), (label, row, happened)
-        return str(said["basis"][label])
+        return str(output["basis"][label])
 
     def _judged(self, label: str) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0])
+        result: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0])
         for row in JudgementsStore(Store.open(self.store)).rows([label]):
-            assert row.answered and row.cost_usd is not None
+            assert row.answered
+            assert row.cost_usd is not None
             for place, value in enumerate((1, row.tokens_in, row.tokens_out, row.cost_usd)):
-                found[row.aspect][place] += value
-        return found
+                result[row.aspect][place] += value
+        return result
 
 
 @pytest.fixture
@@ -144,7 +145,8 @@ def test_before_the_first_answer_only_lengths_of_answers_are_assumed(against: Ag
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)
         basis = run.check("gpt-5-video?thinking_tokens=0")
-        assert "no answer" in basis and "0 tokens of thoughts" in basis
+        assert "no answer" in basis
+        assert "0 tokens of thoughts" in basis
         run.check("gpt-5-mini-video?thinking_tokens=0")
         basis = run.check("gpt-5-text?thinking_tokens=0&description_tokens=200")
         assert "200 tokens a description" in basis
@@ -159,7 +161,8 @@ def test_after_a_pilot_lengths_are_measured(against: Against) -> None:
         for judge in ("gpt-5-video", "gpt-5-text"):
             run.real("-e", judge, "--most-per-aspect", "2")
             basis = run.check(judge)
-            assert basis.startswith("by 12 answers in the store: ") and "±" in basis
+            assert basis.startswith("by 12 answers in the store: ")
+            assert "±" in basis
 
 
 def test_descriptions_that_two_judges_share_are_estimated_once(against: Against) -> None:
@@ -167,10 +170,10 @@ def test_descriptions_that_two_judges_share_are_estimated_once(against: Against)
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)
         both = ("-e", "gpt-5-text", "-e", "gpt-5-mini-text", "--repeats", "2")
-        said = run.dry(*both)["rows"]
+        output = run.dry(*both)["rows"]
         run.real(*both)
-    assert sum(row["calls"] for row in said) == len(plan.counted)
-    assert sum(row["images"] for row in said) == sum(one.images for one in plan.counted)
+    assert sum(row["calls"] for row in output) == len(plan.counted)
+    assert sum(row["images"] for row in output) == sum(one.images for one in plan.counted)
 
 
 @pytest.mark.models

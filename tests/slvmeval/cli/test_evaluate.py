@@ -22,9 +22,11 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     summary = tmp_path / "summary.json"
     assert main([*words, "--store", str(judged_store), "--summary", str(summary)]) == 0
     output = capsys.readouterr().out
-    assert "release main, version 1: 6 pairs" in output and "duration" in output
+    assert "release main, version 1: 6 pairs" in output
+    assert "duration" in output
     values = json.loads(summary.read_text())["evaluators"]
-    assert values["coin"]["asked"] == 6 and values["duration"]["aspects"]["aesthetics"]["answered"] == 2
+    assert values["coin"]["asked"] == 6
+    assert values["duration"]["aspects"]["aesthetics"]["answered"] == 2
     # repeating it sends no requests
     assert main([*words, "--store", str(judged_store), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["evaluators"]
@@ -50,11 +52,14 @@ def test_a_dry_run_says_what_then_happens(
     assert main([*words, "--dry-run", "--json", "--quiet"]) == 0
     output = json.loads(capsys.readouterr().out)
     rows = {(row["evaluator"], row["aspect"]): row for row in output["rows"]}
-    assert output["prices_as_of"] == "2026-11-22" and len(rows) == 6
+    assert output["prices_as_of"] == "2026-11-22"
+    assert len(rows) == 6
     one = {"requests": 4, "calls": 4, "images": 8, "tokens_in": 1000, "tokens_out": 0, "usd": 1.0}
     assert rows["right", "aesthetics"] == {"evaluator": "right", "aspect": "aesthetics", **one}
-    assert rows["lengths", "aesthetics"]["usd"] is None and rows["lengths", "aesthetics"]["requests"] == 2
-    assert not planted.asked("right") and not (judged_store / "judgements").exists()
+    assert rows["lengths", "aesthetics"]["usd"] is None
+    assert rows["lengths", "aesthetics"]["requests"] == 2
+    assert not planted.asked("right")
+    assert not (judged_store / "judgements").exists()
     assert main([*words, "--dry-run", "--sample", "1", "--quiet"]) == 0
     assert "prices of 2026-11-22" in capsys.readouterr().out
     assert main([*words, "--direct", "--workers", "1", "--quiet", "--json"]) == 0
@@ -98,4 +103,5 @@ def test_listing_imports_no_heavy_library() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     lines = ran.stdout.splitlines()
-    assert lines[-1] == "[]" and any(line.startswith("gpt-5-video ") for line in lines)
+    assert lines[-1] == "[]"
+    assert any(line.startswith("gpt-5-video ") for line in lines)

@@ -34,6 +34,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("schema show", "models list", "models fetch", "models add", "models verify", "models path"),
         *("evaluate", "evaluators", "judgements export", "judgements import"),
         *("report", "submission make", "submission check", "leaderboard"),
+        *("prompts list", "prompts export", "prompts check"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
         *("suite list", "suite video-bench", "suite locot2v-bench", "suite manifest", "suite leaderboard"),
         *("suite scores", "suite alignment", "suite correlations"),
@@ -122,7 +123,8 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONUTF8": "1"},
     )
     assert ran.returncode == 1
-    assert "no store" in ran.stderr and "Traceback" not in ran.stderr
+    assert "no store" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -173,4 +175,5 @@ def test_what_cannot_be_served_is_said(
 ) -> None:
     assert main(["serve-llm", *words]) == 1
     printed = capsys.readouterr()
-    assert message in printed.err and not printed.out
+    assert message in printed.err
+    assert not printed.out

@@ -32,11 +32,14 @@ def test_list_as_json_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "u2netp.onnx").write_bytes(b"x")
     assert main(["models", "list", "--models", str(tmp_path), "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["u2netp"]["path"] is None and rows["u2netp"]["state"] == "wrong"
-    assert rows["u2net"]["path"] is None and rows["u2net"]["state"] == "missing"
+    assert rows["u2netp"]["path"] is None
+    assert rows["u2netp"]["state"] == "wrong"
+    assert rows["u2net"]["path"] is None
+    assert rows["u2net"]["state"] == "missing"
     dino = rows["grounding-dino-base"]
     assert (dino["kind"], dino["licence"], dino["bytes"]) == ("detector", "Apache-2.0", 933400872)
-    assert dino["memory_bytes"] > dino["bytes"] and dino["repository"] == "IDEA-Research/grounding-dino-base"
+    assert dino["memory_bytes"] > dino["bytes"]
+    assert dino["repository"] == "IDEA-Research/grounding-dino-base"
 
 
 def test_a_model_of_ones_own_is_added_listed_verified_and_found(
@@ -69,7 +72,8 @@ def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(
     write(tmp_path / "grounding-dino-base")
     assert main(["models", "list", "--models", str(tmp_path)]) == 0
     output = capsys.readouterr().out
-    assert "  wrong: " in output and "config.json is missing" in output
+    assert "  wrong: " in output
+    assert "config.json is missing" in output
     assert "slvmeval models add grounding-dino-base" in output
 
 

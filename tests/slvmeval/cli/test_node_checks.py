@@ -62,7 +62,8 @@ def test_a_node_on_which_all_is_well() -> None:
         )
     ]
     (finding,) = findings("cpu", answer(gpus={"given": [], "seen": None}))
-    assert finding.verdict is CheckVerdict.OK and "GPU" not in finding.message
+    assert finding.verdict is CheckVerdict.OK
+    assert "GPU" not in finding.message
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,8 @@ def test_each_thing_that_is_wrong_says_what_to_change(
     changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     (finding,) = findings("h100", answer(**changes))
-    assert finding.verdict is CheckVerdict.FAIL and finding.message.startswith("n1: ")
+    assert finding.verdict is CheckVerdict.FAIL
+    assert finding.message.startswith("n1: ")
     for word in words:
         assert word in finding.message
 
@@ -122,11 +124,9 @@ def test_a_missing_gpu_is_a_warning_where_models_may_run_without() -> None:
 def test_a_job_that_only_waited_is_a_warning() -> None:
     waiting = Job("7", "probe", "PENDING", "Priority")
     (finding,) = findings(job=waiting)
-    assert (
-        finding.verdict is CheckVerdict.WARN
-        and "(Priority)" in finding.message
-        and "--probe-wait" in finding.message
-    )
+    assert finding.verdict is CheckVerdict.WARN
+    assert "(Priority)" in finding.message
+    assert "--probe-wait" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -148,4 +148,5 @@ def test_a_job_that_only_waited_is_a_warning() -> None:
 )
 def test_a_node_that_said_nothing(job: Job | None, log: str, words: str) -> None:
     (finding,) = findings(job=job, log=log)
-    assert finding.verdict is CheckVerdict.FAIL and words in finding.message
+    assert finding.verdict is CheckVerdict.FAIL
+    assert words in finding.message

@@ -68,12 +68,14 @@ def test_a_server_without_models(address: str) -> None:
 def test_a_server_that_is_another(address: str, path: str, why: str) -> None:
     finding = server(address + path)
     assert finding.verdict is CheckVerdict.FAIL
-    assert why in finding.message and "change model_servers.captions in profile s.toml" in finding.message
+    assert why in finding.message
+    assert "change model_servers.captions in profile s.toml" in finding.message
 
 
 def test_a_server_that_is_not_there() -> None:
     finding = server("http://127.0.0.1:9")
-    assert finding.verdict is CheckVerdict.FAIL and "refused" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL
+    assert "refused" in finding.message
 
 
 def test_a_server_that_has_another_model_or_wants_a_key(
@@ -101,7 +103,9 @@ def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch
     (finding,) = check_servers(Profile(prefect_api_url=f"{address}/api"), "profile s.toml")
     assert finding == Finding("prefect", CheckVerdict.OK, f"builds use the server at {address}/api")
     (finding,) = check_servers(Profile(prefect_api_url=f"{address}/ap"), "profile s.toml")
-    assert finding.verdict is CheckVerdict.FAIL and "prefect_api_url in profile s.toml" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL
+    assert "prefect_api_url in profile s.toml" in finding.message
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     (finding,) = check_servers(Profile(), "profile")
-    assert finding.verdict is CheckVerdict.FAIL and "the variable PREFECT_API_URL" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL
+    assert "the variable PREFECT_API_URL" in finding.message

@@ -55,7 +55,8 @@ def test_a_running_build_and_one_whose_process_is_gone(
     write_state(store, "ended", os.getpid(), "before")
     write_state(store, "running", dead_pid())
     text = status(store, capsys)
-    assert "died" in text and "the same build command resumes" in text
+    assert "died" in text
+    assert "the same build command resumes" in text
     assert "1/3, 1 set aside" in text
 
 
@@ -90,7 +91,8 @@ def test_the_end_of_one_build_says_nothing_of_another(
     with BuildProgress(store.cache, quiet=True):
         assert status(store, capsys).count("build: running") == 2
     text = status(store, capsys)
-    assert f"running (process {os.getppid()}" in text and "ended" not in text
+    assert f"running (process {os.getppid()}" in text
+    assert "ended" not in text
     assert main(["gc", "--store", str(store.root)]) == 1
     assert f"process {os.getppid()} on {socket.gethostname()}" in capsys.readouterr().err
     other.unlink()
@@ -118,7 +120,8 @@ def test_the_newest_build_comes_first_and_old_ones_are_forgotten(
     with BuildProgress(store.cache, quiet=True):
         pass
     left = sorted(path.stem[-1] for path in store.cache.glob("run-*-1000000*.json"))
-    assert left == list("56789") and running.exists()
+    assert left == list("56789")
+    assert running.exists()
 
 
 POOLS = {

@@ -15,7 +15,8 @@ def test_from_answers_to_a_leaderboard(
     card.write_text('name = "A coin"\nauthors = ["A. Person"]\n')
     make = ["submission", "make", str(file), "-e", "coin", "--card", str(card), *store]
     assert main(make) == 1
-    assert "here are none" in capsys.readouterr().err and not file.exists()
+    assert "here are none" in capsys.readouterr().err
+    assert not file.exists()
     assert main(["evaluate", *store, "-e", "coin", "--direct", "--quiet", "--aspect", "aesthetics"]) == 0
     capsys.readouterr()
     assert main(make) == 1
@@ -26,7 +27,8 @@ def test_from_answers_to_a_leaderboard(
     assert main(make) == 0
     assert "answers, 0 of them failures" in capsys.readouterr().out
     assert main(["submission", "check", str(file), *store]) == 0
-    assert "A coin: " in (output := capsys.readouterr().out) and "aesthetics" in output
+    assert "A coin: " in (output := capsys.readouterr().out)
+    assert "aesthetics" in output
     assert main([*make[:2], str(tmp_path), *make[3:]]) == 2
     assert "directory" in capsys.readouterr().err
     broken = tmp_path / "broken.json"
@@ -35,6 +37,8 @@ def test_from_answers_to_a_leaderboard(
     assert "is invalid" in capsys.readouterr().err
     assert main(["leaderboard", str(file), str(broken), *store, "--out", str(board)]) == 3
     page = (board / "index.html").read_text(encoding="utf-8")
-    assert "A coin" in page and "broken.json" in page and str(tmp_path) not in page
+    assert "A coin" in page
+    assert "broken.json" in page
+    assert str(tmp_path) not in page
     assert main(["leaderboard", str(file), *store, "--out", str(board), "--interval", "wilson"]) == 0
     assert "broken.json" not in (board / "index.html").read_text(encoding="utf-8")

@@ -49,7 +49,8 @@ def test_from_a_folder_to_a_leaderboard(
         None,
     )
     assert main([*words, "--dry-run"]) == 0
-    assert "unknown" in capsys.readouterr().out and not marker.seen
+    assert "unknown" in capsys.readouterr().out
+    assert not marker.seen
     summary = tmp_path / "summary.json"
     assert main([*words, "--direct", "--workers", "1", "--summary", str(summary)]) == 0
     assert "A planted suite: 2 videos" in capsys.readouterr().out
@@ -140,7 +141,8 @@ def test_agreement_with_people(
     beauty = rows["Beauty"]
     assert (beauty["ratings"], beauty["spearman"], beauty["people_alpha"]) == ("16", "1.0", "1.0")
     assert (beauty["difference"], beauty["total_agreement"], beauty["blur_error"]) == ("0.0", "1.0", "0.0")
-    assert rows["Contest"]["ratings"] == "0" and rows["Contest"]["spearman"] == ""
+    assert rows["Contest"]["ratings"] == "0"
+    assert rows["Contest"]["spearman"] == ""
     assert {path.name for path in out.iterdir()} >= {
         f"alignment.{end}" for end in ("md", "tex", "svg", "pdf")
     }
@@ -204,7 +206,8 @@ def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
     assert float(row["spearman"]) == pytest.approx(stats.spearmanr(x, y).statistic)
     assert float(row["kendall"]) == pytest.approx(stats.kendalltau(x, y).statistic)
     titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
-    assert len(titles) == 2 and any("Sci-Fi" in text for text in titles)
+    assert len(titles) == 2
+    assert any("Sci-Fi" in text for text in titles)
     for line, message in (
         ("m,p0,calm,2,me", "already"),
         ("m,p8,calm,much,me", "score: "),

@@ -36,28 +36,35 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         words = ["suite", "prompts", "make", str(tmp_path / "videos"), "--out", str(folder), *site, *given]
         assert main([*words, "--dry-run", "--json"]) == 0
         estimated = json.loads(capsys.readouterr().out)
-        assert estimated["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
-        assert estimated["usd"] is None and [one["where"] for one in estimated["left_out"]] == ["broken.mp4"]
+        assert estimated["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END)
+        assert not server.seen
+        assert estimated["usd"] is None
+        assert [one["where"] for one in estimated["left_out"]] == ["broken.mp4"]
         assert main([*words, "--dry-run"]) == 0
         output = capsys.readouterr().out
-        assert "$: unknown" in output and "left out: broken.mp4" in output
+        assert "$: unknown" in output
+        assert "left out: broken.mp4" in output
         prices = tmp_path / "prices.toml"
         prices.write_text('as_of = "2020-01"\n[models.tiny]\ninput_per_million = 1\noutput_per_million = 1\n')
         assert main([*words, "--dry-run", "--prices", str(prices)]) == 0
-        assert "$: 0.0" in (output := capsys.readouterr().out) and "prices of 2020-01" in output
+        assert "$: 0.0" in (output := capsys.readouterr().out)
+        assert "prices of 2020-01" in output
         assert main([*words, "--most-dollars", "1"]) == 3
         output = capsys.readouterr().out
-        assert "model 'tiny' has no price" in output and "to continue" not in output
+        assert "model 'tiny' has no price" in output
+        assert "to continue" not in output
         assert main([*words, "--most-dollars", "0.0000001", "--prices", str(prices)]) == 3
         output = capsys.readouterr().out
         assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
-        assert "give a higher one" in output and "to continue" not in output
+        assert "give a higher one" in output
+        assert "to continue" not in output
         assert main([*words, "--most-tokens", "1", "--json"]) == 3
         assert {one["state"] for one in json.loads(capsys.readouterr().out)["prompts"]} == {"unfinished"}
         assert not server.seen
         assert main(words) == 3
         output = capsys.readouterr().out
-        assert "2 drafts wait for a person" in output and "left out: broken.mp4" in output
+        assert "2 drafts wait for a person" in output
+        assert "left out: broken.mp4" in output
         assert main(["suite", "prompts", "accept", str(folder)]) == 1
         assert "review --edit" in capsys.readouterr().err
         assert main(["suite", "prompts", "review", "--edit", str(folder)]) == 0
@@ -110,7 +117,8 @@ def test_more_tries_go_on_where_no_answer_fitted(tmp_path: Path, ffmpeg: str, ca
         assert main(words) == 3
         assert "--set tries=N, with N above the one before" in capsys.readouterr().out
         author.odd = None
-        assert main(words) == 3 and author.asked["describe"] == 3
+        assert main(words) == 3
+        assert author.asked["describe"] == 3
         assert main([*words, "--set", "tries=4"]) == 0
         assert author.asked["describe"] == 4
     assert "1 drafts wait for a person" in capsys.readouterr().out
@@ -126,15 +134,14 @@ def test_a_file_of_which_something_else_was_said_since_counts_apart(tmp_path: Pa
     os.utime(file, (1_000_000_000, 1_000_000_000))
     assert main(["suite", "prompts", "accept", str(tmp_path)]) == 0
     output = capsys.readouterr().out
-    assert "1 accepted, 0 left out" in output and "replaced" not in output
+    assert "1 accepted, 0 left out" in output
+    assert "replaced" not in output
     project.review("p1", draft.digest, "left_out", "")
     assert main(["suite", "prompts", "accept", str(tmp_path)]) == 0
     output = capsys.readouterr().out
-    assert (
-        "0 accepted, 0 left out" in output
-        and "1 files say what was replaced since" in output
-        and "p1" in output
-    )
+    assert "0 accepted, 0 left out" in output
+    assert "1 files say what was replaced since" in output
+    assert "p1" in output
 
 
 def rows(tmp_path: Path) -> dict[str, dict[str, str]]:

@@ -73,7 +73,8 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
             ("color_consistency", "not_understood"),
             ("video_text_consistency", "not_understood"),
         }
-        assert len(scores) == 8 and all("outside the scale" in row.message for row in scores if row.failure)
+        assert len(scores) == 8
+        assert all("outside the scale" in row.message for row in scores if row.failure)
         # what failed was paid for as well
         requests = sum("response_format" in seen.body for seen in server.seen)
         assert sum(row.calls for row in scores) == requests
@@ -82,9 +83,11 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
         assert main([*words, "--retry"]) == 0
         # the four odd answers alone are asked for again
         assert [step(seen.body) for seen in server.seen[before:]] == ["score"] * 4
-        assert main(words) == 0 and len(server.seen) == before + 4
+        assert main(words) == 0
+        assert len(server.seen) == before + 4
     scores = ScoresStore(Store.open(store)).rows("video-bench")
-    assert all(row.score is not None for row in scores) and len(scores) == 8
+    assert all(row.score is not None for row in scores)
+    assert len(scores) == 8
     repeats = Counter(row.dimension for row in scores)
     assert set(repeats.values()) == {2}
     for row in scores:
@@ -111,7 +114,8 @@ def test_as_a_judge_of_a_release_each_aspect_is_asked_as_it_should(
         assert main([*words, "--direct", "--workers", "1"]) == 0
         assert len(server.seen) == requests
     quality = {aspect for aspect in planned if BY_NAME[aspect_dimensions()[aspect]].group == QUALITY}
-    assert quality and quality < set(planned)
+    assert quality
+    assert quality < set(planned)
     for aspect, row in planned.items():
         # two pairs of each aspect; quality in both orders, a chain once
         assert row["requests"] == (4 if aspect in quality else 2)
@@ -132,9 +136,12 @@ def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, capsy
     assert main(words) == 0
     printed = " ".join(" ".join(capsys.readouterr()).split())
     # every dimension looks at frames
-    assert "nothing is left" not in printed and "model_servers" in printed
+    assert "nothing is left" not in printed
+    assert "model_servers" in printed
     assert all(name in printed for name in BY_NAME)
-    assert "left out" in printed and "color-009" in printed
+    assert "left out" in printed
+    assert "color-009" in printed
     assert main([*words, "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
-    assert output["rows"] == [] and set(output["refused"]) == set(BY_NAME)
+    assert output["rows"] == []
+    assert set(output["refused"]) == set(BY_NAME)

@@ -26,7 +26,8 @@ def test_the_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
     key = installation_key(tmp_path)
     path = tmp_path / "annotation" / "key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert len(key) == 64 and installation_key(tmp_path) == key
+    assert len(key) == 64
+    assert installation_key(tmp_path) == key
     assert installation_key(tmp_path / "other") != key
     assert [one.name for one in path.parent.iterdir()] == ["key"]
 
@@ -80,7 +81,8 @@ def test_keys_of_two_purposes_have_nothing_in_common() -> None:
         derived_key(b"a" * 32, "media"),
         derived_key(b"b" * 32, "media"),
     }
-    assert len(keys) == 3 and {len(key) for key in keys} == {32}
+    assert len(keys) == 3
+    assert {len(key) for key in keys} == {32}
 
 
 def test_where_things_lie(tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ def test_both_sides_say_the_same_of_themselves(published: tuple[Release, list[Me
         for pair in task.pairs:
             high, low = (facts(folder_of(release) / name) for name in (pair.high, pair.low))
             assert high == low
-            assert "comment" not in high["file"] and "encoder" not in high["file"]
+            assert "comment" not in high["file"]
+            assert "encoder" not in high["file"]
             # the names of the streams' handlers are the same everywhere and reveal nothing
             assert high["stream"].keys() <= {"language", "handler_name", "vendor_id"}
 
@@ -177,8 +178,10 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
         patch.setattr(media, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             write_media(release, task)
-    assert not low.exists() and not list(folder_of(release).glob(".*"))
-    assert write_media(release, task) == 1 and low.read_bytes() == before
+    assert not low.exists()
+    assert not list(folder_of(release).glob(".*"))
+    assert write_media(release, task) == 1
+    assert low.read_bytes() == before
 
 
 def test_several_write_the_same_at_once(
@@ -210,7 +213,8 @@ def test_a_file_system_without_further_names_gets_copies(
     monkeypatch.setattr(media.os, "link", no_link)
     write_media(release, task)
     high, own = folder_of(release) / task.pairs[0].high, sources_folder(release.store.root) / task.source
-    assert not high.samefile(own) and high.read_bytes() == own.read_bytes()
+    assert not high.samefile(own)
+    assert high.read_bytes() == own.read_bytes()
     assert facts(high) == facts(folder_of(release) / task.pairs[0].low)
 
 
@@ -223,7 +227,8 @@ def test_frames_that_are_gone_for_good_are_said_and_harm_no_other(
     release.store.remove(FRAMES, release.source(first.id).frames_id)
     work = MediaWork(str(release.store.root), release.name, release.version)
     outcome = media_stage(work, first)
-    assert outcome.written == 0 and "were evicted" in outcome.rows[0]
+    assert outcome.written == 0
+    assert "were evicted" in outcome.rows[0]
     assert media_stage(work, second).rows == ()
     with pytest.raises(StoreError):
         write_media(release, first)
@@ -252,7 +257,8 @@ def test_it_is_known_where_in_a_file_its_seconds_lie(published: tuple[Release, l
         read = [(float(one.pts * one.time_base), one.pos) for one in file.demux(video=0) if one.size]
     assert list(media.low_index) == read
     places = [byte for _, byte in media.low_index]
-    assert places == sorted(set(places)) and path.read_bytes().index(b"mdat") < places[0]
+    assert places == sorted(set(places))
+    assert path.read_bytes().index(b"mdat") < places[0]
     assert places[-1] < media.low_bytes
     # only key frames of a long video: a browser that seeks requests the bytes from one on
     with av.open(str(path)) as file:

@@ -22,7 +22,8 @@ def test_an_even_pace_is_found_whatever_the_length() -> None:
         assert estimate is not None
         assert estimate.per_hour == pytest.approx(6, rel=0.1), hours
         assert estimate.low <= estimate.per_hour <= estimate.high
-    assert estimate is not None and estimate.per_day == pytest.approx(144, rel=0.01)
+    assert estimate is not None
+    assert estimate.per_day == pytest.approx(144, rel=0.01)
     assert (estimate.stretches, estimate.stretch_s) == (7, 86400)
 
 
@@ -30,7 +31,8 @@ def test_one_burst_changes_the_pace_little() -> None:
     even = every(10, 6 * 24)
     burst = even + [NOW - timedelta(hours=50, seconds=second) for second in range(5000)]
     estimate, without = pace(burst, NOW), pace(even, NOW)
-    assert estimate is not None and without is not None
+    assert estimate is not None
+    assert without is not None
     assert estimate.per_hour == pytest.approx(without.per_hour, rel=0.05)
     assert estimate.high > 2 * without.high, "but the interval tells that the days differ"
 
@@ -46,7 +48,8 @@ def test_days_count_alike_however_early_one_looks() -> None:
     for hour in (1, 9, 13, 20):
         now = datetime(2026, 3, 8, hour, tzinfo=UTC)
         estimate = pace([time for time in work if time <= now], now)
-        assert estimate is not None and estimate.per_day == pytest.approx(48)
+        assert estimate is not None
+        assert estimate.per_day == pytest.approx(48)
 
 
 def test_there_is_no_pace_at_once_and_none_without_votes() -> None:
@@ -58,7 +61,9 @@ def test_there_is_no_pace_at_once_and_none_without_votes() -> None:
 def test_the_end_lies_between_early_and_late() -> None:
     estimate = pace(every(10, 60) + every(45, 20), NOW)
     end = estimated_end(700, estimate, NOW)
-    assert estimate is not None and end is not None and end.late is not None
+    assert estimate is not None
+    assert end is not None
+    assert end.late is not None
     assert end.early < end.at < end.late
     assert (end.at - NOW) / HOUR == pytest.approx(700 / estimate.per_hour)
     assert estimated_end(0, estimate, NOW).at == NOW  # type: ignore[union-attr]
@@ -67,18 +72,21 @@ def test_the_end_lies_between_early_and_late() -> None:
 def test_where_nothing_comes_no_end_is_made_up() -> None:
     stopped = [time - timedelta(days=9) for time in every(10, 48)]
     estimate = pace(stopped, NOW)
-    assert estimate is not None and estimate.per_hour == 0
+    assert estimate is not None
+    assert estimate.per_hour == 0
     assert estimated_end(10, estimate, NOW) is None
     assert estimated_end(10, None, NOW) is None
     slow = pace([NOW - timedelta(days=day, hours=1) for day in range(6)], NOW)
-    assert slow is not None and slow.per_hour > 0
+    assert slow is not None
+    assert slow.per_hour > 0
     assert estimated_end(1e12, slow, NOW) is None, "beyond the calendar"
 
 
 def test_an_end_may_be_open() -> None:
     one_day = [NOW - timedelta(days=day, hours=1) for day in (3, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0)]
     end = estimated_end(100, pace(one_day, NOW), NOW)
-    assert end is not None and end.late is None
+    assert end is not None
+    assert end.late is None
 
 
 def test_hours_and_days_are_those_of_the_clock() -> None:
@@ -96,7 +104,8 @@ def test_hours_and_days_are_those_of_the_clock() -> None:
 def test_days_are_of_this_machine_where_no_zone_is_given() -> None:
     (bar,) = by_day([NOW], NOW, days=1)
     local = NOW.astimezone()
-    assert bar.count == 1 and bar.starts.utcoffset() is not None
+    assert bar.count == 1
+    assert bar.starts.utcoffset() is not None
     assert (bar.starts.date(), bar.starts.hour) == (local.date(), 0)
 
 

@@ -73,7 +73,8 @@ def test_a_real_video_can_be_seen_once_it_was_sent_and_no_sooner(release: Releas
     (part,) = reachable(((0, half),), film.index, film.size, film.seconds)
     assert part[0] == 0.0 < part[1] < film.seconds
     (rest,) = reachable(((half, film.size),), film.index, film.size, film.seconds)
-    assert part[1] <= rest[0] and rest[1] == film.seconds
+    assert part[1] <= rest[0]
+    assert rest[1] == film.seconds
 
 
 #: A gap of 2 frames, six clips, the fourth without frames, a gap of 4 before the last.

@@ -99,7 +99,8 @@ def test_files_do_not_count_for_the_pace() -> None:
     files = [vote(100 + number, 0, origin="file") for number in range(500)]
     tasks = [task("color", 5), task("color", 0)]
     progress = campaign_progress(campaign(), tasks, [*votes, *files], NOW)
-    assert progress.pace is not None and progress.pace.per_hour == pytest.approx(6, rel=0.15)
+    assert progress.pace is not None
+    assert progress.pace.per_hour == pytest.approx(6, rel=0.15)
     assert sum(bar.count for bar in progress.days) == 60
     assert progress.last_vote == NOW - timedelta(minutes=10)
     assert progress.end is not None
@@ -109,11 +110,15 @@ def test_files_do_not_count_for_the_pace() -> None:
 def test_what_is_done_has_no_end_to_come() -> None:
     votes = [vote(number, hours_ago=number) for number in range(1, 11)]
     progress = campaign_progress(campaign(), [task("color", 5), task("color", 6)], votes, NOW)
-    assert progress.done and progress.end is None and progress.tasks_left == 0 and progress.cost.to_end == 0
+    assert progress.done
+    assert progress.end is None
+    assert progress.tasks_left == 0
+    assert progress.cost.to_end == 0
 
 
 def test_an_empty_campaign_is_not_done() -> None:
     progress = campaign_progress(campaign(), [], [], NOW)
-    assert (
-        not progress.done and progress.aspects == () and progress.last_vote is None and progress.pace is None
-    )
+    assert not progress.done
+    assert progress.aspects == ()
+    assert progress.last_vote is None
+    assert progress.pace is None

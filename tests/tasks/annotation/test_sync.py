@@ -56,7 +56,8 @@ def test_only_what_is_new_is_read_and_kept(lite: Desk, store: Store, monkeypatch
     give(lite, "b" * 32, 0)
     lite.organiser.decide("autumn", "a" * 32, Standing.EXCLUDED, "too quick", "me")
     collected = collect(store, lite, "autumn")
-    assert collected == Collected("autumn", 1, 1, 3, 1) and not collected.complete
+    assert collected == Collected("autumn", 1, 1, 3, 1)
+    assert not collected.complete
     # the last vote is read again, to check that the database is the same
     assert requests == [2]
     files = VotesStore(store)
@@ -64,8 +65,10 @@ def test_only_what_is_new_is_read_and_kept(lite: Desk, store: Store, monkeypatch
     assert files.decisions(["autumn"]) == lite.decisions.read("autumn")
     give(lite, "b" * 32, 1, 2)
     last = collect(store, lite, "autumn")
-    assert last.complete and (last.votes, last.decisions) == (2, 0)
-    assert "2 votes and 0 decisions" in last.in_words() and "3 of 3 pairs" in last.in_words()
+    assert last.complete
+    assert (last.votes, last.decisions) == (2, 0)
+    assert "2 votes and 0 decisions" in last.in_words()
+    assert "3 of 3 pairs" in last.in_words()
 
 
 def test_a_crash_before_the_mark_is_set_counts_nothing_twice(

@@ -92,6 +92,7 @@ def test_a_stronger_preset_changes_more(
     for strength in strengths.values():
         after = degrade(operation, photographs, strength, CHOICES.get(operation.name), **overrides)
         differences.append(float(np.abs(after.astype(int) - photographs).mean()))
-    assert differences == sorted(differences) and len(set(differences)) == len(differences)
+    assert differences == sorted(differences)
+    assert len(set(differences)) == len(differences)
     assert differences[-1] > operation.threshold
     assert list(operation.strengths)[-1] == operation.default_strength

@@ -46,7 +46,8 @@ def analysis(*colored: tuple[str, str]) -> CaptionAnalysis:
 
 
 def test_the_palette_is_the_one_that_colour_words_lead_to() -> None:
-    assert get_args(PaletteColour) == PALETTE == KNOWN and len(PALETTE) == 11
+    assert get_args(PaletteColour) == PALETTE == KNOWN
+    assert len(PALETTE) == 11
 
 
 @pytest.mark.parametrize(("word", "colour"), PAIRS)
@@ -71,16 +72,16 @@ def test_the_new_colour_is_never_the_old_one(
     from tests.tasks.aspects.planted import PlantedModels
 
     word, colour = pair
-    said = form.format(word).upper() if upper else form.format(word)
+    output = form.format(word).upper() if upper else form.format(word)
     clip = ClipContext(
         span=ClipSpan(index, 0, 1),
         color=ColorSpec(),
-        analysis=analysis((said, "car")),
+        analysis=analysis((output, "car")),
         seed=(0, "s", "color"),
         models=PlantedModels(),
         read=lambda place, count: pytest.fail("nothing is looked at"),
     )
-    for things, old in ((colour_choices(clip.analysis), colour), (coloured_things(clip.analysis), said)):
+    for things, old in ((colour_choices(clip.analysis), colour), (coloured_things(clip.analysis), output)):
         drawn = drawn_colour(clip, things, palette)
         assert drawn["object"] == "car"
         assert drawn["color"] == old

@@ -43,7 +43,8 @@ def test_runs_show_their_own_middle_frames() -> None:
 
 
 def test_a_clip_of_one_frame_or_without_motion_is_not_eligible() -> None:
-    assert moves(MOTION, ClipSpan(0, 0, 2)) and not moves(MOTION, ClipSpan(0, 0, 1))
+    assert moves(MOTION, ClipSpan(0, 0, 2))
+    assert not moves(MOTION, ClipSpan(0, 0, 1))
     assert not moves(CaptionAnalysis(), SPAN)
 
 
@@ -51,7 +52,8 @@ def test_human_actions_count_only_where_they_are_asked_for() -> None:
     operation = MiddleFrame()
     paper, wider = operation.parameters(), operation.parameters(overrides={"human_actions": True})
     assert moves(HUMAN, SPAN)
-    assert not operation.takes(HUMAN, SPAN, paper) and operation.takes(HUMAN, SPAN, wider)
+    assert not operation.takes(HUMAN, SPAN, paper)
+    assert operation.takes(HUMAN, SPAN, wider)
     assert operation.takes(MOTION, SPAN, paper)
 
 
@@ -90,8 +92,8 @@ def test_the_subject_is_painted_over_and_the_rest_stays_to_the_bit(
 ) -> None:
     operation = SaliencyTeleaInpainting()
     after = degrade(operation, photographs)
-    found = clip_of(3).models.get("u2netp").mask(planes_to_rgb(photographs[:1], ColorSpec())[0])
-    mask = subject_mask(found, operation.parameters())
+    result = clip_of(3).models.get("u2netp").mask(planes_to_rgb(photographs[:1], ColorSpec())[0])
+    mask = subject_mask(result, operation.parameters())
     before_y, after_y = split_planes(photographs).y, split_planes(after).y
     assert (before_y[:, ~mask] == after_y[:, ~mask]).all()
     assert np.abs(before_y[:, mask].astype(int) - after_y[:, mask]).mean() > 5
@@ -122,7 +124,8 @@ def test_masks_out_of_bounds_are_empty_and_small_parts_left_out() -> None:
     two = disc(0.1)
     two[5:9, 5:9] = 255
     mask = subject_mask(two, parameters)
-    assert mask[100, 100] and not mask[7, 7]
+    assert mask[100, 100]
+    assert not mask[7, 7]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,8 @@ def test_the_thing_is_gone_and_outside_of_its_boxes_nothing_changes(clip: Callab
     context = clip(planted(ColourDetector(), GreyNoise()))
     after, choice, settled = run(context)
     before = synthetic_clip()
-    assert choice["object"] == "ball" and choice["not_found"] == []
+    assert choice["object"] == "ball"
+    assert choice["not_found"] == []
     for place in range(3):
         (box,) = choice["boxes"][place]
         mask = boxes_mask([box], 288, 512)
@@ -86,7 +87,8 @@ def test_a_detector_that_still_sees_the_thing_is_recorded_and_decides_only_where
 ) -> None:
     context = clip(planted(ColourDetector(), Unable()))
     _, _, settled = run(context)
-    assert settled["gone"] == 0.0 and settled["changed_frames"] == 3
+    assert settled["gone"] == 0.0
+    assert settled["changed_frames"] == 3
     assert context.log.measured["found_again_score"] == [0.8] * 3
     with pytest.raises(ClipNotDegradable, match="still finds the thing in 3 of 3 frames"):
         run(clip(planted(ColourDetector(), Unable())), least_gone=0.5)
@@ -98,9 +100,9 @@ def test_a_second_thing_elsewhere_does_not_count_as_still_there(clip: Callable[.
         """Finds the thing on the left first, then something on the right."""
 
         def find(self, rgb: Planes, *args: Any, **kwargs: Any) -> Any:
-            found = super().find(rgb, *args, **kwargs)
+            result = super().find(rgb, *args, **kwargs)
             self.boxes = [self.boxes[0].model_copy(update={"left": 300.0, "right": 380.0})]
-            return found
+            return result
 
     _, _, settled = run(clip(planted(Elsewhere((20, 20, 90, 90)), GreyNoise())))
     assert settled["gone"] == 1.0
@@ -114,7 +116,8 @@ def test_what_is_not_found_is_passed_over_and_recorded(clip_of: Callable[..., Cl
             3, analysis, index=index, models=planted(ColourDetector(), GreyNoise()), planes=synthetic_clip()
         )
         choice = OPERATION.choose(context, OPERATION.parameters())
-        assert choice["object"] == "ball" and set(choice["not_found"]) <= {"unicorn", "dragon"}
+        assert choice["object"] == "ball"
+        assert set(choice["not_found"]) <= {"unicorn", "dragon"}
         assert OPERATION.choose(context, OPERATION.parameters()) == choice
         orders.add(tuple(choice["not_found"]))
     assert len(orders) > 2  # the order is drawn for each clip
@@ -136,7 +139,8 @@ def test_frames_without_the_thing_stay_as_they_are_and_are_not_painted(
     planes = np.concatenate([grey(288, 512), synthetic_clip(2), grey(288, 512, 1)])
     after, choice, settled = run(clip(planted(ColourDetector(), inpainter), planes=planes))
     assert [bool(boxes) for boxes in choice["boxes"]] == [False, False, True, True, False]
-    assert (after[[0, 1, 4]] == planes[[0, 1, 4]]).all() and (after[2:4] != planes[2:4]).any()
+    assert (after[[0, 1, 4]] == planes[[0, 1, 4]]).all()
+    assert (after[2:4] != planes[2:4]).any()
     assert settled == {"changed_frames": 2, "frames": 5, "gone": 1.0}
     assert [call["count"] for call in inpainter.calls] == [2]
 
@@ -158,12 +162,12 @@ def test_what_is_found_in_too_few_frames_gives_way_to_another_thing(
     pictures[:, :20, :, 2] = 255
     pictures[0, 30:50, 30:50, 0] = 255
     planes, models = rgb_to_planes(pictures, ColorSpec()), planted(ColourDetector(), GreyNoise())
-    found: dict[float, set[str]] = {0: set(), 0.5: set()}
+    result: dict[float, set[str]] = {0: set(), 0.5: set()}
     for index in range(8):
         context = clip_of(4, CaptionAnalysis(subject=("ball", "sea")), index, models=models, planes=planes)
-        for share, names in found.items():
+        for share, names in result.items():
             names.add(run(context, least_frames=share)[1]["object"])
-    assert found == {0: {"ball", "sea"}, 0.5: {"sea"}}
+    assert result == {0: {"ball", "sea"}, 0.5: {"sea"}}
 
 
 @pytest.mark.parametrize("size", [(288, 512), (12, 20), (284, 508), (4, 512)])
@@ -180,7 +184,8 @@ def test_boxes_at_the_border_of_the_whole_picture_and_of_odd_sizes(
         planes = grey(*size)
         after, choice, _ = run(clip(planted(FixedDetector(box), GreyNoise()), planes=planes))
         left, top, right, bottom = choice["boxes"][0][0]
-        assert 0 <= left < right <= width and 0 <= top < bottom <= height
+        assert 0 <= left < right <= width
+        assert 0 <= top < bottom <= height
         assert all(isinstance(edge, int) for edge in (left, top, right, bottom))
         mask = boxes_mask([choice["boxes"][0][0]], height, width)
         assert (split_planes(after).y[:, ~mask] == 128).all()
@@ -207,8 +212,10 @@ def test_the_prompt_tells_of_the_place_without_the_thing(clip: Callable[..., Cli
     _, choice, _ = run(
         clip(planted(ColourDetector(), inpainter)), prompt="view of {scene}", no_scene="nowhere"
     )
-    assert choice["prompt"] == "view of sky, meadow" and choice["negative"] == "ball"
-    assert inpainter.calls[0]["prompt"] == choice["prompt"] and inpainter.calls[0]["negative"] == "ball"
+    assert choice["prompt"] == "view of sky, meadow"
+    assert choice["negative"] == "ball"
+    assert inpainter.calls[0]["prompt"] == choice["prompt"]
+    assert inpainter.calls[0]["negative"] == "ball"
     only_balls = CaptionAnalysis(subject=("ball",), scene=("a ball game",))
     _, choice, _ = run(
         clip(planted(ColourDetector(), inpainter), only_balls), prompt="view of {scene}", no_scene="nowhere"
@@ -237,9 +244,11 @@ def test_each_frame_has_a_seed_of_its_own_whatever_the_batches(clip: Callable[..
     after, _, _ = run(clip(planted(ColourDetector(), one)), batch=16)
     again, _, _ = run(clip(planted(ColourDetector(), two)), batch=2)
     assert (after == again).all()
-    assert [call["count"] for call in one.calls] == [3] and [call["count"] for call in two.calls] == [2, 1]
+    assert [call["count"] for call in one.calls] == [3]
+    assert [call["count"] for call in two.calls] == [2, 1]
     seeds = one.calls[0]["seeds"]
-    assert seeds == two.calls[0]["seeds"] + two.calls[1]["seeds"] and len(set(seeds)) == 3
+    assert seeds == two.calls[0]["seeds"] + two.calls[1]["seeds"]
+    assert len(set(seeds)) == 3
 
 
 def test_out_of_memory_halves_the_batch_for_good_and_the_provenance_says_so(

@@ -26,9 +26,10 @@ def spans(count: int) -> list[ClipSpan]:
 def test_removed_clips_are_gone_and_the_others_stay_in_order(size: tuple[int, int], seed: int) -> None:
     clips, count = size
     operation = RemoveClips()
-    found = operation.rearrange(spans(clips), count, (seed, "s", "a"), operation.parameters())
-    assert list(found.order) == [index for index in range(clips) if index not in found.drawn]
-    assert len(found.drawn) == count and len(found.order) >= clips / 2
+    result = operation.rearrange(spans(clips), count, (seed, "s", "a"), operation.parameters())
+    assert list(result.order) == [index for index in range(clips) if index not in result.drawn]
+    assert len(result.drawn) == count
+    assert len(result.order) >= clips / 2
 
 
 def test_every_clip_may_be_removed() -> None:
@@ -53,11 +54,11 @@ def test_removing_more_than_half_is_set_aside() -> None:
 def test_no_moved_clip_stands_at_its_old_index(size: tuple[int, int], seed: int) -> None:
     clips, count = size
     operation = ReinsertWindow()
-    found = operation.rearrange(spans(clips), count, (seed, "s", "a"), operation.parameters())
-    assert sorted(found.order) == list(range(clips))
-    assert list(found.drawn) == list(range(found.drawn[0], found.drawn[0] + count))
-    assert all(found.order[index] != index for index in found.drawn)
-    rest = [index for index in found.order if index not in found.drawn]
+    result = operation.rearrange(spans(clips), count, (seed, "s", "a"), operation.parameters())
+    assert sorted(result.order) == list(range(clips))
+    assert list(result.drawn) == list(range(result.drawn[0], result.drawn[0] + count))
+    assert all(result.order[index] != index for index in result.drawn)
+    rest = [index for index in result.order if index not in result.drawn]
     assert rest == sorted(rest)
 
 
@@ -78,10 +79,10 @@ def test_shuffle_changes_the_window_alone(clips: int, seed: int, data: st.DataOb
     count = data.draw(st.integers(2, clips // 2))
     operation = ReinsertWindow()
     parameters = operation.parameters(overrides={"mode": "shuffle"})
-    found = operation.rearrange(spans(clips), count, (seed,), parameters)
-    for place, index in enumerate(found.order):
-        assert (place == index) == (index not in found.drawn)
-    assert {found.order[index] for index in found.drawn} == set(found.drawn)
+    result = operation.rearrange(spans(clips), count, (seed,), parameters)
+    for place, index in enumerate(result.order):
+        assert (place == index) == (index not in result.drawn)
+    assert {result.order[index] for index in result.drawn} == set(result.drawn)
 
 
 def test_one_clip_has_no_other_order_within_its_window() -> None:

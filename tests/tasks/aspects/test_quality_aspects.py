@@ -66,8 +66,8 @@ def test_the_papers_contrast_inverts_and_compresses() -> None:
 def test_lanczos_is_pillows_both_ways(photographs: Planes, clip_of: Callable[..., ClipContext]) -> None:
     operation = LanczosDownUp()
     rgb = planes_to_rgb(photographs, ColorSpec())
-    found = operation.apply(rgb, 0, clip_of(3), operation.parameters(), {})
-    for before, after in zip(rgb, found, strict=True):
+    result = operation.apply(rgb, 0, clip_of(3), operation.parameters(), {})
+    for before, after in zip(rgb, result, strict=True):
         small = Image.fromarray(before).resize((256, 144), Image.Resampling.LANCZOS)
         assert (np.asarray(small.resize((512, 288), Image.Resampling.LANCZOS)) == after).all()
 
@@ -101,8 +101,8 @@ def test_styles_are_the_plain_opencv_calls_to_the_byte(
 ) -> None:
     operation = OpencvStyle()
     rgb = planes_to_rgb(photographs[:2], ColorSpec())
-    found = operation.apply(rgb, 0, clip_of(2), operation.parameters(), {"style": style})
-    for before, after in zip(rgb, found, strict=True):
+    result = operation.apply(rgb, 0, clip_of(2), operation.parameters(), {"style": style})
+    for before, after in zip(rgb, result, strict=True):
         expected = plain_opencv(style, cv2.cvtColor(before, cv2.COLOR_RGB2BGR))
         assert (cv2.cvtColor(after, cv2.COLOR_RGB2BGR) == expected).all()
 

@@ -141,7 +141,8 @@ def test_thinking_before_the_answer_is_split_off(text: str) -> None:
 def test_what_looks_like_thinking_within_an_answer_stays() -> None:
     odd = answer(subject=["a </think> sign"])
     result = analysed([Reply(odd)])
-    assert isinstance(result, CaptionAnalysis) and result.subject == ("a </think> sign",)
+    assert isinstance(result, CaptionAnalysis)
+    assert result.subject == ("a </think> sign",)
 
 
 def test_texts_are_cleaned_and_doubles_go() -> None:
@@ -204,12 +205,14 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_the_reason(bad: str
 def test_an_answer_that_is_not_at_its_end_does_not_fit() -> None:
     with FaultyServer([Reply(finish_reason="length"), Reply()]) as server:
         (result,) = analyser(server).analyse(["A red ball."])
-    assert len(server.seen) == 2 and isinstance(result, CaptionAnalysis)
+    assert len(server.seen) == 2
+    assert isinstance(result, CaptionAnalysis)
 
 
 def test_a_server_that_puts_all_into_the_thoughts_gives_no_analysis() -> None:
     result = analysed([Reply(None, reasoning=answer())])
-    assert isinstance(result, NotAnalysed) and "it is empty" in result.message
+    assert isinstance(result, NotAnalysed)
+    assert "it is empty" in result.message
 
 
 def test_a_caption_that_never_gets_an_analysis_costs_no_other() -> None:
@@ -226,7 +229,8 @@ def test_a_caption_that_never_gets_an_analysis_costs_no_other() -> None:
 
 def test_a_request_that_the_server_refuses_is_told() -> None:
     result = analysed([Reply(status=400, text="maximum context length is 100 tokens")])
-    assert isinstance(result, NotAnalysed) and "maximum context length" in result.message
+    assert isinstance(result, NotAnalysed)
+    assert "maximum context length" in result.message
 
 
 @given(st.text(max_size=60))
@@ -259,7 +263,8 @@ def llm(**parameters: Any) -> dict[str, Any]:
 def test_all_but_the_server_is_in_the_id() -> None:
     base = llm()
     assert (base["model"], base["revision"], base["version"]) == ("Qwen/Qwen3-8B", REVISION, 1)
-    assert base["prompt"] == default_prompt() and "server" not in base
+    assert base["prompt"] == default_prompt()
+    assert "server" not in base
     assert llm(server="other") == base
     changes: dict[str, Any] = {
         "model": "other/model",
@@ -296,7 +301,8 @@ def test_all_but_the_server_is_in_the_id() -> None:
 def test_parameters_that_do_not_fit_are_named(parameters: dict[str, Any], said: str) -> None:
     with pytest.raises(UserInputError) as problem:
         recipe_from({"base": "cpu-approx", "caption_analysis": {"name": "llm", "parameters": parameters}})
-    assert said in str(problem.value) and "takes: model" in str(problem.value)
+    assert said in str(problem.value)
+    assert "takes: model" in str(problem.value)
 
 
 def test_the_prompt_may_be_a_file(tmp_path: Any) -> None:

@@ -11,7 +11,6 @@ import pytest
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.model import ModelServer
 from tasks.captions.analyser import NotAnalysed
-from tasks.captions.answer_schema import PEOPLE
 from tasks.captions.llm import LlmAnalyser, LlmParameters
 from tasks.llm.servers import Servers, check_server
 from tests.tiny_models.llm import tiny_llm
@@ -54,7 +53,7 @@ def test_every_answer_is_an_analysis_and_the_same_in_any_order(server: ChatModel
         assert isinstance(result, CaptionAnalysis)
         texts = [*result.subject, *result.background, *result.scene]
         assert all(0 < len(text) <= 6 for text in texts)
-        assert all(one.agent in PEOPLE for one in result.human_action)
+        assert all(0 < len(one.agent) <= 6 for one in result.human_action)
     assert analyser(server).analyse(CAPTIONS[::-1]) == first[::-1]
 
 
@@ -79,13 +78,15 @@ def test_a_caption_of_50000_characters_fits_into_the_context(server: ChatModelSe
     (result,) = analyser(server, most_characters=4000).analyse(["A red ball rolls. " * 2800])
     assert isinstance(result, CaptionAnalysis)
     (result,) = analyser(server, most_characters=50_000).analyse(["A red ball rolls. " * 2800])
-    assert isinstance(result, NotAnalysed) and "context length" in result.message
+    assert isinstance(result, NotAnalysed)
+    assert "context length" in result.message
 
 
 def test_a_model_that_nothing_holds_to_the_schema_gives_no_analysis(folder: Path) -> None:
     with ChatModelServer(ChatModel(folder, "Qwen/Qwen3-8B", constrained=False)) as server:
         (result,) = analyser(server, most_tokens=64, tries=2).analyse(CAPTIONS[:1])
-    assert isinstance(result, NotAnalysed) and "gave no analysis in 2 attempts" in result.message
+    assert isinstance(result, NotAnalysed)
+    assert "gave no analysis in 2 attempts" in result.message
 
 
 def test_the_server_is_checked_as_vllm_would_be(server: ChatModelServer) -> None:

@@ -85,7 +85,8 @@ def test_a_source_becomes_an_artifact_with_all_that_was_answered(store: Store) -
     assert first["text"] == f"<think>hm</think>{json.dumps(RED_BALL)}"
     assert (first["tries"], first["calls"], first["refused"]) == (1, 1, [])
     assert (first["tokens_in"], first["tokens_out"], first["characters"]) == (100, 20, 11)
-    assert first["seconds"] > 0 and first["at"].startswith("20")
+    assert first["seconds"] > 0
+    assert first["at"].startswith("20")
     assert (last["tries"], last["calls"], last["tokens_in"]) == (2, 2, 200)
     assert "not one JSON object" in last["refused"][0]
     manifest = store.manifest(ANALYSIS, artifact(store, source).name)
@@ -129,7 +130,8 @@ def test_the_torn_end_of_a_journal_is_asked_for_again(store: Store, caplog: pyte
         analyse(store, source, server)
     (file,) = journal_folder(store, source).glob("*.jsonl")
     line = file.read_bytes()
-    assert line.endswith(b"}\n") and line.count(b"\n") == 1
+    assert line.endswith(b"}\n")
+    assert line.count(b"\n") == 1
     with file.open("ab") as torn:
         torn.write(line.replace(digest_text("one").encode(), digest_text("two").encode())[:-40])
     with FaultyServer() as server:
@@ -185,8 +187,10 @@ def test_no_accepted_answer_is_asked_for_twice_after_a_kill(
         analyses = analyse(store, source, server)
         asked_again = Counter(seen.caption for seen in server.seen[before:])
     assert not kept & {digest_text(caption) for caption in asked_again}
-    assert len(asked_again) == len(captions) - len(kept) and set(asked_again.values()) == {1}
-    assert len(analyses) == 40 and is_analysed(store, source, RECIPE)
+    assert len(asked_again) == len(captions) - len(kept)
+    assert set(asked_again.values()) == {1}
+    assert len(analyses) == 40
+    assert is_analysed(store, source, RECIPE)
 
 
 def wait_for(there: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -118,8 +118,8 @@ CAPTIONS: list[tuple[str, dict[str, set[str]]]] = [
 
 @pytest.mark.parametrize(("caption", "expected"), CAPTIONS, ids=[caption[:45] for caption, _ in CAPTIONS])
 def test_what_a_caption_says(caption: str, expected: dict[str, set[str]]) -> None:
-    found = plain(analyse(caption))
-    assert {name: found[name] for name in expected} == expected
+    outcome = plain(analyse(caption))
+    assert {name: outcome[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_a_result_does_not_depend_on_its_neighbours() -> None:
 
 
 def test_nothing_is_said_twice() -> None:
-    found = analyse("A red car stands on the left. A red car stands on the left.")
-    assert [len(found.color), len(found.spatial_relationship), len(found.subject)] == [1, 1, 1]
+    outcome = analyse("A red car stands on the left. A red car stands on the left.")
+    assert [len(outcome.color), len(outcome.spatial_relationship), len(outcome.subject)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_a_caption_of_50_000_characters_takes_bounded_time(caption: str) -> None
 
 def test_a_long_caption_is_cut_after_a_sentence() -> None:
     head = "A red car stands on the left. " * (MAX_CHARACTERS // 30)
-    found = analyse(head + "A green bird flies over the blue lake and never lands again.")
-    assert {one.color for one in found.color} == {"red"}
+    outcome = analyse(head + "A green bird flies over the blue lake and never lands again.")
+    assert {one.color for one in outcome.color} == {"red"}
 
 
 _WORDS = st.sampled_from(
@@ -186,16 +186,16 @@ _SENTENCES = st.lists(_WORDS, max_size=30).map(" ".join)
 @given(_SENTENCES | _TEXT | st.tuples(_SENTENCES, _TEXT).map(" ".join))
 @example("HE\ud800")
 def test_no_text_raises_and_nothing_is_invented(caption: str) -> None:
-    found = analyse(caption)
-    said = caption.lower()
-    texts: list[str] = [*found.subject, *found.background, *found.scene]
-    for one in (*found.dynamic_degree, *found.human_action):
+    outcome = analyse(caption)
+    output = caption.lower()
+    texts: list[str] = [*outcome.subject, *outcome.background, *outcome.scene]
+    for one in (*outcome.dynamic_degree, *outcome.human_action):
         texts += one.action.split()
         texts += one.agent.split() if one.agent not in {"man", "woman", "person"} else []
-    assert {one.agent for one in found.human_action} <= {"man", "woman", "person"}
-    texts += [text for one in found.color for text in (one.color, *one.object.split())]
-    texts += [text for one in found.spatial_relationship for text in (one.location, *one.object.split())]
-    assert all(text and text in said for text in texts)
+    assert {one.agent for one in outcome.human_action} <= {"man", "woman", "person"}
+    texts += [text for one in outcome.color for text in (one.color, *one.object.split())]
+    texts += [text for one in outcome.spatial_relationship for text in (one.location, *one.object.split())]
+    assert all(text and text in output for text in texts)
 
 
 def test_ids_depend_on_rules_model_and_library() -> None:
@@ -241,10 +241,10 @@ def test_the_demonstration_captions_feed_every_aspect() -> None:
 
     file = Path(__file__).parents[3] / "slvmeval" / "demo" / "captions" / "big_buck_bunny.jsonl"
     captions = [json.loads(line)["caption"] for line in file.read_text(encoding="utf-8").splitlines()]
-    found = RulesAnalyser().analyse(captions)
+    outcome = RulesAnalyser().analyse(captions)
 
     def share(said: Any) -> float:
-        return sum(bool(said(analysis)) for analysis in found) / len(found)
+        return sum(bool(said(analysis)) for analysis in outcome) / len(outcome)
 
     assert share(lambda analysis: analysis.subject) > 0.9
     assert share(lambda analysis: analysis.color) > 0.9

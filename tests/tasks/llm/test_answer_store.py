@@ -35,7 +35,8 @@ def wants(folder: Path, seconds: float) -> subprocess.Popen[str]:
         [sys.executable, "-c", WANTS, str(folder), str(seconds)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
     return process
 
 
@@ -56,19 +57,20 @@ def test_processes_that_want_the_same_captions_make_each_once(tmp_path: Path) ->
 
 def test_a_caption_is_made_again_where_its_process_was_killed(tmp_path: Path) -> None:
     process = wants(tmp_path / "captions", 60)
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.stdout.readline() == "a\n"
-    kept, found = AnswerStore(tmp_path / "captions"), []
-    waiting = threading.Thread(target=lambda: found.append(kept.get_or_make("a", lambda: caption("a"))))
+    kept, result = AnswerStore(tmp_path / "captions"), []
+    waiting = threading.Thread(target=lambda: result.append(kept.get_or_make("a", lambda: caption("a"))))
     waiting.start()
     waiting.join(0.5)
-    assert not found, "another process is making it"
+    assert not result, "another process is making it"
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     waiting.join(60)
-    assert found == [(caption("a"), True)]
+    assert result == [(caption("a"), True)]
     process.stdin.close()
     process.stdout.close()
 

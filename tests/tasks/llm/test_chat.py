@@ -56,7 +56,8 @@ def test_a_request_says_all_that_was_asked_and_the_answer_all_that_came() -> Non
     }
     assert (answer.text, answer.reasoning, answer.finish_reason) == ("{}", "hm", "length")
     assert (answer.model, answer.tokens_in, answer.tokens_out) == ("tiny", 100, 20)
-    assert (answer.tries, answer.error) == (1, None) and answer.seconds > 0
+    assert (answer.tries, answer.error) == (1, None)
+    assert answer.seconds > 0
 
 
 def test_so_many_are_in_flight_and_each_is_answered_in_its_place() -> None:
@@ -106,7 +107,8 @@ def test_a_fault_of_the_moment_is_tried_again(fault: Reply) -> None:
         (answer,) = ask(server)
     assert (answer.text, answer.tries, answer.error) == ("fine", 3, None)
     first, second, third = (seen.at for seen in server.seen)
-    assert 0.25 <= second - first < 2 and 0.5 <= third - second < 3
+    assert 0.25 <= second - first < 2
+    assert 0.5 <= third - second < 3
 
 
 @pytest.mark.parametrize("as_date", [False, True])
@@ -133,7 +135,8 @@ def test_a_request_that_always_fails_costs_no_other() -> None:
         answers = ask(server, [HELLO, bad, HELLO], patience_s=1.0)
     assert [answer.text for answer in answers] == ["fine", "", "fine"]
     assert answers[1].error is not None
-    assert "HTTP 500 (engine)" in answers[1].error and "attempts in" in answers[1].error
+    assert "HTTP 500 (engine)" in answers[1].error
+    assert "attempts in" in answers[1].error
 
 
 def test_a_request_that_is_refused_is_not_tried_again() -> None:
@@ -161,7 +164,8 @@ def test_a_server_that_cannot_be_used_is_one_clear_message(
         with pytest.raises(PrerequisiteError) as problem:
             ask(server, [HELLO] * 20, **{**settings, "concurrency": 2})
         assert len(server.seen) <= 2
-    assert said in str(problem.value) and "server s" in str(problem.value)
+    assert said in str(problem.value)
+    assert "server s" in str(problem.value)
 
 
 def test_the_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,14 +210,16 @@ def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
 
 def test_openai_needs_a_key_and_no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Servers().find("openai", "gpt-5-2025-08-07")
-    assert server.base == "https://api.openai.com/v1" and server.model == "gpt-5-2025-08-07"
+    assert server.base == "https://api.openai.com/v1"
+    assert server.model == "gpt-5-2025-08-07"
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(PrerequisiteError, match=r"variable OPENAI_API_KEY .*is not set"):
         server.secret()
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert server.secret() == "k"
     own = Servers({"openai": ModelServer(url="http://gateway:1/v1")}).find("openai", "m")
-    assert own.base == "http://gateway:1/v1" and own.secret() is None
+    assert own.base == "http://gateway:1/v1"
+    assert own.secret() is None
 
 
 def test_a_client_that_nobody_holds_closes_its_connections() -> None:

@@ -153,10 +153,10 @@ def test_the_conversation_has_each_step_and_its_answer(tmp_path: Path) -> None:
         asker = LiveAsker(roles(tmp_path, server))
         asker.ask(STEP)
         asker.ask(LOOK)
-    said, seen = asker.details()["conversation"]
+    output, seen = asker.details()["conversation"]
     expected = MODELS["language"].text_tokens("Rate it.A text.")
-    assert said.pop("tokens")["expected_in"] >= expected
-    assert said == {
+    assert output.pop("tokens")["expected_in"] >= expected
+    assert output == {
         "step": "rate", "model": "reads", "system": digest_text("Rate it."), "answer": 4, "kept": False
     }  # fmt: skip
     assert (seen["step"], seen["model"], seen["tokens"]["in"], seen["tokens"]["out"]) == (
@@ -221,7 +221,8 @@ def test_a_refused_request_has_no_raw_text_and_cost_nothing(tmp_path: Path) -> N
     with served(Reply(status=400, text="I will not")) as server:
         failed = failure_of(LiveAsker(roles(tmp_path, server)), STEP)
     assert failed.failure is Failure.REFUSED
-    assert "rate: " in failed.message and "I will not" in failed.message
+    assert "rate: " in failed.message
+    assert "I will not" in failed.message
     assert (failed.details["conversation"], failed.calls, failed.usage.tokens()) == ([], 0, (0, 0))
 
 

@@ -42,10 +42,10 @@ def words() -> Parts:
 
 
 def score(value: Any) -> int:
-    found = value.get("score") if isinstance(value, dict) else None
-    if not isinstance(found, int) or not 1 <= found <= 5:
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{found} is no score from 1 to 5")
-    return found
+    result = value.get("score") if isinstance(value, dict) else None
+    if not isinstance(result, int) or not 1 <= result <= 5:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{result} is no score from 1 to 5")
+    return result
 
 
 def test_an_answer_is_paid_for_once_also_by_another_process(
@@ -98,7 +98,8 @@ def test_an_answer_that_does_not_fit_is_asked_again(
         asking = calls(server, clients, tmp_path)
         with pytest.raises(NotJudged) as problem:
             asking.ask({}, "Score.", words, SCHEMA, score)
-        assert problem.value.failure is Failure.NOT_UNDERSTOOD and problem.value.raw == text
+        assert problem.value.failure is Failure.NOT_UNDERSTOOD
+        assert problem.value.raw == text
         assert asking.ask({}, "Score.", words, SCHEMA, score).value == 2
         assert len(server.seen) == 2
 

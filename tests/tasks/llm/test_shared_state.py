@@ -26,7 +26,8 @@ def test_no_space_is_said_and_the_file_stays_as_it_was(
         patched.setattr(Path, "write_text", full)
         with pytest.raises(SetAside, match="no space left below") as problem, shared.change() as state:
             state["asked"] = 2
-    assert problem.value.reason is Reason.OUT_OF_SPACE and str(tmp_path) in problem.value.message
+    assert problem.value.reason is Reason.OUT_OF_SPACE
+    assert str(tmp_path) in problem.value.message
     assert shared.read() == {"asked": 1}
     with shared.change() as state:
         state["asked"] += 1

@@ -99,7 +99,8 @@ def _late_key_frame(ffmpeg: str, folder: Path) -> Path:
     whole = made("whole.ts", *X264)(ffmpeg, folder)
     path = folder / "late_key_frame.ts"
     data, packets = whole.read_bytes(), packets_of(whole)
-    assert packets[0].is_keyframe and not any(packet.is_keyframe for packet in packets[1:25])
+    assert packets[0].is_keyframe
+    assert not any(packet.is_keyframe for packet in packets[1:25])
     tables = data[: place_of(packets[0])]
     path.write_bytes(tables + data[place_of(packets[24]) :])
     return path

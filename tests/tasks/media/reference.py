@@ -30,7 +30,7 @@ def told_graph(frame: VideoFrame, time_base: Fraction, filters: Sequence[str]) -
 
 def filtered_frames(video: Path, width: int, height: int, turn: list[str]) -> dict[int, Planes]:
     """Return the frames by number that one graph gives which turns, chooses and scales all images."""
-    found: dict[int, Planes] = {}
+    result: dict[int, Planes] = {}
     with open_video(video) as opened:
         offset, time_base = opened.offset, opened.time_base
     filters = [*turn, "fps=1", f"scale={width}:{height}:flags=lanczos", "format=yuv420p"]
@@ -42,7 +42,7 @@ def filtered_frames(video: Path, width: int, height: int, turn: list[str]) -> di
                 frame = graph.vpull()
             except (av.BlockingIOError, av.EOFError):
                 return
-            found[frame.pts] = frame.to_ndarray()
+            result[frame.pts] = frame.to_ndarray()
 
     with av.open(str(video)) as container:
         for image in container.decode(video=0):
@@ -53,4 +53,4 @@ def filtered_frames(video: Path, width: int, height: int, turn: list[str]) -> di
     assert graph is not None
     graph.vpush(None)
     drain(graph)
-    return found
+    return result

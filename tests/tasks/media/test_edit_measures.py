@@ -27,17 +27,18 @@ def test_a_patch_counts_by_its_area_and_the_rest_by_its_mean() -> None:
     after = before.copy()
     after[:10, :20] = (200, 20, 20)
     after[20:] += 4
-    found = measure_edit(before, after)
-    assert found.changed_share == 200 / 2400
-    assert found.rest_shift == pytest.approx(4 * 1200 / 2200)
-    assert found.edges_kept == 0.0  # a flat picture got edges
+    result = measure_edit(before, after)
+    assert result.changed_share == 200 / 2400
+    assert result.rest_shift == pytest.approx(4 * 1200 / 2200)
+    assert result.edges_kept == 0.0  # a flat picture got edges
 
 
 def test_a_picture_that_changed_everywhere_has_no_rest() -> None:
     before = noise(0, 60)
-    found = measure_edit(before, 255 - before)
-    assert found.changed_share == 1.0 and found.rest_shift == 0.0
-    assert found.edges_kept == pytest.approx(1.0, abs=0.01)  # a negative keeps its outlines
+    result = measure_edit(before, 255 - before)
+    assert result.changed_share == 1.0
+    assert result.rest_shift == 0.0
+    assert result.edges_kept == pytest.approx(1.0, abs=0.01)  # a negative keeps its outlines
 
 
 def test_lost_moved_and_kept_outlines_differ() -> None:
@@ -58,6 +59,7 @@ def test_notable_is_between_a_shade_and_the_next_colour() -> None:
 @settings(max_examples=50, deadline=None)
 @given(pair=PICTURES.flatmap(lambda p: st.tuples(st.just(p), arrays(np.uint8, p.shape))))
 def test_all_values_are_numbers_within_their_bounds(pair: tuple[Planes, Planes]) -> None:
-    found = measure_edit(*pair)
-    assert 0 <= found.changed_share <= 1 and 0 <= found.rest_shift <= 255
-    assert -1.000001 <= found.edges_kept <= 1.000001
+    result = measure_edit(*pair)
+    assert 0 <= result.changed_share <= 1
+    assert 0 <= result.rest_shift <= 255
+    assert -1.000001 <= result.edges_kept <= 1.000001

@@ -57,16 +57,17 @@ def test_every_unit_begins_with_an_idr_frame_and_seeking_never_goes_far_back(ori
                 size = int.from_bytes(data[:4])
                 types.append(data[4] & 31)
                 data = data[4 + size :]
-            assert 5 in types and 1 not in types
+            assert 5 in types
+            assert 1 not in types
     assert set(STARTS) <= set(keys)
     assert max(np.diff([*keys, sum(UNITS)])) <= 10
 
 
 def test_pictures_survive(origin: Path) -> None:
-    found = decoded(origin)
+    result = decoded(origin)
     wanted = [frame for unit in units() for frame in unit]
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
+    assert len(result) == len(wanted)
+    for one, other in zip(result, wanted, strict=True):
         assert np.abs(one.astype(int) - other).mean() < 3
 
 
@@ -81,7 +82,8 @@ def test_n_frames_last_n_over_fps_seconds(tmp_path: Path, fps: float, rate: Frac
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         assert stream.start_time == 0
-        assert stream.duration is not None and stream.time_base is not None
+        assert stream.duration is not None
+        assert stream.time_base is not None
         assert stream.duration * stream.time_base == sum(UNITS) / rate
         times = [frame.pts * frame.time_base for frame in container.decode(stream) if frame.pts is not None]
     assert times == [place / rate for place in range(sum(UNITS))]

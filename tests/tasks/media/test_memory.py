@@ -34,10 +34,12 @@ print(resident() - before)
 
 
 def test_a_freed_block_does_not_stay() -> None:
-    said = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True).stdout
-    if int(said) == -1:
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True
+    ).stdout
+    if int(output) == -1:
         pytest.skip("no glibc")
-    assert int(said) < 30 << 20
+    assert int(output) < 30 << 20
 
 
 SMALL = """
@@ -59,5 +61,5 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def test_a_frame_sized_block_is_used_again() -> None:
-    said = subprocess.run([sys.executable, "-c", SMALL], check=True, capture_output=True, text=True).stdout
-    assert int(said) < 1000  # 147 pages each time it were taken anew
+    output = subprocess.run([sys.executable, "-c", SMALL], check=True, capture_output=True, text=True).stdout
+    assert int(output) < 1000  # 147 pages each time it were taken anew

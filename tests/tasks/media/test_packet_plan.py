@@ -247,12 +247,12 @@ def test_an_index_that_leads_too_far_costs_nothing_but_time(name: str, video: Vi
     plan = plan_of(video(name))
     assert isinstance(plan, PacketPlan)
     late = replace(plan, seek_to=np.full_like(plan.seek_to, plan.pts.max()))
-    found = []
+    result = []
     for misled in (plan, late):
         with open_video(video(name)) as opened:
             images = dict(planned_images(opened, misled, misled.needed(misled.chosen[2:4])))
-            found.append([images[int(plan.pts[i])].to_ndarray().tobytes() for i in plan.chosen[2:4]])
-    assert found[0] == found[1]
+            result.append([images[int(plan.pts[i])].to_ndarray().tobytes() for i in plan.chosen[2:4]])
+    assert result[0] == result[1]
 
 
 def test_a_file_that_changed_since_it_was_planned_is_noticed(video: Video) -> None:

@@ -42,9 +42,9 @@ def test_planes_to_rgb_is_ffmpegs_on_flat_patches(color: ColorSpec, ffmpeg: str)
     raw = subprocess.run(command, input=planes.tobytes(), capture_output=True, check=True).stdout
     green, blue, red = np.frombuffer(raw, np.uint8).reshape(3, height, width)
     expected = np.stack([red, green, blue], axis=-1).astype(int)
-    found = planes_to_rgb(planes, color)[0].astype(int)
+    result = planes_to_rgb(planes, color)[0].astype(int)
     middles = np.s_[8::16, 8::16]
-    assert np.abs(found[middles] - expected[middles]).max() <= 2
+    assert np.abs(result[middles] - expected[middles]).max() <= 2
 
 
 @pytest.mark.parametrize("color", SPECS, ids=str)
@@ -52,7 +52,8 @@ def test_greys_have_no_chroma_and_the_range_is_kept(color: ColorSpec) -> None:
     grey = np.broadcast_to(np.arange(256, dtype=np.uint8)[None, None, :, None], (1, 4, 256, 3))
     planes = rgb_to_planes(grey, color)
     views = split_planes(planes)
-    assert (views.u == 128).all() and (views.v == 128).all()
+    assert (views.u == 128).all()
+    assert (views.v == 128).all()
     assert (views.y.min(), views.y.max()) == ((0, 255) if color.full_range else (16, 235))
     assert (planes_to_rgb(planes, color)[..., :] == grey).mean() > (0.99 if color.full_range else 0.85)
     assert np.abs(planes_to_rgb(planes, color).astype(int) - grey).max() <= 1

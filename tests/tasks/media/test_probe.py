@@ -52,7 +52,9 @@ def test_plain_film(video: Video) -> None:
     info = probe(video("plain"))
     assert (info.codec, info.width, info.height, info.rotation) == ("h264", 320, 180, 0)
     assert (info.sar, info.frame_rate) == (1, 24)
-    assert not info.interlaced and not info.full_range and not info.variable_rate
+    assert not info.interlaced
+    assert not info.full_range
+    assert not info.variable_rate
     assert info.duration_s == pytest.approx(5.3, abs=0.05)
 
 

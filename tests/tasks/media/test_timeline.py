@@ -22,7 +22,7 @@ def filtered(pts: list[int], duration: int, fps: Fraction) -> list[tuple[int, in
     graph = Graph()
     source = graph.add("buffer", "video_size=8x2:pix_fmt=gray:time_base=1/1000:pixel_aspect=1/1")
     graph.link_nodes(source, graph.add("fps", f"{fps}"), graph.add("buffersink")).configure()
-    found = []
+    result = []
 
     def drain() -> None:
         while True:
@@ -30,7 +30,7 @@ def filtered(pts: list[int], duration: int, fps: Fraction) -> list[tuple[int, in
                 frame = graph.vpull()
             except (av.BlockingIOError, av.EOFError):
                 return
-            found.append((frame.pts, int(frame.to_ndarray()[0, :4].copy().view("<u4")[0])))
+            result.append((frame.pts, int(frame.to_ndarray()[0, :4].copy().view("<u4")[0])))
 
     for index, at in enumerate(pts):
         picture = np.zeros((2, 8), dtype=np.uint8)
@@ -41,15 +41,15 @@ def filtered(pts: list[int], duration: int, fps: Fraction) -> list[tuple[int, in
         drain()
     graph.vpush(None)
     drain()
-    return found
+    return result
 
 
 def streamed(pts: list[int], duration: int, fps: Fraction) -> list[tuple[int, int]]:
     rule = FrameRule(fps * MILLISECOND)
-    found = []
+    result = []
     for index, at in enumerate(pts):
-        found += [(k, index - 1) for k in rule.push(at)]
-    return found + [(k, len(pts) - 1) for k in rule.push(pts[-1] + duration)]
+        result += [(k, index - 1) for k in rule.push(at)]
+    return result + [(k, len(pts) - 1) for k in rule.push(pts[-1] + duration)]
 
 
 steps = st.lists(st.one_of(st.integers(1, 120), st.sampled_from([500, 1000, 1500, 3700])), max_size=60)

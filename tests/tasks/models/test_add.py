@@ -62,7 +62,8 @@ def test_links_in_a_cache_of_the_hub_are_followed(checkpoint: Path, tmp_path: Pa
     for path in FILES:
         (snapshot / path).symlink_to(checkpoint / path)
     place = add_model("mine", snapshot, tmp_path / "models", kind="detector", how="link")
-    assert not (place / "config.json").is_symlink() and (place / "config.json").read_text() == "{}"
+    assert not (place / "config.json").is_symlink()
+    assert (place / "config.json").read_text() == "{}"
 
 
 def test_a_copy_that_is_cut_off_leaves_no_model_and_the_next_begins_anew(
@@ -133,8 +134,8 @@ def test_what_cannot_be_added_is_said(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="is not a folder"):
         add_model("mine", checkpoint / "config.json", models, kind="detector")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserInputError, match="holds no file"):
+    with pytest.raises(UserInputError, match="contains no files"):
         add_model("mine", tmp_path / "empty", models, kind="detector")
     add_model("mine", checkpoint, models, kind="detector")
-    with pytest.raises(PrerequisiteError, match="is there already"):
+    with pytest.raises(PrerequisiteError, match="already exists"):
         add_model("mine", checkpoint, models, kind="detector")

@@ -50,8 +50,9 @@ def test_image_files_are_cut_to_shape_and_drawn_evenly(tmp_path: Path) -> None:
     images = ImageFiles(tmp_path)
     assert len(images) == 2
     assert {images.draw(keyed_rng(place)) for place in range(30)} == {"a.png", "deep/b.PNG"}
-    found = images.image("deep/b.PNG", 36, 64)
-    assert found.shape == (36, 64, 3) and (found == 200).all()
+    result = images.image("deep/b.PNG", 36, 64)
+    assert result.shape == (36, 64, 3)
+    assert (result == 200).all()
 
 
 def test_parquet_files_hold_images_as_hugging_face_or_plain_bytes(tmp_path: Path) -> None:

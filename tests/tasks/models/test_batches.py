@@ -160,11 +160,12 @@ def test_torch_running_out_of_memory_halves_the_batch(held: Residence, saying: s
 def test_onnxruntime_running_out_of_memory_is_recognised() -> None:
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, RuntimeException
 
-    said = "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 4096"
-    assert is_out_of_memory(RuntimeException(said)) and is_out_of_memory(Fail(said))
+    output = "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 4096"
+    assert is_out_of_memory(RuntimeException(output))
+    assert is_out_of_memory(Fail(output))
     assert not is_out_of_memory(Fail("Invalid input name: x"))
     # anybody else's words are no proof
-    assert not is_out_of_memory(ValueError(said))
+    assert not is_out_of_memory(ValueError(output))
 
 
 @pytest.mark.gpu

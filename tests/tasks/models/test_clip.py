@@ -85,7 +85,8 @@ def test_rows_are_those_of_transformers_own_pipeline(folder: Path, clip: Any) ->
 def test_rows_have_length_1_and_do_not_depend_on_the_batch(clip: Any) -> None:
     shown = pictures(5)
     rows = clip.images(shown)
-    assert rows.shape == (5, clip.width) and rows.dtype == np.float32
+    assert rows.shape == (5, clip.width)
+    assert rows.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(clip.images(shown[3:4]), rows[3:4], atol=1e-6)
     # a text's row does not depend on its neighbours at all
@@ -95,7 +96,8 @@ def test_rows_have_length_1_and_do_not_depend_on_the_batch(clip: Any) -> None:
 
 def test_a_text_is_cut_where_it_is_said(clip: Any) -> None:
     long = "abcdefgh" * 20
-    assert clip.count(long) == 162 and (clip.limit, clip.positions) == (48, 256)
+    assert clip.count(long) == 162
+    assert (clip.limit, clip.positions) == (48, 256)
     # a mark at the begin and one at the end
     assert np.array_equal(clip.texts([long], 48), clip.texts([long[:46] + "zzz"], 48))
     assert not np.array_equal(clip.texts([long], 48), clip.texts([long], 162))
@@ -120,10 +122,10 @@ def test_batches_are_halved_where_the_memory_runs_out(
 
     monkeypatch.setattr(ClipEncoder, "images", at_most_three)
     shown = pictures(10)
-    found = small.images(shown)
+    result = small.images(shown)
     assert small.batches.size == 2
     monkeypatch.undo()
-    np.testing.assert_allclose(found, clip.images(shown), atol=1e-6)
+    np.testing.assert_allclose(result, clip.images(shown), atol=1e-6)
 
 
 def test_a_folder_that_is_no_clip_is_refused(tmp_path: Path) -> None:
@@ -246,7 +248,8 @@ def test_the_script_runs_by_its_path_and_is_announced_in_the_store(
         client = ServedClip(Servers(store=tmp_path).find("clip", "tiny"))
         shown = pictures(2)
         np.testing.assert_allclose(client.images(shown), clip.images(shown), atol=1e-6)
-        assert client.about.revision == "r2" and set(client.about.libraries) == {
+        assert client.about.revision == "r2"
+        assert set(client.about.libraries) == {
             "torch",
             "transformers",
             "pillow",
@@ -264,7 +267,8 @@ def test_the_script_wants_a_key(folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
     command = [sys.executable, str(script), "--loader", "transformers", "--model", str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1 and "the key that clients have to give" in done.stderr
+    assert done.returncode == 1
+    assert "the key that clients have to give" in done.stderr
 
 
 def test_jina_is_pinned_in_all_its_parts() -> None:
@@ -289,7 +293,8 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
     model = load(real if there else folder, "cuda")
     rows = model.images(np.stack([data.astronaut()] * 40))
     texts = model.texts(["a photo of an astronaut", "a photo of a giraffe"], model.limit)
-    assert rows.shape == (40, model.width) and np.isfinite(rows).all()
+    assert rows.shape == (40, model.width)
+    assert np.isfinite(rows).all()
     if there:
         astronaut, giraffe = texts @ rows[0]
         assert astronaut > giraffe

@@ -35,14 +35,18 @@ def pictures(count: int, height: int = 96, width: int = 128) -> Planes:
 
 
 def test_boxes_lie_in_the_picture_the_best_first_and_speak_of_the_phrase(detector: Any) -> None:
-    found = detector.find(pictures(3), "a dog on the boat", 0.4, 0.3)
-    assert len(found) == 3 and any(found)
-    for boxes in found:
+    result = detector.find(pictures(3), "a dog on the boat", 0.4, 0.3)
+    assert len(result) == 3
+    assert any(result)
+    for boxes in result:
         scores = [box.score for box in boxes]
-        assert scores == sorted(scores, reverse=True) and all(score > 0.4 for score in scores)
+        assert scores == sorted(scores, reverse=True)
+        assert all(score > 0.4 for score in scores)
         for box in boxes:
-            assert 0 <= box.left < box.right <= 128 and 0 <= box.top < box.bottom <= 96
-            assert set(box.label.split()) <= {"a", "dog", "on", "the", "boat"} and box.label
+            assert 0 <= box.left < box.right <= 128
+            assert 0 <= box.top < box.bottom <= 96
+            assert set(box.label.split()) <= {"a", "dog", "on", "the", "boat"}
+            assert box.label
 
 
 def test_thresholds_leave_boxes_out(detector: Any) -> None:
@@ -107,8 +111,8 @@ def test_as_many_words_stay_as_fit(detector: Any) -> None:
 
 @pytest.mark.parametrize("size", [(4, 512), (284, 508), (512, 4), (20, 20)])
 def test_pictures_of_odd_sizes(detector: Any, size: tuple[int, int]) -> None:
-    found = detector.find(pictures(2, *size), "dog", 0.0, 0.0)
-    assert all(box.right <= size[1] and box.bottom <= size[0] for boxes in found for box in boxes)
+    result = detector.find(pictures(2, *size), "dog", 0.0, 0.0)
+    assert all(box.right <= size[1] and box.bottom <= size[0] for boxes in result for box in boxes)
     assert detector.find(pictures(0, *size), "dog", 0.0, 0.0) == []
 
 
@@ -116,7 +120,8 @@ def test_other_dtypes_run(folder: Path) -> None:
     from tasks.models.grounding_dino import load
 
     half = load(folder, "cpu", dtype="bfloat16")
-    assert half.dtype == "bfloat16" and any(half.find(pictures(2), "dog", 0.4, 0.3))
+    assert half.dtype == "bfloat16"
+    assert any(half.find(pictures(2), "dog", 0.4, 0.3))
     with pytest.raises(UserInputError, match=r"float64.*choose one of bfloat16"):
         load(folder, "cpu", dtype="float64")
 
@@ -182,8 +187,9 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
     there = (real / "config.json").is_file()
     model = load(real if there else folder, "cuda")
     shown = np.stack([data.astronaut()[:288]] * 4)
-    found = model.find(shown, "an astronaut", 0.4, 0.3)
-    assert len(found) == 4 and model.device == "cuda"
+    result = model.find(shown, "an astronaut", 0.4, 0.3)
+    assert len(result) == 4
+    assert model.device == "cuda"
     if there:
-        assert all(boxes and boxes[0].score > 0.4 for boxes in found)
+        assert all(boxes and boxes[0].score > 0.4 for boxes in result)
         assert model.find(shown, "a giraffe", 0.4, 0.3) == [[], [], [], []]

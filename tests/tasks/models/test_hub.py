@@ -45,8 +45,10 @@ def test_missing_weights_say_where_they_were_looked_for_and_how_to_get_them(
     with pytest.raises(PrerequisiteError) as caught:
         ModelHub([tmp_path / "a", tmp_path / "b"]).checksum("toy")
     message = str(caught.value)
-    assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
-    assert "p 1" in message and message.endswith("slvmeval models fetch toy")
+    assert str(tmp_path / "a") in message
+    assert str(tmp_path / "b") in message
+    assert "p 1" in message
+    assert message.endswith("slvmeval models fetch toy")
     with pytest.raises(PrerequisiteError, match="none is set"):
         ModelHub([]).get("toy")
 

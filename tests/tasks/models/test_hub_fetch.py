@@ -81,7 +81,7 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
         assert hub.stalled.wait(60)
         # a file is there for the next try once the hub's library has noted it
         while {"README.md.metadata", "config.json.metadata"} - {
-            found.name for found in staging.rglob("*.metadata") if found.stat().st_size
+            result.name for result in staging.rglob("*.metadata") if result.stat().st_size
         }:
             assert child.poll() is None
             time.sleep(0.01)

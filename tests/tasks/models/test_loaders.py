@@ -17,8 +17,8 @@ from tests.tasks.models.checkpoints import mirror
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
-    found = [EntryPoint(name, value, loaders.GROUP) for name, value in points]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: found if group == loaders.GROUP else [])
+    result = [EntryPoint(name, value, loaders.GROUP) for name, value in points]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: result if group == loaders.GROUP else [])
 
 
 @pytest.fixture

@@ -55,4 +55,5 @@ def test_a_damaged_archive_is_not_taken_up_again(tmp_path: Path) -> None:
     wanted = PackageFile(pure_wheel("toy", "1.0", digest_file(path)), ("toy/weights.bin",), "0" * 64)
     with pytest.raises(IntegrityError, match=r"toy-1\.0-py3-none-any\.whl is damaged .* fetch again"):
         place_file(wanted, tmp_path / "toy.bin", work, kind="toy", index_args=("--no-index",))
-    assert not path.exists() and not (tmp_path / "toy.bin").exists()
+    assert not path.exists()
+    assert not (tmp_path / "toy.bin").exists()

@@ -42,7 +42,8 @@ def test_rows_have_length_1_and_do_not_depend_on_the_batch(made: Path, name: str
 
     model = load(made / name, "cpu")
     rows = model.images(PICTURES)
-    assert rows.shape == (3, 16) == (3, model.width) and rows.dtype == np.float32
+    assert rows.shape == (3, 16) == (3, model.width)
+    assert rows.dtype == np.float32
     assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1, 1])
     model.batches.size = 1
     assert np.abs(model.images(PICTURES) - rows).max() < 1e-6

@@ -69,7 +69,8 @@ def test_padding_keeps_the_picture_and_reaches_the_multiple(size: tuple[int, int
     picture = noise(*size)
     padded = pad_to_multiple(picture, 16)
     assert padded.shape[0] % 16 == padded.shape[1] % 16 == 0
-    assert padded.shape[0] - size[0] < 16 and padded.shape[1] - size[1] < 16
+    assert padded.shape[0] - size[0] < 16
+    assert padded.shape[1] - size[1] < 16
     assert (padded[: size[0], : size[1]] == picture).all()
 
 
@@ -92,7 +93,8 @@ def test_options_that_do_not_exist_are_refused(options: dict[str, Any], tmp_path
 @pytest.mark.parametrize("size", [(288, 512), (64, 64), (61, 75)])
 def test_the_size_stays(editor: ImageEditor, small_references: None, size: tuple[int, int]) -> None:
     edited = editor.edit(noise(*size), "Make the ball blue.", "", 1, 2, 4.0)
-    assert edited.shape == (*size, 3) and edited.dtype == np.uint8
+    assert edited.shape == (*size, 3)
+    assert edited.dtype == np.uint8
 
 
 @models
@@ -130,8 +132,10 @@ def test_the_pipeline_gets_size_a_negative_and_a_generator_of_the_cpu(
     (call,) = calls
     assert (call["height"], call["width"]) == (64, 80)
     assert [picture.size for picture in call["image"]] == [(80, 64)]
-    assert call["negative_prompt"] == " " and call["true_cfg_scale"] == 4.0
-    assert call["generator"].device.type == "cpu" and call["generator"].initial_seed() == 5
+    assert call["negative_prompt"] == " "
+    assert call["true_cfg_scale"] == 4.0
+    assert call["generator"].device.type == "cpu"
+    assert call["generator"].initial_seed() == 5
 
 
 @models

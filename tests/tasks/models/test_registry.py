@@ -16,15 +16,19 @@ from tasks.models.registry import MODEL_SPECS, HubRepository, model_spec
 @pytest.mark.parametrize("name", MODEL_SPECS)
 def test_an_entry_is_complete(name: str) -> None:
     spec = model_spec(name)
-    assert check_kind(spec.kind) and spec.licence and spec.role
-    assert spec.memory_bytes > spec.size and all(file.size > 0 for file in spec.files)
+    assert check_kind(spec.kind)
+    assert spec.licence
+    assert spec.role
+    assert spec.memory_bytes > spec.size
+    assert all(file.size > 0 for file in spec.files)
     assert all(file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256) for file in spec.files)
 
 
 @pytest.mark.parametrize("name", [n for n, s in MODEL_SPECS.items() if isinstance(s.source, HubRepository)])
 def test_a_hubs_model_is_pinned_and_its_patterns_fetch_its_weights_but_nothing_pickled(name: str) -> None:
     spec = model_spec(name)
-    assert isinstance(spec.source, HubRepository) and re.fullmatch("[0-9a-f]{40}", spec.revision)
+    assert isinstance(spec.source, HubRepository)
+    assert re.fullmatch("[0-9a-f]{40}", spec.revision)
 
     def fetched(path: str) -> bool:
         allowed = any(fnmatchcase(path, pattern) for pattern in spec.source.allow)  # type: ignore[union-attr]

@@ -63,8 +63,8 @@ def test_a_changed_file_is_read_again_and_no_other(
     # the same size, inode and time of change: the entry's own time tells
     os.utime(folder / "b.bin", ns=(state.st_atime_ns, state.st_mtime_ns))
     another_process(monkeypatch)
-    found = remembered_digests(folder, ["a.bin", "b.bin"])
-    assert found["b.bin"] == digest_file(folder / "b.bin")
+    result = remembered_digests(folder, ["a.bin", "b.bin"])
+    assert result["b.bin"] == digest_file(folder / "b.bin")
     assert read == ["a.bin", "b.bin", "b.bin"]
 
 

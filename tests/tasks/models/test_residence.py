@@ -139,20 +139,20 @@ def test_free_others_keeps_one() -> None:
 
 
 def test_threads_that_ask_at_once_load_one_model() -> None:
-    held, loads, found = Residence(lambda device: None), [], []
+    held, loads, result = Residence(lambda device: None), [], []
 
     def load() -> object:
         loads.append(1)
         time.sleep(0.05)
         return object()
 
-    threads = [threading.Thread(target=lambda: found.append(held.get("a", 1, load))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: result.append(held.get("a", 1, load))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(loads) == 1
-    assert len(set(map(id, found))) == 1
+    assert len(set(map(id, result))) == 1
 
 
 def test_a_process_has_one_residence_and_the_cpu_no_limit() -> None:

@@ -87,8 +87,8 @@ def test_a_row_says_nothing_of_another_model(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_work_without_a_gpu_takes_no_hours() -> None:
-    found = gpu_hours([])
-    assert (found["hours"], found["by_aspect"], found["not_known"]) == (0, {}, {})
+    result = gpu_hours([])
+    assert (result["hours"], result["by_aspect"], result["not_known"]) == (0, {}, {})
 
 
 def test_a_range_upside_down_is_refused() -> None:

@@ -48,7 +48,8 @@ def paint(model: Any, shown: Planes, masks: NDArray[np.bool_], seeds: list[int],
 def test_the_same_seeds_give_the_same_pixels_and_others_give_others(inpainter: Any) -> None:
     shown, masks = pictures(2)
     first = paint(inpainter, shown, masks, [1, 2])
-    assert first.shape == shown.shape and first.dtype == np.uint8
+    assert first.shape == shown.shape
+    assert first.dtype == np.uint8
     assert (paint(inpainter, shown, masks, [1, 2]) == first).all()
     assert (paint(inpainter, shown, masks, [1, 3])[1] != first[1]).any()
 
@@ -86,7 +87,8 @@ def test_what_lies_under_the_mask_does_not_reach_the_model(inpainter: Any) -> No
 def test_sides_that_are_only_multiples_of_four(inpainter: Any, size: tuple[int, int]) -> None:
     shown, masks = pictures(2, *size)
     painted = paint(inpainter, shown, masks, [1, 2], steps=1)
-    assert painted.shape == shown.shape and len(np.unique(painted)) > 1
+    assert painted.shape == shown.shape
+    assert len(np.unique(painted)) > 1
     assert paint(inpainter, shown[:0], masks[:0], []).shape == (0, *size, 3)
 
 
@@ -105,7 +107,8 @@ def test_a_long_prompt_is_cut_between_words_and_said_so_once(
     # the tiny tokenizer has a token a letter: 25 words of three letters, and two marks
     assert inpainter.read("red " * 300) == " ".join(["red"] * 25)
     assert inpainter.read("x" * 5000) == "x" * 75
-    assert inpainter.read("red ball") == "red ball" and inpainter.read("") == ""
+    assert inpainter.read("red ball") == "red ball"
+    assert inpainter.read("") == ""
     with caplog.at_level(logging.WARNING):
         first = paint(inpainter, shown, masks, [1], prompt="red " * 300)
         paint(inpainter, shown, masks, [1], prompt="red " * 300)

@@ -20,7 +20,8 @@ def test_a_text_that_fits_stays_as_it_is_and_a_longer_one_ends_with_a_word() -> 
     assert fitting_words("one two  three", up_to(7)) == "one two"
     assert fitting_words("one two  three", up_to(6)) == "one"
     assert fitting_words("extraordinary thing", up_to(5)) == "extra"
-    assert fitting_words("     ", up_to(2)) == "" and fitting_words("", up_to(0)) == ""
+    assert fitting_words("     ", up_to(2)) == ""
+    assert fitting_words("", up_to(0)) == ""
 
 
 @given(text=st.text("ab \n", max_size=60), letters=st.integers(0, 40))

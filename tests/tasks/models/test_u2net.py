@@ -27,7 +27,8 @@ def test_the_mask_finds_the_cat(model_folder: Path) -> None:
     network = ModelHub([model_folder]).get("u2netp")
     picture = pictures()[1]
     mask = network.mask(picture)
-    assert mask.shape == picture.shape[:2] and mask.dtype == np.uint8
+    assert mask.shape == picture.shape[:2]
+    assert mask.dtype == np.uint8
     assert mask[100:250, 120:330].mean() > 180  # the face
     assert (network.mask(picture) == mask).all()
 
@@ -93,7 +94,8 @@ def test_on_a_gpu_the_cuda_provider_runs_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "onnxruntime", runtime.module())
     assert isinstance(load(Path("u2net.onnx"), "cuda"), U2Net)
     assert [name for name, _ in runtime.asked] == [CUDA]
-    assert runtime.preloaded and runtime.fallback_disabled
+    assert runtime.preloaded
+    assert runtime.fallback_disabled
 
 
 @pytest.mark.parametrize(

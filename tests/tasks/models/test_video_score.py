@@ -60,7 +60,8 @@ def test_the_numbers_are_the_head_on_the_last_tokens_state(folder: Path, model: 
         expected = weights["score.weight"] @ state + weights["score.bias"]
     numbers, tokens = model.scores(shown, question(5))
     np.testing.assert_allclose(numbers, expected.numpy(), rtol=1e-4, atol=1e-5)
-    assert tokens == inputs["input_ids"].shape[1] and numbers.shape == (len(DIMENSIONS),)
+    assert tokens == inputs["input_ids"].shape[1]
+    assert numbers.shape == (len(DIMENSIONS),)
 
 
 def test_48_frames_in_one_look(model: Any) -> None:
@@ -82,7 +83,9 @@ def test_half_precision_is_near(folder: Path, model: Any) -> None:
 
 def test_no_text_is_a_mark_of_the_model(model: Any) -> None:
     text = model.plain("a <image> and <<image>image> </s> in <row>")
-    assert FRAME_MARK not in text and "</s>" not in text and "<row>" in text
+    assert FRAME_MARK not in text
+    assert "</s>" not in text
+    assert "<row>" in text
     numbers, _ = model.scores(frames(2), question(2, text))
     assert np.isfinite(numbers).all()
     assert model.plain("a dog on a boat, 3 < 4") == "a dog on a boat, 3 < 4"
@@ -113,9 +116,11 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
     there = (real / "config.json").is_file()
     model = load(real if there else folder, "cuda")
     numbers, _ = model.scores(frames(48), question(48))
-    assert np.isfinite(numbers).all() and model.dtype == "bfloat16"
+    assert np.isfinite(numbers).all()
+    assert model.dtype == "bfloat16"
     if there:
-        assert (numbers > 0).all() and (numbers < 5).all()
+        assert (numbers > 0).all()
+        assert (numbers < 5).all()
 
 
 def test_weights_without_the_head_are_refused_not_made_up(folder: Path, tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def test_frames_are_known_by_the_file_without_decoding(
         VideoSide(path, long_side=LONG_SIDE) for path in (videos / "film.mp4", tmp_path / "copy.mp4")
     )
     assert side.frame_ids([4, 0]) == copy.frame_ids([4, 0]) == side[4:].frame_ids([0]) + side.frame_ids([0])
-    assert side.family == copy.family and side.identity() == copy.identity()
+    assert side.family == copy.family
+    assert side.identity() == copy.identity()
     others = [
         VideoSide(videos / "other.mp4", long_side=LONG_SIDE),
         VideoSide(videos / "film.mp4", long_side=32),
@@ -144,13 +145,15 @@ def test_gold_says_which_is_high(videos: Path) -> None:
     a, b = videos / "film.mp4", videos / "other.mp4"
     for gold, high in (("a", a), ("b", b), ("tie", a)):
         pair = open_video_pair(a, b, "A test picture.", "color", gold, long_side=LONG_SIDE)  # type: ignore[arg-type]
-        assert isinstance(pair.high, VideoSide) and isinstance(pair.low, VideoSide)
+        assert isinstance(pair.high, VideoSide)
+        assert isinstance(pair.low, VideoSide)
         assert pair.high.path == high
         assert {pair.high.path, pair.low.path} == {a, b}
         assert pair.details == {"gold": gold, "video_a": str(a), "video_b": str(b)}
         assert (pair.high_intervals, pair.low_intervals, pair.record) == ((), (), None)
         assert (pair.prompt, pair.aspect) == ("A test picture.", "color")
-    assert len(pair.high) == 90 and len(pair.low) == 8
+    assert len(pair.high) == 90
+    assert len(pair.low) == 8
 
 
 def test_opening_reads_no_video(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,26 +32,26 @@ def frames(segments: Sequence[Segment]) -> list[int]:
 @given(layouts())
 def test_units_hold_every_frame_exactly_once_in_order(layout: tuple[list[ClipSpan], int]) -> None:
     spans, count = layout
-    found = units(spans, count)
-    assert frames(found) == list(range(count))
-    assert [u.clip for u in found if u.kind == "source"] == [s.index for s in spans if s.frame_count]
-    assert all(unit.frame_count > 0 for unit in found)
-    assert all((unit.clip is None) == (unit.kind == "gap") for unit in found)
+    outcome = units(spans, count)
+    assert frames(outcome) == list(range(count))
+    assert [u.clip for u in outcome if u.kind == "source"] == [s.index for s in spans if s.frame_count]
+    assert all(unit.frame_count > 0 for unit in outcome)
+    assert all((unit.clip is None) == (unit.kind == "gap") for unit in outcome)
 
 
 @given(layouts(), st.data())
 def test_reordering_conserves_frames_and_leaves_gaps_where_they_are(
     layout: tuple[list[ClipSpan], int], data: st.DataObject
 ) -> None:
-    found = units(*layout)
-    clips = [unit.clip for unit in found if unit.clip is not None]
+    outcome = units(*layout)
+    clips = [unit.clip for unit in outcome if unit.clip is not None]
     order = data.draw(st.permutations(clips))
     drawn = data.draw(st.sets(st.sampled_from(clips))) if clips else set()
-    result = reordered(found, order, sorted(drawn))
-    assert sorted(frames(result)) == frames(found)
+    result = reordered(outcome, order, sorted(drawn))
+    assert sorted(frames(result)) == frames(outcome)
     assert [s.clip for s in result if s.clip is not None] == order
-    assert [s.kind for s in result] == [u.kind for u in found]
-    assert [s for s in result if s.kind == "gap"] == [u for u in found if u.kind == "gap"]
+    assert [s.kind for s in result] == [u.kind for u in outcome]
+    assert [s for s in result if s.kind == "gap"] == [u for u in outcome if u.kind == "gap"]
     assert {s.clip for s in result if s.moved} == drawn
 
 
@@ -59,27 +59,27 @@ def test_reordering_conserves_frames_and_leaves_gaps_where_they_are(
 def test_removing_takes_exactly_the_frames_of_the_removed_clips(
     layout: tuple[list[ClipSpan], int], data: st.DataObject
 ) -> None:
-    found = units(*layout)
-    clips = [unit.clip for unit in found if unit.clip is not None]
+    outcome = units(*layout)
+    clips = [unit.clip for unit in outcome if unit.clip is not None]
     gone = data.draw(st.sets(st.sampled_from(clips), min_size=1)) if clips else set()
-    result = reordered(found, [clip for clip in clips if clip not in gone], sorted(gone))
-    assert frames(result) == [f for u in found if u.clip not in gone for f in frames([u])]
-    high, low = degraded_intervals(found, result, sorted(gone), 1.0)
+    result = reordered(outcome, [clip for clip in clips if clip not in gone], sorted(gone))
+    assert frames(result) == [f for u in outcome if u.clip not in gone for f in frames([u])]
+    high, low = degraded_intervals(outcome, result, sorted(gone), 1.0)
     marked = {second for start, end in high for second in range(int(start), int(end))}
-    assert marked == {f for u in found if u.clip in gone for f in frames([u])}
+    assert marked == {f for u in outcome if u.clip in gone for f in frames([u])}
     assert all(0 <= start < end <= len(frames(result)) for start, end in low)
 
 
 @given(layouts(), st.data())
 def test_replacing_in_place_conserves_frames(layout: tuple[list[ClipSpan], int], data: st.DataObject) -> None:
-    found = units(*layout)
-    clips = [unit.clip for unit in found if unit.clip is not None]
+    outcome = units(*layout)
+    clips = [unit.clip for unit in outcome if unit.clip is not None]
     chosen = data.draw(st.sets(st.sampled_from(clips))) if clips else set()
-    changed = {u.clip: u.model_copy(update={"kind": "degraded"}) for u in found if u.clip in chosen}
-    result = replaced(found, {clip: s for clip, s in changed.items() if clip is not None})
-    assert frames(result) == frames(found)
+    changed = {u.clip: u.model_copy(update={"kind": "degraded"}) for u in outcome if u.clip in chosen}
+    result = replaced(outcome, {clip: s for clip, s in changed.items() if clip is not None})
+    assert frames(result) == frames(outcome)
     assert {s.clip for s in result if s.kind == "degraded"} == chosen
-    high, low = degraded_intervals(found, result, sorted(chosen), 1.0)
+    high, low = degraded_intervals(outcome, result, sorted(chosen), 1.0)
     assert high == low
 
 

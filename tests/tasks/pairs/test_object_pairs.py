@@ -69,10 +69,12 @@ def test_clips_in_which_nothing_is_found_are_replaced(source: Callable[..., Made
     job, result = degrade(made, planted(ColourDetector(), GreyNoise()))
     assert not result.set_aside
     record = read_pair(made.store, job.pair_id)
-    assert len(record.drawn_clips) == 3 and set(record.drawn_clips) <= there
+    assert len(record.drawn_clips) == 3
+    assert set(record.drawn_clips) <= there
     for manifest in made.store.manifests(DEGRADED_CLIP):
         choice = manifest.content["choice"]
-        assert choice["object"] == "ball" and choice["gone"] == 1.0
+        assert choice["object"] == "ball"
+        assert choice["gone"] == 1.0
         assert choice["changed_frames"] == choice["frames"] == manifest.content["frames"]
         # the square, 4 px larger on each side
         assert choice["boxes"] == [[[4, 0, 20, 14]]] * choice["frames"]
@@ -88,7 +90,8 @@ def test_a_pair_needs_enough_clips_in_which_something_is_found(source: Callable[
     made = source({1, 4})
     job, result = degrade(made, planted(ColourDetector(), GreyNoise()))
     problem = result.set_aside[job.pair_id]
-    assert problem.reason is Reason.NOTHING_FOUND and "only 2 of the 12" in str(problem)
+    assert problem.reason is Reason.NOTHING_FOUND
+    assert "only 2 of the 12" in str(problem)
 
 
 def test_the_pair_stays_where_the_thing_is_still_seen_unless_a_share_is_asked_for(

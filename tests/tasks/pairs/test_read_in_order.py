@@ -37,8 +37,9 @@ def test_one_after_the_other(
     wanted = whole.planes(range(len(whole)))
     decodings.clear()
     single = VideoSide(tmp_path / "film.mp4", Fraction(8), 96)
-    found = np.stack([single[place] for place in range(0, len(single), every)])
-    assert (found == wanted[::every]).all() and len(wanted) == 192
+    result = np.stack([single[place] for place in range(0, len(single), every)])
+    assert (result == wanted[::every]).all()
+    assert len(wanted) == 192
     assert len(decodings) == 2
 
 
@@ -51,4 +52,6 @@ def test_here_and_there_only_what_is_wanted_is_decoded(
     decodings.clear()
     order = [100, 101, 5, 6, 7, 180, 102, 103]
     assert all((side[place] == whole[place]).all() for place in order)
-    assert decodings[0] == (100, 101) and (180, 181) in decodings and (5, 6) in decodings
+    assert decodings[0] == (100, 101)
+    assert (180, 181) in decodings
+    assert (5, 6) in decodings

@@ -28,8 +28,8 @@ def source(built: Made) -> Made:
 
 def verify(source: Made, record: PairRecord) -> str:
     """What verification says of a pair, deep and not; empty if nothing."""
-    found = verify_pairs(source.store, [record.pair_id])
-    return " | ".join([*(str(reason) for reason in found.values())])
+    result = verify_pairs(source.store, [record.pair_id])
+    return " | ".join([*(str(reason) for reason in result.values())])
 
 
 def tampered(source: Made, record: PairRecord, **other: Any) -> PairRecord:
@@ -96,10 +96,10 @@ def test_a_flipped_byte_in_a_degraded_clip_harms_its_pair_alone(source: Made) ->
     record = source.pair("aesthetics")
     _, segment = first_degraded(record)
     flip(shard(source.store, DEGRADED_CLIP, segment.degraded_clip or ""), 100)
-    found = verify_pairs(source.store, pair_ids)
-    assert list(found) == [record.pair_id]
-    assert found[record.pair_id].reason is Reason.VERIFICATION_FAILED
-    assert "frames 0…" in found[record.pair_id].message
+    result = verify_pairs(source.store, pair_ids)
+    assert list(result) == [record.pair_id]
+    assert result[record.pair_id].reason is Reason.VERIFICATION_FAILED
+    assert "frames 0…" in result[record.pair_id].message
     assert not source.store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
     assert any("does not match its manifest" in problem for problem in verify_deep(source.store, record))
 
@@ -191,8 +191,8 @@ def test_two_swapped_segments_are_found(source: Made, aspect: str) -> None:
         assert verify(source, tampered(source, record, segments=[s.model_dump() for s in segments]))
         # with a checksum that fits: found unless the result is as good an arrangement of the same clips
         changed = edited(source, record, segments)
-        found = verify(source, changed)
-        if not found:
+        result = verify(source, changed)
+        if not result:
             assert aspect == "temporal_flow"
             assert (changed.high_intervals, changed.low_intervals) == expected_intervals(changed)
             return
@@ -305,9 +305,9 @@ def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
     pair_ids = source.degrade().built
     bad = source.pair("temporal_flow")
     (source.store.artifact_path(PAIR, bad.pair_id) / "pair.json").write_text("{")
-    found = verify_pairs(source.store, pair_ids)
-    assert list(found) == [bad.pair_id]
-    assert found[bad.pair_id].reason is Reason.CHECKSUM_MISMATCH
+    result = verify_pairs(source.store, pair_ids)
+    assert list(result) == [bad.pair_id]
+    assert result[bad.pair_id].reason is Reason.CHECKSUM_MISMATCH
 
 
 def test_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:

@@ -148,7 +148,9 @@ def test_only_touched_frames_are_read(source: Made, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(FrameReader, "read", noted)
     part = pair.low[10:20]
-    assert len(part) == 10 and part.times_s[0] == 10.0 and read == []
+    assert len(part) == 10
+    assert part.times_s[0] == 10.0
+    assert read == []
     _ = pair.high[7]
     assert read == [(source.frames_id, 7, 1)]
     read.clear()
@@ -181,7 +183,8 @@ def test_equal_frames_have_equal_identities_and_no_others(source: Made, aspect: 
     assert pair.high.identity() != pair.low.identity()
     assert open_(source, aspect).low.identity() == pair.low.identity()
     part = pair.low[9:2:-2]
-    assert part.frame_ids([0, 2]) == pair.low.frame_ids([9, 5]) and part.family == source.frames_id
+    assert part.frame_ids([0, 2]) == pair.low.frame_ids([9, 5])
+    assert part.family == source.frames_id
 
 
 def test_identities_are_known_without_reading_a_picture(

@@ -70,10 +70,10 @@ class Author:
             self.asked[step] += 1
             self.bodies.append((step, body))
             count = self.asked[step]
-        found = None if self.odd is None else self.odd(step, text, count)
-        if isinstance(found, Reply):
-            return found
-        return Reply(json.dumps(sensible(step, text) if found is None else found))
+        result = None if self.odd is None else self.odd(step, text, count)
+        if isinstance(result, Reply):
+            return result
+        return Reply(json.dumps(sensible(step, text) if result is None else result))
 
 
 def sensible(step: str, text: str) -> Any:

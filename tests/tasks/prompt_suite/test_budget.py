@@ -55,11 +55,15 @@ def test_a_limit_ends_a_run_and_the_next_one_goes_on(
         assert (nothing.state, nothing.calls, nothing.failure) == ("unfinished", 0, "limit_reached")
         assert f"the limit of 1{'.0' * (unit == 'usd')} {UNITS[unit]} is too small" in nothing.message
         needed = nothing.message.partition("expected to take ")[2].partition(":")[0]
-        assert float(needed) > 1 and "to continue" not in nothing.message and not server.seen
+        assert float(needed) > 1
+        assert "to continue" not in nothing.message
+        assert not server.seen
         (some,) = make(tmp_path, server, video, Limits.model_validate({unit: most}), DEAR)
-        assert some.state == "unfinished" and 0 < some.calls < ALL
+        assert some.state == "unfinished"
+        assert 0 < some.calls < ALL
         assert some.message.endswith("is reached: run the same command again to continue")
-        assert some.calls * TOKENS <= most and some.usd == some.calls * TOKENS
+        assert some.calls * TOKENS <= most
+        assert some.usd == some.calls * TOKENS
         (rest,) = make(tmp_path, server, video, Limits(), DEAR)
         assert (rest.state, some.calls + rest.calls) == ("ready", ALL)
         assert len(server.seen) == ALL
@@ -79,10 +83,11 @@ def test_what_a_killed_run_spent_counts_for_no_other(tmp_path: Path, two: tuple[
 
 def test_a_limit_in_dollars_wants_a_price(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
     with FaultyServer(Author()) as server:
-        found = make(tmp_path, server, two, Limits(usd=1e9), Prices())
-        assert {one.state for one in found} == {"unfinished"} and not server.seen
-        assert {one.failure for one in found} == {"prerequisite_missing"}
-        assert "model 'tiny' has no price; add it with --prices" in found[0].message
+        result = make(tmp_path, server, two, Limits(usd=1e9), Prices())
+        assert {one.state for one in result} == {"unfinished"}
+        assert not server.seen
+        assert {one.failure for one in result} == {"prerequisite_missing"}
+        assert "model 'tiny' has no price; add it with --prices" in result[0].message
         priceless = make(tmp_path, server, two, Limits(tokens=10**9), Prices())
     assert [(one.state, one.usd) for one in priceless] == [("ready", None), ("ready", None)]
 
@@ -90,8 +95,8 @@ def test_a_limit_in_dollars_wants_a_price(tmp_path: Path, two: tuple[SourceVideo
 def test_answers_that_do_not_fit_are_paid_for_too(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
     author = Author(lambda step, text, count: {"description": 5} if step == "describe" else None)
     with FaultyServer(author) as server:
-        (found,) = make(tmp_path, server, two[:1], Limits(), DEAR)
-        assert (found.state, found.failure, found.usd) == ("failed", "not_understood", 3 * TOKENS)
+        (result,) = make(tmp_path, server, two[:1], Limits(), DEAR)
+        assert (result.state, result.failure, result.usd) == ("failed", "not_understood", 3 * TOKENS)
         author.odd = lambda step, text, count: Reply("no JSON") if step == "describe" else None
         (broken,) = make(tmp_path / "other", server, two[:1], Limits(), DEAR)
         assert (broken.state, broken.calls, broken.usd) == ("failed", 1, TOKENS)
@@ -100,8 +105,8 @@ def test_answers_that_do_not_fit_are_paid_for_too(tmp_path: Path, two: tuple[Sou
 def test_a_dry_run_is_possible_where_answers_never_fit(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
     author = Author(lambda step, text, count: {"actions": 5} if step == "actions" else None)
     with FaultyServer(author) as server:
-        (found,) = make(tmp_path, server, two[:1], Limits(), DEAR)
-        assert found.failure == "not_understood"
+        (result,) = make(tmp_path, server, two[:1], Limits(), DEAR)
+        assert result.failure == "not_understood"
         expected = maker(tmp_path, server).estimate(two)
     assert (expected.videos, expected.calls) == (2, ALL)
 
@@ -117,13 +122,14 @@ def test_a_video_that_is_there_twice_is_estimated_once(tmp_path: Path, two: tupl
 
 def test_a_refused_key_ends_the_run(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
     with FaultyServer(Author(lambda step, text, count: Reply(status=401))) as server:
-        found = make(tmp_path, server, two, Limits(), Prices())
+        result = make(tmp_path, server, two, Limits(), Prices())
         asked = len(server.seen)
-        assert [(one.state, one.failure) for one in found] == [
+        assert [(one.state, one.failure) for one in result] == [
             ("failed", "not_allowed"),
             ("unfinished", "not_allowed"),
         ]
-        assert "refused the key" in found[1].message and "to continue" not in found[1].message
+        assert "refused the key" in result[1].message
+        assert "to continue" not in result[1].message
         assert asked == 1
 
 
@@ -132,12 +138,12 @@ def test_a_server_that_answers_nothing_ends_the_run(
 ) -> None:
     monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
     with FaultyServer(Author(lambda step, text, count: Reply(status=503))) as server:
-        found = make(tmp_path, server, two, Limits(), Prices())
-    assert [(one.state, one.failure) for one in found] == [
+        result = make(tmp_path, server, two, Limits(), Prices())
+    assert [(one.state, one.failure) for one in result] == [
         ("failed", "server_down"),
         ("unfinished", "server_down"),
     ]
-    assert found[1].message.startswith("1 requests in a row failed, the last with: ")
+    assert result[1].message.startswith("1 requests in a row failed, the last with: ")
 
 
 def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
@@ -148,10 +154,12 @@ def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
             fill(patched, tmp_path / "store" / "suites")
             paid, other = make(tmp_path, server, two, Limits(), DEAR)
         assert (paid.state, paid.failure, paid.calls, paid.usd) == ("failed", "out_of_space", 1, TOKENS)
-        assert (other.state, other.calls) == ("unfinished", 0) and len(server.seen) == 1
-        assert other.message == paid.message and "no space left below" in other.message
-        found = make(tmp_path, server, two, Limits(), DEAR)
-    assert [one.state for one in found] == ["ready", "ready"]
+        assert (other.state, other.calls) == ("unfinished", 0)
+        assert len(server.seen) == 1
+        assert other.message == paid.message
+        assert "no space left below" in other.message
+        result = make(tmp_path, server, two, Limits(), DEAR)
+    assert [one.state for one in result] == ["ready", "ready"]
 
 
 def test_a_run_that_cannot_count_ends(
@@ -163,9 +171,10 @@ def test_a_run_that_cannot_count_ends(
     with FaultyServer(Author()) as server:
         with monkeypatch.context() as patched:
             patched.setattr(Path, "write_text", full)
-            found = make(tmp_path, server, two, Limits(), DEAR)
-        assert [(one.state, one.calls) for one in found] == [("failed", 1), ("unfinished", 0)]
-        assert all("no space left below" in one.message for one in found) and len(server.seen) == 1
+            result = make(tmp_path, server, two, Limits(), DEAR)
+        assert [(one.state, one.calls) for one in result] == [("failed", 1), ("unfinished", 0)]
+        assert all("no space left below" in one.message for one in result)
+        assert len(server.seen) == 1
 
 
 def test_a_run_that_is_ended_makes_no_further_request(
@@ -201,6 +210,7 @@ def test_a_run_that_is_ended_makes_no_further_request(
             maker(tmp_path, server, without_review=True).run(two, 2, interrupt)
         assert (author.asked["events"], author.asked["actions"]) == (2, 1)
         asked = len(server.seen)
-        found = maker(tmp_path, server, without_review=True).run(two)
-        assert [one.state for one in found] == ["ready", "ready"]
-        assert author.asked["events"] == 2 and len(server.seen) == asked + found[1].calls
+        result = maker(tmp_path, server, without_review=True).run(two)
+        assert [one.state for one in result] == ["ready", "ready"]
+        assert author.asked["events"] == 2
+        assert len(server.seen) == asked + result[1].calls

@@ -48,8 +48,8 @@ def films(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def video(films: Path) -> SourceVideo:
-    (found,) = load_videos(films).videos
-    return found
+    (result,) = load_videos(films).videos
+    return result
 
 
 def make(one: Maker, video: SourceVideo) -> Made:
@@ -82,10 +82,11 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(tmp_path: Path, video: So
     assert prompt.details["complexity"] == {"semantic": 7.0, "structural": 6.5, "control": 4.0}
     for name in HERD_NAMES:
         assert [one.polarity for one in questions_of(prompt, name)] == ["positive", "negative"] * 3
-    said = json.loads((project.folder / "conversations" / "food-one-cake.json").read_text())
-    steps = [one["step"] for one in said["conversation"]]
+    output = json.loads((project.folder / "conversations" / "food-one-cake.json").read_text())
+    steps = [one["step"] for one in output["conversation"]]
     assert steps[:5] == ["describe", "criticise, round 1", "rewrite, round 1", "events", "actions"]
-    assert len(steps) == CALLS_TO_DRAFT + CALLS_TO_END and all(one["kept"] for one in said["conversation"])
+    assert len(steps) == CALLS_TO_DRAFT + CALLS_TO_END
+    assert all(one["kept"] for one in output["conversation"])
 
 
 def test_who_sees_frames_and_who_knows_the_good_answer(tmp_path: Path, video: SourceVideo) -> None:
@@ -97,7 +98,8 @@ def test_who_sees_frames_and_who_knows_the_good_answer(tmp_path: Path, video: So
     # what checks the polarity is not told what was said before
     for step, body in author.bodies:
         if step == "polarity":
-            assert "good_answer" not in user_text(body) and "Is thing 0 right?" in user_text(body)
+            assert "good_answer" not in user_text(body)
+            assert "Is thing 0 right?" in user_text(body)
 
 
 def test_nothing_to_criticise_ends_the_rounds(tmp_path: Path, video: SourceVideo) -> None:
@@ -153,7 +155,8 @@ def test_a_model_is_told_what_did_not_fit_and_then_does_better(
         made = make(maker(tmp_path, server, without_review=True), video)
         assert (made.state, made.calls) == ("ready", CALLS_TO_DRAFT + CALLS_TO_END + 1), made.message
         told = [user_text(body) for asked, body in author.bodies if asked == step][1]
-        assert "An earlier answer cannot be used" in told and why in told
+        assert "An earlier answer cannot be used" in told
+        assert why in told
         # the answer that did not fit is kept too: who goes on pays for nothing
         again = make(maker(tmp_path, server, without_review=True), video)
         assert (again.state, again.calls) == ("ready", 0)
@@ -165,9 +168,10 @@ def test_halves_of_characters_are_replaced(tmp_path: Path, video: SourceVideo) -
     with FaultyServer(author) as server:
         made = make(maker(tmp_path, server, without_review=True, rounds=0), video)
     assert made.state == "ready", made.message
-    assert made.prompt is not None and "ball \ufffd rolls" in made.prompt.text
-    said = (tmp_path / "prompts" / "conversations" / "food-one-cake.json").read_text()
-    assert "ball \ufffd rolls" in said
+    assert made.prompt is not None
+    assert "ball \ufffd rolls" in made.prompt.text
+    output = (tmp_path / "prompts" / "conversations" / "food-one-cake.json").read_text()
+    assert "ball \ufffd rolls" in output
 
 
 def test_what_is_broken_in_the_folder_is_said_before_anything_is_paid(
@@ -209,9 +213,10 @@ def test_questions_on_whose_good_answer_two_requests_differ_are_replaced(
     author = Author(odd)
     with FaultyServer(author) as server:
         made = make(maker(tmp_path, server, without_review=True), video)
-    assert made.state == "ready" and made.prompt is not None
-    found = [one.question for one in questions_of(made.prompt, HERD_NAMES[0])]
-    assert found == [*(one["question"] for one in questions(5)), "Is matter 0 right?"]
+    assert made.state == "ready"
+    assert made.prompt is not None
+    result = [one.question for one in questions_of(made.prompt, HERD_NAMES[0])]
+    assert result == [*(one["question"] for one in questions(5)), "Is matter 0 right?"]
     assert made.calls == CALLS_TO_DRAFT + CALLS_TO_END + 2
 
 
@@ -242,9 +247,9 @@ def test_a_server_that_goes_away_harms_nothing(tmp_path: Path, video: SourceVide
 
 def test_a_dry_run_asks_nobody_and_says_what_it_takes(tmp_path: Path, video: SourceVideo) -> None:
     with FaultyServer(Author()) as server:
-        found = maker(tmp_path, server).estimate([video])
+        result = maker(tmp_path, server).estimate([video])
         assert not server.seen
-        assert (found.videos, found.calls) == (1, CALLS_TO_DRAFT + CALLS_TO_END)
+        assert (result.videos, result.calls) == (1, CALLS_TO_DRAFT + CALLS_TO_END)
         make(maker(tmp_path, server, without_review=True), video)
         assert maker(tmp_path, server, without_review=True).estimate([video]).calls == 0
 
@@ -262,9 +267,9 @@ def test_a_whole_prompt_has_as_many_words_as_the_papers(tmp_path: Path, video: S
 
 def plain(name: str) -> int:
     """What a setting is where the user says nothing."""
-    found = PromptSuiteSettings.model_fields[name].default
-    assert isinstance(found, int)
-    return found
+    result = PromptSuiteSettings.model_fields[name].default
+    assert isinstance(result, int)
+    return result
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, video: SourceVideo) -> None:

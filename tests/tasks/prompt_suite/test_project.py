@@ -37,8 +37,9 @@ def test_the_newest_record_counts_and_the_old_ones_stay(project: Project) -> Non
     project.review("p1", digest, "left_out", "whatever")
     first, second = project.reviews()
     assert (first.text, first.by, second.verdict, second.text) == ("One.\nTwo.", "Anna B", "left_out", "")
-    found = project.approved(draft())
-    assert found is not None and found.verdict == "left_out"
+    result = project.approved(draft())
+    assert result is not None
+    assert result.verdict == "left_out"
     assert project.approved(draft("p2")) is None
 
 
@@ -90,8 +91,9 @@ def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Proje
     assert project.approved(draft("p1", "Another.")) is None
     project.review("p1", draft("p1", "Another.").digest, "left_out", "")
     project.keep_draft(draft())
-    found = project.approved(draft())
-    assert found is not None and found.text == "One."
+    result = project.approved(draft())
+    assert result is not None
+    assert result.text == "One."
 
 
 @pytest.mark.parametrize(
@@ -106,9 +108,9 @@ def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Proje
     ],
 )
 def test_what_does_not_fit_is_not_stored(project: Project, change: dict[str, str], why: str) -> None:
-    said = {"prompt_id": "p1", "draft": draft().digest, "verdict": "accepted", "text": "One."}
+    output = {"prompt_id": "p1", "draft": draft().digest, "verdict": "accepted", "text": "One."}
     with pytest.raises(UserInputError, match=why):
-        project.review(**{**said, **change})
+        project.review(**{**output, **change})
     assert project.reviews() == []
 
 
@@ -154,14 +156,16 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     os.utime(first, (1_000_000_000, 1_000_000_000))
     (unfit,) = take_over(project).unfit
     assert "Anna has accepted a text of it meanwhile" in unfit.message
-    found = project.approved(draft())
-    assert found is not None and found.text == "Better."
+    result = project.approved(draft())
+    assert result is not None
+    assert result.text == "Better."
     # saved after that
-    later = found.seconds + 5
+    later = result.seconds + 5
     os.utime(first, (later, later))
     assert take_over(project).unfit == ()
-    found = project.approved(draft())
-    assert found is not None and found.text.endswith("Mended.")
+    result = project.approved(draft())
+    assert result is not None
+    assert result.text.endswith("Mended.")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,8 @@ def test_a_file_that_does_not_fit_stops_no_other(project: Project, old: str, new
     taken = take_over(project)
     assert [one.prompt_id for one in taken.reviews] == ["p2"]
     (unfit,) = taken.unfit
-    assert unfit.where == "p1.md" and why in unfit.message
+    assert unfit.where == "p1.md"
+    assert why in unfit.message
 
 
 def test_an_empty_folder_is_said(tmp_path: Path) -> None:

@@ -62,8 +62,10 @@ def test_the_published_file_is_read_by_the_suite(tmp_path: Path, caplog: pytest.
         ("food_1", "food"),
     ]
     details = prompts["space_2"].details
-    assert prompts["space_2"].text == ENTRY["prompt"] and details["base"] == ENTRY["main_content"]
-    assert details["events"][0]["camera"] == "panning" and details["actions"] == ["a man waves"]
+    assert prompts["space_2"].text == ENTRY["prompt"]
+    assert details["base"] == ENTRY["main_content"]
+    assert details["events"][0]["camera"] == "panning"
+    assert details["actions"] == ["a man waves"]
     assert tuple(details["questions"]) == HERD_NAMES
     assert details["questions"]["themes"][0] == {"question": "Themes and Messages 0?", "polarity": "positive"}
 
@@ -93,8 +95,8 @@ def test_what_is_missing_is_said(
     path = published(tmp_path, {"space": {"space_1": ENTRY, "space_2": {**ENTRY, **change}}})
     with caplog.at_level(logging.WARNING):
         assert len(load_prompts(path, bench()).by_id) == 2
-    (said,) = caplog.messages
-    assert f"1 of 2 prompts have no usable {missing}" in said
+    (output,) = caplog.messages
+    assert f"1 of 2 prompts have no usable {missing}" in output
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,8 @@ def test_the_mean_is_the_paper_s(name: str) -> None:
     samples, words, mean, *kinds = PAPER[name]
     row = statistics_row(name, [rated("a ball", *kinds)])
     assert row["complexity"] == pytest.approx(mean, abs=0.0101)
-    assert samples > 0 and words > 0
+    assert samples > 0
+    assert words > 0
 
 
 def test_what_nobody_rated_is_missing_and_never_zero() -> None:
@@ -141,7 +144,8 @@ def test_what_nobody_rated_is_missing_and_never_zero() -> None:
     assert (row["samples"], row["words"], row["rated"], row["semantic"]) == (3, 2.0, 2, 8.0)
     assert row["complexity"] == pytest.approx(7.0)
     whole, by_theme = statistics_tables({"mine": prompts, "none": [rated("one")]}, paper=True)
-    assert len(whole.rows) == len(PAPER) + 2 and whole.cells()[-1][3] == "–"
+    assert len(whole.rows) == len(PAPER) + 2
+    assert whole.cells()[-1][3] == "–"
     assert [(row["theme"], row["complexity"]) for row in by_theme.rows] == [("a", 8.0), ("b", None)]
 
 

@@ -56,15 +56,16 @@ print(json.dumps(found))
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["default"] == len(found["pairs"]) == 4
-    assert [row["source_id"] for row in found["sources"]] == [FREE]
-    assert len(found["clips"]) == 9
-    pair = next(row for row in found["pairs"] if row["aspect"] == "comprehensiveness")
+    outcome = json.loads(done.stdout.splitlines()[-1])
+    assert outcome["default"] == len(outcome["pairs"]) == 4
+    assert [row["source_id"] for row in outcome["sources"]] == [FREE]
+    assert len(outcome["clips"]) == 9
+    pair = next(row for row in outcome["pairs"] if row["aspect"] == "comprehensiveness")
     assert pair["gold"] == "high"
     assert pair["high_intervals"] == [[10.0, 14.0], [26.0, 30.0]]
     assert json.loads(pair["parameters"]) == {"contrast": -0.8, "nested": {"a": [1, 2]}}
-    assert pair["prompt"].startswith("</script>") and pair["prompt"].endswith("Caption 8 of film/<b>one</b>")
+    assert pair["prompt"].startswith("</script>")
+    assert pair["prompt"].endswith("Caption 8 of film/<b>one</b>")
 
 
 def test_paths_and_checksums_hold(exported: Path, small: Any) -> None:
@@ -92,13 +93,15 @@ def test_the_card_says_where_things_are_and_whose_they_are(exported: Path) -> No
     # of the one source that is passed on
     assert "| videos | unique prompts | longest | mean duration | mean prompt |" in text
     assert "| 5 | 1 | 40.0 s |" in text
-    assert "A. Person" in text and "<b>" not in text.replace("film/&#60;b", "")
+    assert "A. Person" in text
+    assert "<b>" not in text.replace("film/&#60;b", "")
     assert "academic use only: 1" in (exported / "LICENSE.md").read_text(encoding="utf-8")
 
 
 def test_what_may_not_be_passed_on_stays(exported: Path) -> None:
     text = all_text(exported)
-    assert "Caption 3 of secret" not in text and "Film secret" not in text
+    assert "Caption 3 of secret" not in text
+    assert "Film secret" not in text
     assert not [path for path in exported.rglob("*") if "secret" in path.name]
 
 
@@ -111,14 +114,17 @@ def test_everything_leaves_only_when_asked_and_nothing_stays_behind(small: Any, 
         private=True,
         progress=lambda done, all_, _: seen.append((done, all_)),
     )
-    assert result.pairs == 8 and not result.left_out
+    assert result.pairs == 8
+    assert not result.left_out
     assert seen == [(place, 8) for place in range(1, 9)]
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "may not be redistributed" in text and "license: other" in text
+    assert "may not be redistributed" in text
+    assert "license: other" in text
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
     export_release(small.store, small.release, tmp_path)
     left = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
-    assert len(left) == 5 and left.items() <= made.items()
+    assert len(left) == 5
+    assert left.items() <= made.items()
 
 
 def test_with_nothing_to_pass_on_the_recipe_remains(
@@ -149,7 +155,8 @@ def test_the_pinned_recipe_is_a_recipe_and_holds_no_words_of_the_data_set(small:
             record.drawn_clips,
         )
         assert pin.content_sha256 == small.release.source(record.source_id).content_sha256
-    assert "Caption" not in path.read_text() and "Film" not in path.read_text()
+    assert "Caption" not in path.read_text()
+    assert "Film" not in path.read_text()
     assert recipe.model_copy(update={"pins": ()}) == load_recipe("cpu-approx")
     assert recipe_text(small.release) == path.read_text()
 

@@ -66,9 +66,9 @@ def said(release: Release, ratings: tuple[str, ...] = RATINGS) -> list[Vote]:
 
 def people(release: Release, votes: list[Vote] | None = None) -> ReleaseVotes:
     VotesStore(release.store).add(said(release) if votes is None else votes)
-    found = read_release_votes(release)
-    assert found is not None
-    return found
+    result = read_release_votes(release)
+    assert result is not None
+    return result
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -76,15 +76,16 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_it_is_a_subset_of_its_parent(parent: Release) -> None:
-    found = write_filtered(parent, people(parent))
-    release = found.release
-    assert (release.name, release.version, found.new) == (f"{parent.name}-filtered", 1, True)
+    result = write_filtered(parent, people(parent))
+    release = result.release
+    assert (release.name, release.version, result.new) == (f"{parent.name}-filtered", 1, True)
     wanted = [parent.pairs()[place] for place in KEPT]
     assert release.pairs() == wanted
     for name in TABLES:
         rows = read_dicts(parent.path / f"{name}.parquet")
         some = read_dicts(release.path / f"{name}.parquet")
-        assert some and all(row in rows for row in some), name
+        assert some, name
+        assert all(row in rows for row in some), name
     for row in release.sources():
         assert release.clips(row.source_id) == parent.clips(row.source_id)
         assert release.prompt(row.source_id) == parent.prompt(row.source_id)
@@ -110,7 +111,8 @@ def test_it_is_frozen_and_every_reader_takes_it(parent: Release, tmp_path: Path)
     used = used_ids(parent.store)
     assert used.pairs == {record.pair_id for record in parent.pairs()}
     exported = export_release(parent.store, again, tmp_path / "export")
-    assert exported.pairs == 2 and len(exported.left_out) == 1
+    assert exported.pairs == 2
+    assert len(exported.left_out) == 1
     pins = json.loads((tmp_path / "export" / "recipe.json").read_text())["pins"]
     assert [pin["pair_id"] for pin in pins] == [record.pair_id for record in again.pairs()]
     path = again.path / "votes.parquet"
@@ -143,11 +145,13 @@ def test_votes_leave_with_an_export_only_when_asked_and_only_of_its_pairs(
     rows = pq.read_table(tmp_path / "export" / "data" / "votes.parquet").to_pylist()
     pairs = pq.read_table(tmp_path / "export" / "data" / "pairs.parquet")["pair_id"].to_pylist()
     letters = {record.pair_id: text for record, text in zip(parent.pairs(), RATINGS, strict=True)}
-    assert {row["pair_id"] for row in rows} == set(pairs) and len(pairs) == 2
+    assert {row["pair_id"] for row in rows} == set(pairs)
+    assert len(pairs) == 2
     for pair in pairs:
         assert sorted(row["rating"] for row in rows if row["pair_id"] == pair) == sorted(letters[pair])
     for data in content(tmp_path / "export").values():
-        assert SECRET.encode() not in data and b"call me" not in data
+        assert SECRET.encode() not in data
+        assert b"call me" not in data
     assert "- config_name: votes" in (tmp_path / "export" / "README.md").read_text()
     # without the option they go again
     export_release(parent.store, release, tmp_path / "export")
@@ -159,16 +163,18 @@ def test_what_people_said_can_be_read_from_it(parent: Release) -> None:
     before = people(parent)
     release = write_filtered(parent, before).release
     after = read_release_votes(release)
-    assert after is not None and after.filtered
-    assert after.outcomes == before.outcomes and after.kept == before.kept
+    assert after is not None
+    assert after.filtered
+    assert after.outcomes == before.outcomes
+    assert after.kept == before.kept
     assert retention(after.outcomes) == retention(before.outcomes)
     answers = sorted((row.pair_id, row.order, row.preferred) for row in before.judgements)
     assert sorted((row.pair_id, row.order, row.preferred) for row in after.judgements) == answers
 
 
 def test_again_it_is_the_same_and_says_so(parent: Release) -> None:
-    found = people(parent)
-    first = write_filtered(parent, found).release
+    result = people(parent)
+    first = write_filtered(parent, result).release
     before = content(first.path)
     second = write_filtered(Release.open(parent.store, parent.name), people(parent))
     assert (second.new, second.release.version) == (False, 1)
@@ -187,7 +193,8 @@ def test_a_later_vote_makes_a_new_version_and_leaves_the_old(parent: Release) ->
     second = write_filtered(parent, people(parent, late))
     assert (second.new, second.release.version) == (True, 2)
     assert len(second.release.pairs()) == len(KEPT) + 1
-    assert content(first.path) == before and content(parent.path) == original
+    assert content(first.path) == before
+    assert content(parent.path) == original
     # who was taken out is in no later version
     VotesStore(parent.store).erase("spring", "late-1")
     third = write_filtered(parent, people(parent, []))
@@ -205,12 +212,14 @@ def test_the_rule_can_drop_excluded_workers(parent: Release) -> None:
     VotesStore(parent.store).add_decisions([decision(f"{SECRET}-4", Standing.EXCLUDED)])
     paper = read_release_votes(parent)
     dropping = read_release_votes(parent, rule=FilterRule(drop_excluded=True, workers_per_pair=4))
-    assert paper is not None and dropping is not None
+    assert paper is not None
+    assert dropping is not None
     assert [one.verdict for one in paper.outcomes].count(FilterVerdict.KEPT) == 4
     # without the fifth worker the third pair has no C any more
     assert dropping.outcomes[2].verdict is FilterVerdict.KEPT
     release = write_filtered(parent, dropping, "strict").release
-    assert release.name == "strict" and rule_of(release).drop_excluded
+    assert release.name == "strict"
+    assert rule_of(release).drop_excluded
     assert len(read_dicts(release.path / "votes.parquet")) == sum(min(len(r), 4) for r in RATINGS)
 
 
@@ -222,8 +231,10 @@ def test_campaigns_can_be_chosen(parent: Release) -> None:
     ]
     VotesStore(parent.store).add(other)
     autumn, spring = read_release_votes(parent, ["autumn"]), read_release_votes(parent, ["spring"])
-    assert autumn is not None and spring is not None
-    assert not any(autumn.kept.values()) and sum(spring.kept.values()) == 4
+    assert autumn is not None
+    assert spring is not None
+    assert not any(autumn.kept.values())
+    assert sum(spring.kept.values()) == 4
     with pytest.raises(UserInputError, match=r"no votes of campaign 'summer'.*autumn, spring"):
         read_release_votes(parent, ["summer"])
 
@@ -256,24 +267,24 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     for path, data in content(parent.path).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    found = people(parent, said(parent, ratings))
+    result = people(parent, said(parent, ratings))
     before = content(parent.store.root)
     with pytest.raises(UserInputError, match=message):
-        write_filtered(parent, found, parent.name if name == "SELF" else name)
+        write_filtered(parent, result, parent.name if name == "SELF" else name)
     assert content(parent.store.root) == before
 
 
 def test_a_filtered_release_is_not_filtered_again(parent: Release) -> None:
     release = write_filtered(parent, people(parent)).release
-    found = read_release_votes(release)
-    assert found is not None
+    result = read_release_votes(release)
+    assert result is not None
     with pytest.raises(UserInputError, match=f"is already filtered: filter its parent {parent.name}"):
-        write_filtered(release, found)
+        write_filtered(release, result)
 
 
 @pytest.mark.parametrize("place", ["staged", "manifest_written", "renamed"])
 def test_a_kill_leaves_all_or_nothing(parent: Release, place: str) -> None:
-    found = people(parent)
+    result = people(parent)
 
     def kill(step: str) -> None:
         if step == f"release:{place}":
@@ -281,20 +292,20 @@ def test_a_kill_leaves_all_or_nothing(parent: Release, place: str) -> None:
 
     set_commit_hook(kill)
     with pytest.raises(KeyboardInterrupt):
-        write_filtered(parent, found)
+        write_filtered(parent, result)
     set_commit_hook(None)
     assert release_versions(parent.store, f"{parent.name}-filtered") == ([1] if place == "renamed" else [])
-    after = write_filtered(parent, found)
+    after = write_filtered(parent, result)
     assert (after.release.version, after.new) == (1, place != "renamed")
     after.release.check()
 
 
 def test_four_at_once_make_one_version(parent: Release) -> None:
-    found, start = people(parent), Barrier(4)
+    result, start = people(parent), Barrier(4)
 
     def work(_: int) -> Filtered:
         start.wait(30)
-        return write_filtered(parent, found)
+        return write_filtered(parent, result)
 
     with ThreadPool(4) as pool:
         made = pool.map(work, range(4))
@@ -321,7 +332,7 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     random.shuffle(votes)
     rule = FilterRule()
     counted = counting(votes, [], rule)
-    found = ReleaseVotes(
+    result = ReleaseVotes(
         rule, tuple(counted), tuple(pair_outcomes(wide.pairs(), counted, rule)), filtered=False
     )
     wanted = [
@@ -331,9 +342,9 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     ]
     if not wanted:
         with pytest.raises(UserInputError, match="passed the filter"):
-            write_filtered(wide, found, f"f{number}")
+            write_filtered(wide, result, f"f{number}")
         return
-    first = write_filtered(wide, found, f"f{number}")
+    first = write_filtered(wide, result, f"f{number}")
     assert [record.pair_id for record in first.release.pairs()] == wanted
     first.release.check()
     random.shuffle(votes)

@@ -119,7 +119,9 @@ def test_the_data_say_what_the_release_says(gallery: Path, small: Any) -> None:
 def test_no_path_of_the_machine_is_shown(gallery: Path, small: Any) -> None:
     for path in gallery.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        assert str(small.store.root) not in text and "films/one" not in text and "x/y.mp4" not in text
+        assert str(small.store.root) not in text
+        assert "films/one" not in text
+        assert "x/y.mp4" not in text
 
 
 def test_writing_again_makes_nothing_again(gallery: Path, small: Any) -> None:
@@ -145,7 +147,9 @@ def test_public_pages_keep_what_may_not_be_passed_on(small: Any, tmp_path: Path)
     assert not [path for path in tmp_path.rglob("*") if "secret" in path.name]
     data = json.loads(Page(tmp_path / "index.html").data)
     hidden = [source for source in data["sources"] if source["hidden"]]
-    assert len(hidden) == 1 and hidden[0]["media"] == "" and hidden[0]["licence"] == "academic use only"
+    assert len(hidden) == 1
+    assert hidden[0]["media"] == ""
+    assert hidden[0]["licence"] == "academic use only"
     assert all(row["message"] == "" for row in data["set_aside"])
 
 
@@ -160,7 +164,8 @@ def test_pages_are_marked_private_only_if_a_source_may_not_be_passed_on(
     write_gallery(small.store, small.release, tmp_path)
     for path in (tmp_path / "index.html", *(tmp_path / "sources").iterdir()):
         text = path.read_text(encoding="utf-8")
-        assert 'class="badge"' not in text and "Private pages." not in text
+        assert 'class="badge"' not in text
+        assert "Private pages." not in text
 
 
 def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
@@ -177,7 +182,8 @@ def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
     )
     (target / "old.html").write_text("from an earlier release")
     write_gallery(small.store, small.release, target)
-    assert (target / "notes.txt").exists() and (tmp_path / "thesis.txt").exists()
+    assert (target / "notes.txt").exists()
+    assert (tmp_path / "thesis.txt").exists()
     assert not (target / "old.html").exists()
     (target / "gallery.json").write_text("{")
     with pytest.raises(UserInputError, match="damaged"):
@@ -190,7 +196,8 @@ def test_a_source_without_frames_costs_no_other(build_small: Callable[[Path], An
     store.remove(FRAMES, release.source(SECRET).frames_id)
     write_gallery(store, release, tmp_path / "pages")
     _, data = page_of(tmp_path / "pages", SECRET)
-    assert "run the build again" in data["source"]["hidden"] and data["source"]["media"] == ""
+    assert "run the build again" in data["source"]["hidden"]
+    assert data["source"]["media"] == ""
     assert data["source"]["clips"][3]["caption"] == "Caption 3 of secret two"
     _, data = page_of(tmp_path / "pages", FREE)
     assert not data["source"]["hidden"]

@@ -60,9 +60,9 @@ def degraded(store: Store, clip: int, count: int | None = None) -> str:
     with store.stage(DEGRADED_CLIP, {"clip": clip, "count": count}) as staged:
         write_frames(staged.path / "planes.zarr", frames, map(float, range(len(frames))), COLOR)
     return next(
-        found.id
-        for found in store.manifests(DEGRADED_CLIP)
-        if found.consumes == {"clip": clip, "count": count}
+        result.id
+        for result in store.manifests(DEGRADED_CLIP)
+        if result.consumes == {"clip": clip, "count": count}
     )
 
 
@@ -121,7 +121,8 @@ def decoded(path: Path) -> list[Planes]:
 def duration(path: Path) -> float:
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
-        assert stream.duration is not None and stream.time_base is not None
+        assert stream.duration is not None
+        assert stream.time_base is not None
         return float(stream.duration * stream.time_base)
 
 

@@ -70,11 +70,11 @@ class Elements(HTMLParser):
 
 def test_every_link_leads_to_a_file_and_none_leaves(pages: Path) -> None:
     for page in pages.rglob("*.html"):
-        found = Elements(page).found
-        assert not [tag for tag, _ in found if tag in ("script", "iframe", "object", "form")]
-        ids = [given["id"] for _, given in found if "id" in given]
+        result = Elements(page).found
+        assert not [tag for tag, _ in result if tag in ("script", "iframe", "object", "form")]
+        ids = [given["id"] for _, given in result if "id" in given]
         assert len(ids) == len(set(ids))
-        for tag, given in found:
+        for tag, given in result:
             assert not [name for name in given if name.startswith("on")], (page, tag, given)
             for name in ("href", "src", "xlink:href"):
                 target = given.get(name) or ""
@@ -86,22 +86,27 @@ def test_every_link_leads_to_a_file_and_none_leaves(pages: Path) -> None:
 
 def test_texts_stay_texts(pages: Path) -> None:
     index = (pages / "index.html").read_text(encoding="utf-8")
-    assert "<b>" not in index and "&lt;b&gt;scorer&lt;/b&gt;" in index
+    assert "<b>" not in index
+    assert "&lt;b&gt;scorer&lt;/b&gt;" in index
     assert (pages / "figures" / "accuracy-by-duration.svg").is_file() or "one duration" in index
     shown = "".join(path.read_text(encoding="utf-8") for path in (pages / "pairs").iterdir())
-    assert "<img src=x" not in shown and "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert "<img src=x" not in shown
+    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
     assert "more characters" in shown, "endless thoughts are cut, and that is said"
 
 
 def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: Release, pages: Path) -> None:
-    found = disagreements(load_judged_release(judged_small), 10)
-    assert {judged_small.pair(one.pair_id).aspect for one in found} == {"aesthetics"}
-    assert {round(one.variance, 3) for one in found} == {0.25} and len(found) == 2
+    result = disagreements(load_judged_release(judged_small), 10)
+    assert {judged_small.pair(one.pair_id).aspect for one in result} == {"aesthetics"}
+    assert {round(one.variance, 3) for one in result} == {0.25}
+    assert len(result) == 2
     assert len(list((pages / "pairs").iterdir())) == 2
-    page = (pages / "pairs" / f"{found[0].pair_id[:16]}.html").read_text(encoding="utf-8")
+    page = (pages / "pairs" / f"{result[0].pair_id[:16]}.html").read_text(encoding="utf-8")
     assert 'src="data:image/jpeg;base64,' in page
-    assert "0.25 for high, 0.75 for low" in page and "no answer: cut_off" in page
-    assert "first: the high one" in page and "second: the high one" in page
+    assert "0.25 for high, 0.75 for low" in page
+    assert "no answer: cut_off" in page
+    assert "first: the high one" in page
+    assert "second: the high one" in page
     # the conversation of a judgement that failed, with the model's words as they came
     assert "&#34;step&#34;: &#34;look&#34;" in page
     assert "I cannot tell" in page
@@ -113,14 +118,16 @@ def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
     index = write_report(report_of(load_judged_release(judged_small)), tmp_path / "public", private=False)
     pages = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "public").rglob("*.html")}
     hidden = [text for text in pages.values() if "does not allow redistributing its frames" in text]
-    assert len(hidden) == 1 and "Private page" not in "".join(pages.values())
+    assert len(hidden) == 1
+    assert "Private page" not in "".join(pages.values())
     for told in ("data:image/jpeg", "Caption 3", "secret thought", "Answer as it came", "Details"):
         assert told not in hidden[0]
     for path in (tmp_path / "public").rglob("*"):
         if path.is_file():
             assert b"secret two" not in path.read_bytes(), path
     free = next(text for path, text in pages.items() if text not in hidden and path != index)
-    assert "data:image/jpeg" in free and "secret thought" in free
+    assert "data:image/jpeg" in free
+    assert "secret thought" in free
     private = write_report(report_of(load_judged_release(judged_small)), tmp_path / "private").read_text(
         encoding="utf-8"
     )
@@ -192,10 +199,11 @@ def costs(pages: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_what_it_took(pages: Path) -> None:
-    found = costs(pages)
-    assert found["vlm"]["requests"] == "16" and float(found["vlm"]["usd"]) == pytest.approx(16 * 0.0117)
-    assert found["broken"]["failures"] == "cut_off 16"
-    assert found["<b>scorer</b>"]["tokens_in"] == "0"
+    result = costs(pages)
+    assert result["vlm"]["requests"] == "16"
+    assert float(result["vlm"]["usd"]) == pytest.approx(16 * 0.0117)
+    assert result["broken"]["failures"] == "cut_off 16"
+    assert result["<b>scorer</b>"]["tokens_in"] == "0"
 
 
 def test_a_price_that_is_not_known_is_not_nothing(judged_small: Release, tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def test_figures_take_the_colours_of_the_page(open_page: Callable[..., Any], rep
     assert page.locator("svg.figure").count() == 3
     assert page.locator("svg.figure[role=img][aria-label]").count() == 3
     box = page.locator("svg.figure").first.bounding_box()
-    assert box["width"] > 300 and box["height"] > 80
+    assert box["width"] > 300
+    assert box["height"] > 80
 
 
 def test_a_phone_shows_every_cell_with_its_evaluator(
@@ -108,7 +109,8 @@ def test_a_phone_shows_every_cell_with_its_evaluator(
     page = open_page(reports[0].as_uri(), 360)
     cell = page.locator(".matrix td").first
     box = cell.bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= 360
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 360
     assert page.evaluate("getComputedStyle(document.querySelector('.matrix td'), '::before').content").strip(
         '"'
     ) in ("<b>scorer</b>",)
@@ -209,4 +211,5 @@ def test_a_leaderboard_on_a_phone(open_page: Callable[..., Any], leaderboard: Pa
     assert names(page) == ["A", "Best", "Second"]
     for summary in page.locator("summary").element_handles():
         summary.click()
-    assert page.evaluate(WIDTH) == 360 and "owned" not in page.title()
+    assert page.evaluate(WIDTH) == 360
+    assert "owned" not in page.title()

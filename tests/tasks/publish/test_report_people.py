@@ -87,8 +87,8 @@ def test_people_are_a_column_like_any_judge(report: Report) -> None:
 
 def test_people_are_compared_and_have_curves_like_any_judge(report: Report) -> None:
     for name in ("mcnemar", "duration-correlation", "accuracy-by-duration", "order-bias", "cost"):
-        found = {row.get("evaluator") or row.get("second") for row in report.tables[name].rows}
-        assert "human" in found, name
+        result = {row.get("evaluator") or row.get("second") for row in report.tables[name].rows}
+        assert "human" in result, name
     line = next(
         row
         for row in report.tables["mcnemar"].rows
@@ -127,7 +127,8 @@ def test_the_filters_correlation_is_over_judges_without_people(report: Report) -
     correlation = next(
         row for row in report.tables["filter-correlation"].rows if row["aspect"] == "dynamics_degree"
     )
-    assert correlation["evaluators"] == 4 and 0.5 < correlation["r"] <= 1
+    assert correlation["evaluators"] == 4
+    assert 0.5 < correlation["r"] <= 1
 
 
 def test_agreement_is_given_by_aspect(report: Report) -> None:
@@ -135,7 +136,8 @@ def test_agreement_is_given_by_aspect(report: Report) -> None:
     assert list(rows) == ["dynamics_degree", "comprehensiveness", "all"]
     one = rows["dynamics_degree"]
     assert (one["pairs"], one["votes"], one["workers"]) == (10, 49, 5)
-    assert one["right"] == pytest.approx(46 / 49) and one["unanimous"] == pytest.approx(1 / 10)
+    assert one["right"] == pytest.approx(46 / 49)
+    assert one["unanimous"] == pytest.approx(1 / 10)
     assert one["ratings_low"] <= one["ratings"] <= one["ratings_high"]
     assert rows["all"]["votes"] == 98
 
@@ -144,30 +146,33 @@ def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
     plain = load_judged_release(wide)
     assert "human" not in plain.names.values()
     for table in (retention_table(plain), agreement_table(plain), *filter_tables(plain)):
-        assert not table.rows and "These pairs have no votes yet" in table.empty
+        assert not table.rows
+        assert "These pairs have no votes yet" in table.empty
 
 
 def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:
     assert gathered.people is not None
     release = write_filtered(wide, gathered.people).release
-    found = load_judged_release(release, people=read_release_votes(release))
-    matrix = matrix_of(found)
+    result = load_judged_release(release, people=read_release_votes(release))
+    matrix = matrix_of(result)
     # judges' answers are by pair: nothing was asked again
     assert matrix.evaluators == ("careful", "coin", "human", "middling", "weak")
-    assert matrix.rows[0].pairs == 6 and matrix.rows[0].cells[2].accuracy == 1.0
-    assert retention_table(found).rows == retention_table(gathered).rows
-    assert agreement_table(found).rows[-1]["votes"] == 98, "agreement is of all pairs that were rated"
-    assert "only kept pairs" in filter_tables(found)[0].empty
-    page = write_report(report_of(found), tmp_path / "report").read_text(encoding="utf-8")
-    assert "Answers of people" in page and "What the human filter kept" in page
+    assert matrix.rows[0].pairs == 6
+    assert matrix.rows[0].cells[2].accuracy == 1.0
+    assert retention_table(result).rows == retention_table(gathered).rows
+    assert agreement_table(result).rows[-1]["votes"] == 98, "agreement is of all pairs that were rated"
+    assert "only kept pairs" in filter_tables(result)[0].empty
+    page = write_report(report_of(result), tmp_path / "report").read_text(encoding="utf-8")
+    assert "Answers of people" in page
+    assert "What the human filter kept" in page
     for path in (tmp_path / "report").rglob("*"):
         assert not path.is_file() or b"worker0" not in path.read_bytes()
 
 
 def test_people_alone_make_a_report(wide: Release) -> None:
-    found = load_judged_release(wide, ["human"], people=read_release_votes(wide))
-    assert matrix_of(found).evaluators == ("human",)
-    assert "Only people answered" in filter_tables(found)[0].empty
+    result = load_judged_release(wide, ["human"], people=read_release_votes(wide))
+    assert matrix_of(result).evaluators == ("human",)
+    assert "Only people answered" in filter_tables(result)[0].empty
 
 
 def test_a_judge_that_somebody_called_human_is_another_one(wide: Release) -> None:
@@ -176,4 +181,5 @@ def test_a_judge_that_somebody_called_human_is_another_one(wide: Release) -> Non
 
     rows = [*JudgementsStore(wide.store).rows(["weak"]), *scored("human", wide.pairs(), high)]  # type: ignore[arg-type]
     names = load_judged_release(wide, judgements=rows, people=read_release_votes(wide)).names
-    assert names["human", "votes"] == "human (votes)" and len(names) == 3
+    assert names["human", "votes"] == "human (votes)"
+    assert len(names) == 3

@@ -81,10 +81,15 @@ def test_every_cell_has_accuracy_interval_n_and_failures(report: Report) -> None
     careful, half, human, lucky = dynamics.cells
     # 19 answers of 20 requests, one of them wrong
     assert careful.accuracy == pytest.approx(18 / 19)
-    assert careful.cell is not None and (careful.cell.n, careful.cell.failed) == (19, 1)
+    assert careful.cell is not None
+    assert (careful.cell.n, careful.cell.failed) == (19, 1)
     assert careful.cell.failures == (("cut_off", 1),)
-    assert half.accuracy == 0.75 and half.cell is not None and half.cell.ties == 5
-    assert human.accuracy == 0.8 and human.cell is not None and human.cell.n == 20
+    assert half.accuracy == 0.75
+    assert half.cell is not None
+    assert half.cell.ties == 5
+    assert human.accuracy == 0.8
+    assert human.cell is not None
+    assert human.cell.n == 20
     assert lucky.accuracy == 1.0
     # one right answer on one pair is not the best of ten pairs
     assert [cell.mark for cell in dynamics.cells] == ["best", "", "second", ""]
@@ -118,13 +123,16 @@ def test_the_csv_has_all_three_intervals(report: Report) -> None:
     human = next(
         line for line in lines if (line["aspect"], line["evaluator"]) == ("dynamics_degree", "human")
     )
-    assert human["accuracy"] == "0.8" and human["n"] == "20" and human["pairs"] == "10"
+    assert human["accuracy"] == "0.8"
+    assert human["n"] == "20"
+    assert human["pairs"] == "10"
     assert float(human["paper_low"]) == pytest.approx(0.6247, abs=1e-4)
     assert float(human["wilson_low"]) == pytest.approx(0.4902, abs=1e-4)
     assert float(human["clustered_low"]) == pytest.approx(0.4902, abs=0.03)
     assert human["clusters"] == "10"
     careful = next(line for line in lines if line["evaluator"] == "careful")
-    assert careful["failures"] == "cut_off 1" and careful["mark"] == "best"
+    assert careful["failures"] == "cut_off 1"
+    assert careful["mark"] == "best"
 
 
 def test_order_bias_leaves_scorers_out(report: Report) -> None:
@@ -145,7 +153,8 @@ def test_comparisons_are_corrected_within_their_aspect(report: Report) -> None:
     )
     # better on the two films that people got wrong, worse on the three that it tied
     assert (one["first_better"], one["second_better"], one["pairs"]) == (2, 3, FILMS)
-    assert one["p"] == 1.0 and one["p_holm"] == 1.0
+    assert one["p"] == 1.0
+    assert one["p_holm"] == 1.0
     wins = report.tables["better-than"]
     assert [column.title for column in wins.columns][1:] == [
         "over careful",
@@ -153,14 +162,16 @@ def test_comparisons_are_corrected_within_their_aspect(report: Report) -> None:
         "over human",
         "over lucky",
     ]
-    assert wins.rows[0]["over_1"] == "0 of 2" and "over_0" not in wins.rows[0]
+    assert wins.rows[0]["over_1"] == "0 of 2"
+    assert "over_0" not in wins.rows[0]
 
 
 def test_durations(report: Report) -> None:
     lines = {(line["aspect"], line["evaluator"]): line for line in report.tables["duration-correlation"].rows}
     # right on the eight shortest films, wrong on the two longest
     human = lines["dynamics_degree", "human"]
-    assert human["pairs"] == FILMS and human["rho_pairs"] == pytest.approx(-0.6963, abs=1e-4)
+    assert human["pairs"] == FILMS
+    assert human["rho_pairs"] == pytest.approx(-0.6963, abs=1e-4)
     assert lines["dynamics_degree", "lucky"]["rho_pairs"] is None
     bins = [
         line
@@ -173,7 +184,8 @@ def test_durations(report: Report) -> None:
 
 def test_what_has_no_data_says_why(report: Report) -> None:
     for name in ("severity-clips", "severity-strength", "severity-thresholds"):
-        assert not report.tables[name].rows and "one severity" in report.tables[name].empty
+        assert not report.tables[name].rows
+        assert "one severity" in report.tables[name].empty
     assert "no votes yet" in report.tables["filter-correlation"].empty
     for table in report.tables.values():
         assert bool(table.rows) != bool(table.empty), table.name
@@ -194,7 +206,9 @@ def test_all_failed(wide: Release) -> None:
         load_judged_release(wide, judgements=list(judged("down", wide.pairs(), lambda *_: None)))
     )
     cell = failed.matrix.rows[0].cells[0]
-    assert cell.accuracy is None and cell.cell is not None and cell.cell.failed == 20
+    assert cell.accuracy is None
+    assert cell.cell is not None
+    assert cell.cell.failed == 20
     assert "–" in matrix_markdown(failed.matrix)
 
 
@@ -225,8 +239,9 @@ def test_severity(tmp_path: Path) -> None:
     assert report.matrix.rows[0].cells[0].accuracy == 1.0
     points = [line for line in report.tables["severity-clips"].rows if line["aspect"] == "dynamics_degree"]
     assert [(line["level"], line["accuracy"]) for line in points] == [(1.0, 0.5), (2.0, 1.0), (5.0, 1.0)]
-    found = report.tables["severity-thresholds"].rows[0]
-    assert found["reached"] == "reached" and found["level"] == pytest.approx(2**0.5)
+    result = report.tables["severity-thresholds"].rows[0]
+    assert result["reached"] == "reached"
+    assert result["level"] == pytest.approx(2**0.5)
     assert "severity-clips" in report.figures
 
 
@@ -259,8 +274,10 @@ def test_figures_are_the_same_bytes_again_and_carry_no_date(report: Report) -> N
     for figure in again:
         held = report.figures[figure.name]
         assert (figure.svg, figure.pdf) == (held.svg, held.pdf)
-        assert b"<dc:date>" not in figure.svg and b"CreationDate" not in figure.pdf
-        assert figure.pdf.startswith(b"%PDF") and report.tables[figure.table].rows
+        assert b"<dc:date>" not in figure.svg
+        assert b"CreationDate" not in figure.pdf
+        assert figure.pdf.startswith(b"%PDF")
+        assert report.tables[figure.table].rows
 
 
 EVIL = Table(
@@ -277,8 +294,10 @@ EVIL = Table(
 
 def test_a_cell_stays_a_cell() -> None:
     lines = list(csv.reader(io.StringIO(csv_text(EVIL))))
-    assert lines[1] == ["'=HYPERLINK(1)", "0.5"] and lines[3] == ["'-1", "-0.25"]
-    assert lines[2][0].count("\n") == 1 and len(lines) == 4
+    assert lines[1] == ["'=HYPERLINK(1)", "0.5"]
+    assert lines[3] == ["'-1", "-0.25"]
+    assert lines[2][0].count("\n") == 1
+    assert len(lines) == 4
     markdown = markdown_text(EVIL).splitlines()
     assert "| a\\|b c &lt;img src=x&gt; \\\\input{/etc/passwd} $x$ 日本 | – |" in markdown
     assert latex("50 % of $x_1$ & \\input{a} # ~ ^ 日") == (
@@ -301,21 +320,22 @@ def environments(text: str) -> list[str]:
     plain = re.sub(r"\\[{}\\]", "", text)
     assert plain.count("{") == plain.count("}")
     open_: list[str] = []
-    found = []
+    result = []
     for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
         if kind == "begin":
             open_.append(name)
-            found.append(name)
+            result.append(name)
         else:
             assert open_.pop() == name
     assert open_ == []
-    return found
+    return result
 
 
 def test_latex_is_well_formed(report: Report) -> None:
     main = matrix_latex(report.matrix)
     assert environments(main) == ["tabular"]
-    assert r"\textbf{94.7}" in main and r"\underline{80.0}" in main
+    assert r"\textbf{94.7}" in main
+    assert r"\underline{80.0}" in main
     columns = len(report.matrix.evaluators) + 1
     for line in main.splitlines():
         if line.endswith(r"\\"):
@@ -329,13 +349,13 @@ def test_latex_is_well_formed(report: Report) -> None:
 
 
 def test_latex_compiles(report: Report, tmp_path: Path) -> None:
-    found = shutil.which("pdflatex")
-    if found is None:
+    result = shutil.which("pdflatex")
+    if result is None:
         pytest.skip("no pdflatex here; its structure is checked above")
     (tmp_path / "main.tex").write_text(matrix_latex(report.matrix))
     for name, table in {**report.tables, "evil": EVIL}.items():
         (tmp_path / f"{name}.tex").write_text(latex_text(table))
     (tmp_path / "all.tex").write_text(latex_document(["main", *report.tables, "evil"], "A release"))
-    command = [found, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    command = [result, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]

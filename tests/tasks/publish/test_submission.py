@@ -42,15 +42,15 @@ def written(release: Release, path: Path, kind: Any = judged, card: Card = CARD,
 @pytest.mark.parametrize("kind", [judged, scored])
 def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any) -> None:
     path = written(release, tmp_path / "one.json", kind)
-    found = check_submission(path, release)
-    assert found.submission.orders == ("both" if kind is judged else "apart")
-    assert len(found.rows) == len(release.pairs()) * (2 if kind is judged else 1)
-    assert submission_bytes(found.submission) == path.read_bytes()
+    result = check_submission(path, release)
+    assert result.submission.orders == ("both" if kind is judged else "apart")
+    assert len(result.rows) == len(release.pairs()) * (2 if kind is judged else 1)
+    assert submission_bytes(result.submission) == path.read_bytes()
     original = list(kind("judge", release.pairs(), skilled("judge", 0.9, 0.1, 0.1)))
-    assert {(r.pair_id, r.order): (r.preferred, r.failure) for r in found.rows} == {
+    assert {(r.pair_id, r.order): (r.preferred, r.failure) for r in result.rows} == {
         (r.pair_id, r.order): (r.preferred, r.failure) for r in original
     }
-    assert found.submission.release.checksum == release.manifest.content_checksum
+    assert result.submission.release.checksum == release.manifest.content_checksum
     assert "answer first" not in path.read_text(encoding="utf-8"), "texts of the judge stay at home"
 
 
@@ -77,8 +77,8 @@ def changed(path: Path, change: Change) -> Path:
 
 
 def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in value["answers"] if ("failure" in one) == failed)
-    return found
+    result: dict[str, Any] = next(one for one in value["answers"] if ("failure" in one) == failed)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_a_card(tmp_path: Path) -> None:
         'name = "A judge"\nauthors = ["A. Person"]\nurl = "https://example.org/judge"\nmodel = "model-1"\n'
     )
     assert read_card(path) == CARD
-    for text, said in (
+    for text, output in (
         ("name = ", "is not TOML"),
         ('name = "x"', "authors: Field required"),
         ('name = "x"\nauthors = ["a"]\nmail = "x"', "mail: Extra"),
     ):
         path.write_text(text)
-        with pytest.raises(UserInputError, match=said):
+        with pytest.raises(UserInputError, match=output):
             read_card(path)
     with pytest.raises(UserInputError, match="cannot be read"):
         read_card(tmp_path / "none.toml")
@@ -207,20 +207,21 @@ def board(release: Release, folder: Path, **refused: str) -> str:
 def test_a_leaderboard(release: Release, tmp_path: Path) -> None:
     page = board(release, tmp_path, **{"bad.json": "pair <x> is not in the release"})
     assert page.count("<script>") == 1, "its own"
-    assert (
-        "&lt;script&gt;alert(1)&lt;/script&gt;" in page and 'href="https://x.org/&#34;&gt;&lt;b&gt;"' in page
-    )
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert 'href="https://x.org/&#34;&gt;&lt;b&gt;"' in page
     assert "pair &lt;x&gt; is not in the release" in page
     assert page.index("A judge") < page.index("&lt;script&gt;alert")
     for link in re.findall(r'href="(submissions/[^"]+)"', page):
         check_submission(tmp_path / "board" / link, release)
     assert len(list((tmp_path / "board" / "submissions").iterdir())) == 3
     table = (tmp_path / "board" / "leaderboard.csv").read_text(encoding="utf-8").splitlines()
-    assert len(table) == 1 + 3 * 2 and table[0].startswith("judge,settings,aspect,accuracy,clustered_low")
+    assert len(table) == 1 + 3 * 2
+    assert table[0].startswith("judge,settings,aspect,accuracy,clustered_low")
 
 
 def test_who_answers_only_what_is_easy_is_not_the_best(release: Release, tmp_path: Path) -> None:
     page = board(release, tmp_path)
     last = page[page.rindex("<tr><td") :]
     assert 'data-label="Mean of aspects" data-value=""' in last
-    assert 'class="best"' not in last and 'class="best"' in page
+    assert 'class="best"' not in last
+    assert 'class="best"' in page

@@ -15,15 +15,15 @@ def environments(text: str) -> list[str]:
         assert depth >= 0
     assert depth == 0
     open_: list[str] = []
-    found = []
+    result = []
     for kind, name in re.findall(r"\\(begin|end)\{(\w+\*?)\}", text):
         if kind == "begin":
             open_.append(name)
-            found.append(name)
+            result.append(name)
         else:
             assert open_.pop() == name
     assert open_ == []
-    return found
+    return result
 
 
 def columns_of(text: str) -> int:

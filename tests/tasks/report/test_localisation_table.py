@@ -72,7 +72,8 @@ def test_judges_and_scorers_are_scored_on_what_they_name(wide: Release) -> None:
 def test_who_says_nothing_leaves_the_table_empty(wide: Release) -> None:
     rows = [row("silent", record, "high_first", "high") for record in wide.pairs()]
     table = localisation_table(load_judged_release(wide, judgements=rows))
-    assert table.rows == () and table.empty == "No evaluator here says where the damage is."
+    assert table.rows == ()
+    assert table.empty == "No evaluator here says where the damage is."
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,8 @@ def test_table_5_has_the_papers_twenty_cells(paper: dict[str, PaperPiece]) -> No
 
 def test_table_3_has_the_papers_rows_in_its_order(paper: dict[str, PaperPiece]) -> None:
     header, *shown = lines_of(paper["table-3"].latex)
-    assert header[0] == "Aspect" and len(header) == 6
+    assert header[0] == "Aspect"
+    assert len(header) == 6
     columns = ("initial", "excluded_c", "excluded_a_not_above_b", "final", "rate")
     for line, row in zip(shown, rows("table3"), strict=True):
         assert line[0].lower().replace(" ", "_") == row["aspect"]
@@ -162,8 +163,8 @@ def test_tables_7_and_8_have_four_digits_and_no_hyphen_for_a_minus(paper: dict[s
 
 def test_each_table_is_well_formed_and_its_columns_are_equal(paper: dict[str, PaperPiece]) -> None:
     for name, piece in paper.items():
-        found = environments(piece.latex)
-        assert found == ([] if piece.empty else ["table*", "tabular"]), name
+        result = environments(piece.latex)
+        assert result == ([] if piece.empty else ["table*", "tabular"]), name
         if not piece.empty:
             assert {len(line) for line in lines_of(piece.latex)} == {columns_of(piece.latex)}, name
             assert piece.latex.count("\\toprule") == piece.latex.count("\\bottomrule") == 1

@@ -47,12 +47,11 @@ def test_the_page_has_rho_the_scatter_and_the_table() -> None:
     files = proxy_files(result(RIGHT))
     assert sorted(files) == [f"proxy-study.{form}" for form in ("html", "md", "pdf", "svg", "tex")]
     page = files["proxy-study.html"].decode()
-    assert "<dd>0.8000</dd>" in page and "0.800 (p = 0.2, n = 4 evaluators)" in page
-    assert (
-        "<b>x" not in page
-        and "&lt;b&gt;x&lt;/b&gt; &amp; $y_1$" in page
-        and "<comprehensiveness>" not in page
-    )
+    assert "<dd>0.8000</dd>" in page
+    assert "0.800 (p = 0.2, n = 4 evaluators)" in page
+    assert "<b>x" not in page
+    assert "&lt;b&gt;x&lt;/b&gt; &amp; $y_1$" in page
+    assert "<comprehensiveness>" not in page
     drawing = page[page.index("<svg") : page.index("</svg>")]
     for name in ("good", "fair", "coin"):
         assert re.search(rf">{name}</text>", drawing)
@@ -67,14 +66,17 @@ def test_the_best_is_at_the_top_right_and_the_bytes_are_the_same_again() -> None
     points = re.findall(r'<use xlink:href="#m\w+" x="([\d.]+)" y="([\d.]+)" style="fill: #1f5fae', svg)
     # in the order of the rows: good is first in both, coin last in both
     (best_x, best_y), *_, (last_x, last_y) = [(float(x), float(y)) for x, y in points]
-    assert len(points) == len(RIGHT) and best_x > last_x and best_y < last_y
+    assert len(points) == len(RIGHT)
+    assert best_x > last_x
+    assert best_y < last_y
 
 
 def test_evaluators_of_equal_ranks_keep_their_names() -> None:
     held = result({"one": (5, 5), "other": (5, 5)})
     rows = tuple(ProxyRow(row.evaluator, "", row.generated, row.degraded, 1.5, 1.5) for row in held.rows)
     page = proxy_files(ProxyResult("t", rows, Correlation(2, None, None)))["proxy-study.html"].decode()
-    assert ">one</text>" in page and ">other</text>" in page
+    assert ">one</text>" in page
+    assert ">other</text>" in page
     assert "not defined over n = 2 evaluators" in page
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tasks.report.tables import duration_tables, filter_tables, retention_table
 
 from storage_schemas.errors import UserInputError
 from tasks.report.accuracy import matrix_of
+from tasks.report.evaluator_tables import duration_tables
 from tasks.report.judged_release import JudgedRelease
+from tasks.report.people_tables import filter_tables, retention_table
 from tasks.report.published import Against, PublishedValue, hold_against, read_published
 from tasks.report.release_facts import facts_table
 from tasks.report.systems import ASPECT_ORDER
@@ -28,7 +29,8 @@ Place = tuple[str, str, str]
 @pytest.fixture(scope="module")
 def paper() -> dict[Place, PublishedValue]:
     published = read_published("paper")
-    assert published.problems == () and published.title == "SLVMEval"
+    assert published.problems == ()
+    assert published.title == "SLVMEval"
     values = {(value.table, value.row, value.column): value for value in published.values}
     assert len(values) == len(published.values)
     return values
@@ -109,7 +111,8 @@ def test_every_value_says_its_table_and_section(paper: dict[Place, PublishedValu
         ("figure 4", "5 of the Japanese paper"),
     }
     assert {value.row for value in paper.values() if value.table == "2"} == {*JUDGES, *SCORERS, "human"}
-    assert paper["2", "human", "color"].value == 96.8 and paper["2", "human", "color"].half == 2.4
+    assert paper["2", "human", "color"].value == 96.8
+    assert paper["2", "human", "color"].half == 2.4
     assert paper["1", "release", "longest_s"].value == 10486.0
 
 
@@ -337,7 +340,8 @@ def test_a_table_that_is_none_is_one_line(tmp_path: Path, content: str, line: st
     path = tmp_path / "mine.toml"
     path.write_text(content)
     published = read_published(str(path))
-    assert published.problems == (line,) and published.values == ()
+    assert published.problems == (line,)
+    assert published.values == ()
 
 
 def test_a_file_that_is_not_there_is_said_with_what_to_write() -> None:

@@ -60,8 +60,8 @@ def test_what_videos_share_is_computed_once(built: Made, tmp_path: Path) -> None
     for aspect in ASPECTS:
         pair = opened(built, aspect)
         for side in (pair.high, pair.low):
-            found = cache.compute_missing(side, range(len(side)), feature)
-            assert np.array_equal(found.rows, expected(side, range(len(side))))
+            result = cache.compute_missing(side, range(len(side)), feature)
+            assert np.array_equal(result.rows, expected(side, range(len(side))))
             needed += len(side)
     pairs = [opened(built, aspect) for aspect in ASPECTS]
     distinct = {frame.tobytes() for pair in pairs for side in (pair.high, pair.low) for frame in side}
@@ -76,7 +76,8 @@ def test_another_process_finds_what_was_computed(built: Made, tmp_path: Path) ->
     other = Sums()
     again = FeatureCache(tmp_path).compute_missing(high, [3, 12, 3, 0], other, batch=1)
     assert other.computed == [[12]]
-    assert np.array_equal(again.rows[[0, 2, 3]], first.rows[[3, 3, 0]]) and again.rows.dtype == np.float32
+    assert np.array_equal(again.rows[[0, 2, 3]], first.rows[[3, 3, 0]])
+    assert again.rows.dtype == np.float32
     assert again.counts() == {"needed": 4, "computed": 1}
 
 
@@ -98,7 +99,8 @@ def test_other_settings_are_another_feature(built: Made, tmp_path: Path) -> None
     high, cache = opened(built, "aesthetics").high, FeatureCache(tmp_path)
     for version in (1, 2):
         assert cache.compute_missing(high, range(5), Sums(version)).computed == 5
-    assert Sums(1).key != Sums(2).key and len(list(tmp_path.iterdir())) == 2
+    assert Sums(1).key != Sums(2).key
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def damage(path: Path, how: str) -> None:
@@ -127,9 +129,10 @@ def test_a_damaged_file_is_computed_again(
     (file,) = (tmp_path / "features").rglob("*.parquet")
     damage(file, how)
     with caplog.at_level(logging.WARNING):
-        found = FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums())
-    assert found.computed == 8 and str(file) in caplog.text
-    assert np.array_equal(found.rows, expected(high, range(8)))
+        result = FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums())
+    assert result.computed == 8
+    assert str(file) in caplog.text
+    assert np.array_equal(result.rows, expected(high, range(8)))
     # the damaged file stays, what is computed again lies beside it
     assert FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums()).computed == 0
 
@@ -161,8 +164,8 @@ def test_a_folder_that_cannot_be_written_costs_only_time(
 ) -> None:
     (tmp_path / "features").write_text("in the way")
     side = FrameList([noise(n) for n in range(4)])
-    found = FeatureCache(tmp_path / "features").compute_missing(side, range(4), Sums())
-    assert np.array_equal(found.rows, expected(side, range(4)))
+    result = FeatureCache(tmp_path / "features").compute_missing(side, range(4), Sums())
+    assert np.array_equal(result.rows, expected(side, range(4)))
     assert "not stored" in caplog.text
 
 
@@ -187,12 +190,13 @@ def test_threads_share_and_processes_do_not_harm_each_other(tmp_path: Path) -> N
     side = FrameList([noise(n) for n in range(64)])
     with ThreadPoolExecutor(4) as pool:
         runs = [pool.submit(cache.compute_missing, side, range(64), Sums()) for _ in range(4)]
-        found = [run.result() for run in runs]
-    assert sorted(one.computed for one in found) == [0, 0, 0, 64]
+        result = [run.result() for run in runs]
+    assert sorted(one.computed for one in result) == [0, 0, 0, 64]
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
         assert all(0 <= n <= 64 for n in processes.map(_embed, [tmp_path / "two"] * 2))
     again = FeatureCache(tmp_path / "two").compute_missing(side, range(64), Sums())
-    assert again.computed == 0 and np.array_equal(again.rows, expected(side, range(64)))
+    assert again.computed == 0
+    assert np.array_equal(again.rows, expected(side, range(64)))
 
 
 def test_gc_drops_the_features_of_a_store(tmp_path: Path) -> None:
@@ -201,7 +205,9 @@ def test_gc_drops_the_features_of_a_store(tmp_path: Path) -> None:
     side = FrameList([noise(0)])
     FeatureCache.of(store).compute_missing(side, [0], Sums())
     would = drop_features(store, dry_run=True)
-    assert (would.kind, would.count) == ("features", 1) and would.bytes > 0
+    assert (would.kind, would.count) == ("features", 1)
+    assert would.bytes > 0
     assert FeatureCache.of(store).compute_missing(side, [0], Sums()).computed == 0
-    assert drop_features(store) == would and not store.features.exists()
+    assert drop_features(store) == would
+    assert not store.features.exists()
     assert FeatureCache.of(store).compute_missing(side, [0], Sums()).computed == 1

@@ -45,8 +45,10 @@ def test_both_videos_of_a_pair_share_what_is_equal(tmp_path: Path) -> None:
     assert np.array_equal(one.planes(every), pair.high.planes(every))
     assert np.array_equal(two.planes(every), pair.low.planes(every))
     changed = sum(end - start for start, end in record.low_intervals)
-    assert high.read == len(every) and low.read == changed < len(every)
-    assert np.array_equal(one.rgb(3), pair.high.rgb(3)) and high.read == len(every)
+    assert high.read == len(every)
+    assert low.read == changed < len(every)
+    assert np.array_equal(one.rgb(3), pair.high.rgb(3))
+    assert high.read == len(every)
     assert one.identity() == pair.high.identity() != two.identity() == pair.low.identity()
     assert np.array_equal(one[5:9].planes([1, 1]), pair.high[5:9].planes([1, 1]))
     assert one.planes([]).shape == (0, *pair.high.planes([0]).shape[1:])
@@ -60,4 +62,5 @@ def test_memory_has_a_bound(tmp_path: Path) -> None:
     kept = KeptSide(Counted(side), keeper)
     for place in range(10):
         kept.planes([place])
-    assert keeper.bytes == 3 * frame and len(keeper.take(side.frame_ids(range(10)))) == 3
+    assert keeper.bytes == 3 * frame
+    assert len(keeper.take(side.frame_ids(range(10)))) == 3

@@ -126,13 +126,16 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_every_aspect_has_a_text_and_a_folder_replaces_it(tmp_path: Path) -> None:
     texts = {name: aspect_text(name, "x").description for name in ASPECTS}
-    assert len(set(texts.values())) == 10 and all(len(text) > 60 for text in texts.values())
-    (tmp_path / "color.txt").write_text(" Are the\n colours right? ")
+    assert len(set(texts.values())) == 10
+    assert all(len(text) > 60 for text in texts.values())
+    own = tmp_path / "descriptions" / "color.txt"
+    own.parent.mkdir()
+    own.write_text(" Are the\n colours right? ")
     assert aspect_text("color", "x", str(tmp_path)).description == "Are the colours right?"
     assert aspect_text("aesthetics", "x", str(tmp_path)).description == texts["aesthetics"]
     with pytest.raises(PrerequisiteError, match=r"grain\.txt"):
         aspect_text("grain", "x")
-    (tmp_path / "color.txt").write_text(" ")
+    own.write_text(" ")
     with pytest.raises(UserInputError, match="is empty"):
         aspect_text("color", "x", str(tmp_path))
 
@@ -143,7 +146,8 @@ def test_every_aspect_has_a_text_and_a_folder_replaces_it(tmp_path: Path) -> Non
 def test_answers_are_freed_from_the_order() -> None:
     assert preferred("first", "high_first") == preferred("second", "low_first") == "high"
     assert preferred("second", "high_first") == preferred("first", "low_first") == "low"
-    assert preferred("tie", "low_first") == "tie" and preferred("first", "apart") == "high"
+    assert preferred("tie", "low_first") == "tie"
+    assert preferred("first", "apart") == "high"
 
 
 def requests(counts: list[int]) -> list[Request]:
@@ -161,7 +165,8 @@ def test_tasks_hold_whole_sources(counts: list[int], concurrency: int, most: int
     made = batches(asked, concurrency, most)
     assert [request for batch in made for request in batch] == asked
     homes = [{request.pair.source_id for request in batch} for batch in made]
-    assert sum(map(len, homes)) == len(counts) and len(made) <= most + 1
+    assert sum(map(len, homes)) == len(counts)
+    assert len(made) <= most + 1
     if concurrency > 1:
         assert all(len(batch) >= 8 * concurrency for batch in made[:-1])
     elif most > sum(counts):
@@ -210,7 +215,8 @@ def test_a_rate_is_kept_by_several_that_share_it(tmp_path: Path) -> None:
     assert clock.now - 1000 == pytest.approx(60, abs=1)
     other = RateLimit(tmp_path, "other", 60, None, clock, clock.sleep)
     before = clock.now
-    assert other.wait(0) and clock.now == before
+    assert other.wait(0)
+    assert clock.now == before
 
 
 def test_tokens_are_paid_afterwards(tmp_path: Path) -> None:
@@ -227,13 +233,16 @@ def test_tokens_are_paid_afterwards(tmp_path: Path) -> None:
 
 def test_limits_count_what_is_under_way(tmp_path: Path) -> None:
     spending = Spending(tmp_path / "run.json", Limits(usd=1.0))
-    assert spending.reserve("a", 0.4, 10) and spending.reserve("b", 0.4, 10)
+    assert spending.reserve("a", 0.4, 10)
+    assert spending.reserve("b", 0.4, 10)
     assert not spending.reserve("a", 0.4, 10), "0.8 dollars are under way"
-    assert "1.0 dollars" in spending.stopped("a") and not spending.stopped("b")
+    assert "1.0 dollars" in spending.stopped("a")
+    assert not spending.stopped("b")
     spending.release("b", 0.4, 10)
     assert spending.reserve("b", 0.4, 10)
     spending.count("b", row(0.9), 0.4, 10)
-    assert spending.counts()["b"]["usd"] == 0.9 and spending.counts()["b"]["reserved_usd"] == 0
+    assert spending.counts()["b"]["usd"] == 0.9
+    assert spending.counts()["b"]["reserved_usd"] == 0
     assert spending.reserve("free", 0.0, 0), "what costs nothing goes on"
     spending.count("free", row(0.3, 10), 0.0, 0)
     assert not spending.reserve("free", 0.0, 0), "it was not free"
@@ -247,7 +256,8 @@ def test_prices(tmp_path: Path) -> None:
     file.write_text('[models."m"]\ninput_per_million = 2\noutput_per_million = 10\n')
     prices = load_prices(str(file))
     assert prices.cost("m", 500_000, 100_000) == pytest.approx(2.0)
-    assert prices.cost("other", 1, 0) is None and prices.cost("other", 0, 0) == 0
+    assert prices.cost("other", 1, 0) is None
+    assert prices.cost("other", 0, 0) == 0
     assert prices.of([Estimate(tokens_in=10, model="m"), Estimate(tokens_in=1, model="x")]) is None
     assert isinstance(load_prices(), Prices)
     for text, says in (("[", "not TOML"), ("[models.m]\ninput_per_million = -1", "models.m")):

@@ -73,7 +73,8 @@ def test_everything_still_packed(layout: Layout, tmp_path: Path) -> None:
     sources, (row,) = layout.scan()
     assert sources == []
     assert (row.source_id, row.reason) == (VID, Reason.VIDEO_MISSING)
-    assert "video_1_of_9.zip" in row.message and "vript:PATH?unpack=true" in row.message
+    assert "video_1_of_9.zip" in row.message
+    assert "vript:PATH?unpack=true" in row.message
 
     cache = tmp_path / "cache"
     (source,), aside = layout.scan(cache=cache, unpack=True)

@@ -28,10 +28,10 @@ def test_a_cell_by_hand() -> None:
 
 def test_tie_policies_change_points_and_n() -> None:
     trials = scored(["right", "tie", "wrong"])
-    found = [
+    result = [
         (cell_of(trials, ties).accuracy, cell_of(trials, ties).n) for ties in ("half", "wrong", "dropped")
     ]  # type: ignore[arg-type]
-    assert found == [(0.5, 3), (pytest.approx(1 / 3), 3), (0.5, 2)]
+    assert result == [(0.5, 3), (pytest.approx(1 / 3), 3), (0.5, 2)]
 
 
 def test_no_trials_give_an_empty_cell() -> None:

@@ -23,43 +23,45 @@ def two(both: int, first: int, second: int, neither: int) -> tuple[list[Outcome]
 
 def test_few_discordant_pairs_are_tested_exactly() -> None:
     ours, theirs = two(20, 8, 1, 5)
-    found = compare(scored(ours, "a"), scored(theirs, "b"))
-    assert (found.pairs, found.equal, found.first_better, found.second_better) == (34, 25, 8, 1)
-    assert found.exact
-    assert found.p == pytest.approx(binomtest(8, 9).pvalue)
-    assert found.p == pytest.approx(2 * (1 + 9) / 2**9)
-    assert found.difference == pytest.approx(7 / 34)
+    result = compare(scored(ours, "a"), scored(theirs, "b"))
+    assert (result.pairs, result.equal, result.first_better, result.second_better) == (34, 25, 8, 1)
+    assert result.exact
+    assert result.p == pytest.approx(binomtest(8, 9).pvalue)
+    assert result.p == pytest.approx(2 * (1 + 9) / 2**9)
+    assert result.difference == pytest.approx(7 / 34)
 
 
 def test_many_discordant_pairs_are_tested_by_chi_square() -> None:
     # McNemar's table with 59 and 6 discordant has χ² = 52²/65 with continuity correction
-    found = compare(*(scored(answers, name) for answers, name in zip(two(212, 59, 6, 53), "ab", strict=True)))
-    assert not found.exact
-    assert found.p == pytest.approx(chi2.sf((59 - 6 - 1) ** 2 / 65, 1))
-    assert found.interval is not None
-    assert 0 < found.interval.low < 53 / 330 < found.interval.high
+    result = compare(
+        *(scored(answers, name) for answers, name in zip(two(212, 59, 6, 53), "ab", strict=True))
+    )
+    assert not result.exact
+    assert result.p == pytest.approx(chi2.sf((59 - 6 - 1) ** 2 / 65, 1))
+    assert result.interval is not None
+    assert 0 < result.interval.low < 53 / 330 < result.interval.high
 
 
 def test_only_common_pairs_take_part() -> None:
-    found = compare(scored(["right", "failed", "wrong"], "a"), scored(["wrong", "right", "failed"], "b"))
-    assert (found.pairs, found.first_better, found.p) == (1, 1, 1.0)
-    assert found.interval is None
+    result = compare(scored(["right", "failed", "wrong"], "a"), scored(["wrong", "right", "failed"], "b"))
+    assert (result.pairs, result.first_better, result.p) == (1, 1, 1.0)
+    assert result.interval is None
 
 
 def test_no_common_pairs_give_no_p() -> None:
-    found = compare(scored(["failed"], "a"), scored(["right"], "b"))
-    assert (found.pairs, found.difference, found.interval, found.p) == (0, None, None, None)
+    result = compare(scored(["failed"], "a"), scored(["right"], "b"))
+    assert (result.pairs, result.difference, result.interval, result.p) == (0, None, None, None)
 
 
 def test_evaluators_that_never_differ() -> None:
-    found = compare(scored(["right", "wrong"], "a"), scored(["right", "wrong"], "b"))
-    assert (found.difference, found.interval, found.p) == (0.0, None, 1.0)
+    result = compare(scored(["right", "wrong"], "a"), scored(["right", "wrong"], "b"))
+    assert (result.difference, result.interval, result.p) == (0.0, None, 1.0)
 
 
 def test_half_a_point_lies_between_right_and_wrong() -> None:
     biased = judged([("right", "wrong")] * 3, "a")
-    found = compare(biased, scored(["right", "wrong", "tie"], "b"))
-    assert (found.equal, found.first_better, found.second_better) == (1, 1, 1)
+    result = compare(biased, scored(["right", "wrong", "tie"], "b"))
+    assert (result.equal, result.first_better, result.second_better) == (1, 1, 1)
 
 
 @few

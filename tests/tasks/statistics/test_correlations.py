@@ -24,10 +24,10 @@ def test_a_textbooks_ranks() -> None:
     # intelligence and hours of television: Σd² = 194 over ten people, ρ = 1 − 6·194/990
     iq = [106, 100, 86, 101, 99, 103, 97, 113, 112, 110]
     hours = [7, 27, 2, 50, 28, 29, 20, 12, 6, 17]
-    found = spearman(iq, hours)
-    assert found.coefficient == pytest.approx(-29 / 165)
-    assert found.p == pytest.approx(0.627188, abs=1e-6)
-    assert found.n == 10
+    result = spearman(iq, hours)
+    assert result.coefficient == pytest.approx(-29 / 165)
+    assert result.p == pytest.approx(0.627188, abs=1e-6)
+    assert result.n == 10
 
 
 @few
@@ -35,18 +35,18 @@ def test_a_textbooks_ranks() -> None:
 def test_both_are_scipys(rows: list[tuple[int, int]]) -> None:
     x, y = [float(a) for a, _ in rows], [float(b) for _, b in rows]
     for ours, theirs in ((spearman, stats.spearmanr), (pearson, stats.pearsonr)):
-        found = ours(x, y)
-        assert found.n == len(rows)
+        result = ours(x, y)
+        assert result.n == len(rows)
         if len(set(x)) < 2 or len(set(y)) < 2:
-            assert found.coefficient is found.p is None
+            assert result.coefficient is result.p is None
         else:
             expected = theirs(x, y)
-            assert found.coefficient == pytest.approx(expected.statistic)
+            assert result.coefficient == pytest.approx(expected.statistic)
             if len(rows) < 3:
-                assert found.p is None
+                assert result.p is None
             else:
                 # p is a square root away from 0 where the coefficient is a bit away from 1
-                assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-6)
+                assert result.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("values", [([], []), ([1.0], [2.0]), ([5.0, 5.0, 5.0], [1.0, 2.0, 3.0])])
@@ -56,8 +56,8 @@ def test_what_has_no_correlation(values: tuple[list[float], list[float]]) -> Non
 
 
 def test_two_points_correlate_without_p() -> None:
-    found = spearman([1, 2], [3, 1])
-    assert (found.n, found.coefficient, found.p) == (2, pytest.approx(-1), None)
+    result = spearman([1, 2], [3, 1])
+    assert (result.n, result.coefficient, result.p) == (2, pytest.approx(-1), None)
 
 
 def test_p_from_a_coefficient() -> None:
@@ -88,16 +88,16 @@ def test_filter_correlation_by_hand() -> None:
         for name, outcomes in answers.items()
         for number, held in enumerate(scored(outcomes, name))
     ]
-    (found,) = filter_correlations(trials)
+    (result,) = filter_correlations(trials)
     # d answered no pair that was kept
-    assert dict(found.unfiltered) == {("a", ""): 0.75, ("b", ""): 0.25, ("c", ""): 0.75}
-    assert dict(found.filtered) == {("a", ""): 1.0, ("b", ""): 0.5, ("c", ""): 1.0}
-    assert found.pearson.coefficient == pytest.approx(1)
+    assert dict(result.unfiltered) == {("a", ""): 0.75, ("b", ""): 0.25, ("c", ""): 0.75}
+    assert dict(result.filtered) == {("a", ""): 1.0, ("b", ""): 0.5, ("c", ""): 1.0}
+    assert result.pearson.coefficient == pytest.approx(1)
     assert filter_correlations(scored(["right"])) == ()
 
 
 def test_two_settings_rank_the_evaluators_they_share() -> None:
     first = {("a", ""): 0.9, ("b", ""): 0.7, ("c", ""): 0.5, ("d", ""): 0.6, ("x", ""): 0.1}
     second = {("d", ""): 0.55, ("c", ""): 0.5, ("b", ""): 0.8, ("a", ""): 0.75, ("y", ""): 0.9}
-    found = ranking_correlation(first, second)
-    assert (found.n, found.coefficient) == (4, pytest.approx(0.8))
+    result = ranking_correlation(first, second)
+    assert (result.n, result.coefficient) == (4, pytest.approx(0.8))

@@ -28,13 +28,13 @@ ROWS = [
 
 
 def test_every_two_dimensions_against_scipy() -> None:
-    found = dimension_correlations(ROWS)
-    assert [(one.first, one.second) for one in found] == [
+    result = dimension_correlations(ROWS)
+    assert [(one.first, one.second) for one in result] == [
         ("aesthetic", "clarity"),
         ("aesthetic", "herd"),
         ("clarity", "herd"),
     ]
-    for one in found:
+    for one in result:
         both = [(row[one.first], row[one.second]) for row in ROWS if one.first in row and one.second in row]
         x, y = zip(*both, strict=True)
         for mine, reference in (
@@ -51,7 +51,8 @@ def test_a_failed_dimension_is_missing_not_zero() -> None:
     # the failed video would turn the sign if it counted as zero
     rows = [{"a": 1.0, "b": 5.0}, {"a": 2.0, "b": 6.0}, {"a": 3.0, "b": 7.0}, {"a": 9.0}]
     assert correlate("a", "b", rows).pearson.coefficient == pytest.approx(1.0)
-    assert mean_of({"a": 4.0}, ["a", "b"]) == 4.0 and mean_of({}, ["a"]) is None
+    assert mean_of({"a": 4.0}, ["a", "b"]) == 4.0
+    assert mean_of({}, ["a"]) is None
 
 
 def test_constant_or_too_few_values_have_no_coefficient() -> None:
@@ -64,8 +65,8 @@ def test_constant_or_too_few_values_have_no_coefficient() -> None:
 
 def test_means_by_theme() -> None:
     rows = [{"a": 1.0, "b": 2.0}, {"a": 3.0}, {"a": 5.0, "b": 4.0}]
-    found = group_means(rows, ["nature", "nature", "people"])
-    assert [(one.group, one.dimension, one.videos, one.mean) for one in found] == [
+    result = group_means(rows, ["nature", "nature", "people"])
+    assert [(one.group, one.dimension, one.videos, one.mean) for one in result] == [
         ("nature", "a", 2, 2.0),
         ("nature", "b", 1, 2.0),
         ("people", "a", 1, 5.0),
@@ -77,10 +78,10 @@ def test_means_by_theme() -> None:
 
 def test_prompt_complexity() -> None:
     rows = [{"a": 3.0}, {"a": 2.0}, {"a": 1.0}, {"a": 9.0}]
-    found = complexity_correlations(
+    result = complexity_correlations(
         rows, [{"semantic": 1.0}, {"semantic": 2.0}, {"semantic": 3.0, "control": 1.0}, {}]
     )
-    by_kind = {one.first: one for one in found}
+    by_kind = {one.first: one for one in result}
     assert by_kind["complexity:semantic"].spearman.coefficient == -1.0
     assert by_kind["complexity:semantic"].spearman.n == 3
     assert by_kind["complexity:control"].pearson.coefficient is None

@@ -28,20 +28,20 @@ def test_bins_by_hand() -> None:
     trials = timed(
         [(99.9, "right"), (100, "wrong"), (150, "right"), (160, "tie"), (420, "failed"), (520, "right")]
     )
-    found = width_bins(trials)
-    assert [(held.low_s, held.high_s, held.pairs) for held in found] == [
+    result = width_bins(trials)
+    assert [(held.low_s, held.high_s, held.pairs) for held in result] == [
         (0, 100, 1),
         (100, 200, 3),
         (500, 600, 1),
     ]
-    assert [held.accuracy for held in found] == [1, 0.5, 1]
-    assert found[1].mean_duration_s == pytest.approx(410 / 3)
-    assert found[1].accuracy in found[1].wilson
+    assert [held.accuracy for held in result] == [1, 0.5, 1]
+    assert result[1].mean_duration_s == pytest.approx(410 / 3)
+    assert result[1].accuracy in result[1].wilson
 
 
 def test_pairs_in_both_orders_are_counted_once_in_a_bin() -> None:
-    (found,) = width_bins(judged([("right", "wrong")]))
-    assert (found.pairs, found.accuracy) == (1, 0.5)
+    (result,) = width_bins(judged([("right", "wrong")]))
+    assert (result.pairs, result.accuracy) == (1, 0.5)
 
 
 def test_four_bins_of_about_as_many_pairs() -> None:
@@ -61,8 +61,8 @@ def test_constant_durations_have_one_bin_and_no_correlation() -> None:
     trials = timed([(300, "right"), (300, "wrong")])
     edges = equal_count_edges(held.pair for held in trials)
     assert edges == (300, 301)
-    (found,) = edged_bins(trials, edges)
-    assert (found.pairs, found.accuracy) == (2, 0.5)
+    (result,) = edged_bins(trials, edges)
+    assert (result.pairs, result.accuracy) == (2, 0.5)
     assert binned_correlation(width_bins(trials)).coefficient is None
     assert pair_correlation(trials).coefficient is None
 

@@ -21,9 +21,9 @@ points = st.lists(st.sampled_from((0.0, 0.5, 1.0)), min_size=1, max_size=40)
 def test_the_papers_interval_by_hand() -> None:
     # 1.96 · √(0.25 / 100)
     assert paper_half_width(0.5, 100) == pytest.approx(0.098)
-    found = paper_interval(0.99, 100)
-    assert found is not None
-    assert (found.low, found.high) == (pytest.approx(0.99 - 0.019501, abs=1e-6), 1.0)
+    result = paper_interval(0.99, 100)
+    assert result is not None
+    assert (result.low, result.high) == (pytest.approx(0.99 - 0.019501, abs=1e-6), 1.0)
 
 
 def test_wilsons_interval_of_a_textbook() -> None:
@@ -117,22 +117,22 @@ def test_the_clustered_variance_is_that_of_a_cluster_bootstrap() -> None:
     level = rng.random(40)
     values = (rng.random((40, 5)) < level[:, None]).astype(float)
     means = values.mean(1)[rng.integers(0, 40, (4000, 40))].mean(1)
-    found = clustered_variance(values.ravel(), np.repeat(np.arange(40), 5).tolist())
-    assert found == pytest.approx(means.var(), rel=0.1)
+    result = clustered_variance(values.ravel(), np.repeat(np.arange(40), 5).tolist())
+    assert result == pytest.approx(means.var(), rel=0.1)
 
 
 def test_wholly_equal_clusters_count_as_one_value_each() -> None:
-    found = clustered_interval([1, 1, 1, 1, 1, 1], ["a", "a", "a", "b", "b", "b"])
+    result = clustered_interval([1, 1, 1, 1, 1, 1], ["a", "a", "a", "b", "b", "b"])
     plain = wilson_interval(1.0, 2)
-    assert found is not None
+    assert result is not None
     assert plain is not None
-    assert (found.low, found.effective_n, found.clusters) == (plain.low, 2, 2)
+    assert (result.low, result.effective_n, result.clusters) == (plain.low, 2, 2)
 
 
 def test_one_cluster_says_as_much_as_one_value() -> None:
-    found = clustered_interval([1, 0, 1, 1], ["a"] * 4)
-    assert found is not None
-    assert (found.clusters, found.effective_n) == (1, 1)
+    result = clustered_interval([1, 0, 1, 1], ["a"] * 4)
+    assert result is not None
+    assert (result.clusters, result.effective_n) == (1, 1)
 
 
 def test_values_and_clusters_belong_together() -> None:

@@ -48,14 +48,15 @@ def answers(table: tuple[str, ...]) -> list[RaterAnswer]:
 def test_published_examples(
     table: tuple[str, ...], values: str, level: MeasurementLevel, published: float
 ) -> None:
-    found = alpha_of(answers(table), tuple(values), level)
-    assert found.alpha is not None and round(found.alpha, 3) == published
+    result = alpha_of(answers(table), tuple(values), level)
+    assert result.alpha is not None
+    assert round(result.alpha, 3) == published
 
 
 def test_what_takes_part_is_counted() -> None:
     """The twelfth unit has one answer: 40 of the 41 can be paired."""
-    found = alpha_of(answers(FOUR_OBSERVERS), tuple("12345"))
-    assert (found.units, found.raters, found.answers) == (11, 4, 40)
+    result = alpha_of(answers(FOUR_OBSERVERS), tuple("12345"))
+    assert (result.units, result.raters, result.answers) == (11, 4, 40)
 
 
 tables = st.integers(2, 6).flatmap(
@@ -75,15 +76,15 @@ def test_it_is_what_the_package_computes(rows: list[list[str]], level: Measureme
         for rater, value in enumerate(row)
         if value != "."
     ]
-    found = alpha_of(given_, ("A", "B", "C"), level)
+    result = alpha_of(given_, ("A", "B", "C"), level)
     paired = data[:, (~np.isnan(data)).sum(0) > 1]
     if len(set(paired[~np.isnan(paired)])) < 2:
-        assert found.alpha is None
+        assert result.alpha is None
         return
     expected = krippendorff.alpha(
         reliability_data=data, level_of_measurement=level, value_domain=[0.0, 1.0, 2.0]
     )
-    assert found.alpha == pytest.approx(expected, abs=1e-9)
+    assert result.alpha == pytest.approx(expected, abs=1e-9)
 
 
 @few
@@ -126,8 +127,8 @@ def test_raters_make_up_the_whole(rows: list[list[str]], level: MeasurementLevel
 def test_who_answers_against_all_others_stands_out() -> None:
     rows = [RaterAnswer(str(unit), f"good-{n}", "AC"[unit % 2]) for unit in range(20) for n in range(4)]
     rows += [RaterAnswer(str(unit), "bad", "CA"[unit % 2]) for unit in range(20)]
-    found = rater_alphas(rows, "ABC", "ordinal")
-    assert (found["bad"].alpha or 0) < -0.5 < 0.3 < min(found[f"good-{n}"].alpha or 0 for n in range(4))
+    result = rater_alphas(rows, "ABC", "ordinal")
+    assert (result["bad"].alpha or 0) < -0.5 < 0.3 < min(result[f"good-{n}"].alpha or 0 for n in range(4))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -141,9 +142,10 @@ def test_without_two_values_or_two_answers_there_is_none(level: MeasurementLevel
 
 def test_full_agreement_is_one_and_its_interval_has_no_width() -> None:
     rows = [RaterAnswer(str(unit), rater, "AC"[unit % 2]) for unit in range(30) for rater in "abc"]
-    found = alpha_of(rows, "ABC", "ordinal", key=("k",))
-    assert found.alpha == 1.0
-    assert found.interval is not None and (found.interval.low, found.interval.high) == (1.0, 1.0)
+    result = alpha_of(rows, "ABC", "ordinal", key=("k",))
+    assert result.alpha == 1.0
+    assert result.interval is not None
+    assert (result.interval.low, result.interval.high) == (1.0, 1.0)
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
@@ -152,17 +154,19 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     def drawn(units: int, seed: int) -> list[RaterAnswer]:
         rng = np.random.default_rng(seed)
         truth = rng.integers(3, size=units)
-        said = np.where(rng.random((units, 5)) < 0.8, truth[:, None], rng.integers(3, size=(units, 5)))
-        return [RaterAnswer(str(u), str(r), "ABC"[said[u, r]]) for u in range(units) for r in range(5)]
+        output = np.where(rng.random((units, 5)) < 0.8, truth[:, None], rng.integers(3, size=(units, 5)))
+        return [RaterAnswer(str(u), str(r), "ABC"[output[u, r]]) for u in range(units) for r in range(5)]
 
     true = alpha_of(drawn(20_000, 0), "ABC").alpha
-    assert true is not None and true == pytest.approx(0.64, abs=0.01)
+    assert true is not None
+    assert true == pytest.approx(0.64, abs=0.01)
     inside = 0
     for seed in range(1, 101):
-        found = alpha_of(drawn(80, seed), "ABC", key=("test", seed), draws=200)
-        assert found.interval is not None and found.alpha is not None
-        assert found.alpha in found.interval
-        inside += true in found.interval
+        result = alpha_of(drawn(80, seed), "ABC", key=("test", seed), draws=200)
+        assert result.interval is not None
+        assert result.alpha is not None
+        assert result.alpha in result.interval
+        inside += true in result.interval
     assert 88 <= inside <= 100
 
 
@@ -179,7 +183,8 @@ def test_units_of_one_source_hang_together() -> None:
                 rows.append(RaterAnswer(unit, str(rater), "ABC"[value]))
     alone = alpha_of(rows, "ABC", key=("k",)).interval
     together = alpha_of(rows, "ABC", key=("k",), cluster=cluster).interval
-    assert alone is not None and together is not None
+    assert alone is not None
+    assert together is not None
     assert together.high - together.low > 1.3 * (alone.high - alone.low)
     assert alpha_of(rows, "ABC", key=("k",), cluster=dict.fromkeys(cluster, 1)).interval is None
 

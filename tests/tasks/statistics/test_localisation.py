@@ -14,23 +14,23 @@ spans = st.lists(
 
 
 def test_an_answer_by_hand() -> None:
-    found = localise([(10, 20), (50, 60)], [(12, 22), (30, 40)])
+    result = localise([(10, 20), (50, 60)], [(12, 22), (30, 40)])
     # 8 s shared of 32 s named by either
-    assert found.overlap == pytest.approx(8 / 32)
-    assert (found.precision, found.recall) == (0.4, 0.4)
+    assert result.overlap == pytest.approx(8 / 32)
+    assert (result.precision, result.recall) == (0.4, 0.4)
     # 8 of 12 s is more than half: one hit
-    assert (found.hits, found.intervals, found.named) == (1, 2, 2)
+    assert (result.hits, result.intervals, result.named) == (1, 2, 2)
 
 
 def test_naming_the_whole_video_hits_nothing() -> None:
-    found = localise([(0, 1000)], [(100, 110), (500, 510)])
-    assert (found.recall, found.hits) == (1, 0)
-    assert found.overlap == pytest.approx(0.02)
+    result = localise([(0, 1000)], [(100, 110), (500, 510)])
+    assert (result.recall, result.hits) == (1, 0)
+    assert result.overlap == pytest.approx(0.02)
 
 
 def test_one_answer_is_one_hit() -> None:
-    found = localise([(0, 10)], [(0, 6), (7, 10)], least_overlap=0.3)
-    assert found.hits == 1
+    result = localise([(0, 10)], [(0, 6), (7, 10)], least_overlap=0.3)
+    assert result.hits == 1
     assert localise([(0, 6), (7, 10)], [(0, 6), (7, 10)]).hits == 2
 
 
@@ -77,9 +77,9 @@ def test_overlap_is_symmetric_and_bounded(
 @few
 @given(spans)
 def test_the_truth_itself_is_found_whole(truth: list[tuple[float, float]]) -> None:
-    found = localise(truth, truth)
-    assert found.overlap == pytest.approx(1)
-    assert found.hits == found.intervals == found.named
+    result = localise(truth, truth)
+    assert result.overlap == pytest.approx(1)
+    assert result.hits == result.intervals == result.named
 
 
 def test_means_leave_out_what_is_undefined() -> None:

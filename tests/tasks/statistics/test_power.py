@@ -19,7 +19,8 @@ from tests.tasks.statistics.making import few
 def test_against_chance_by_hand() -> None:
     # ((1.95996·0.5 + 0.84162·√0.24) / 0.1)² = 193.8
     more, fewer = accuracy_shown(194), accuracy_shown(193)
-    assert more is not None and fewer is not None
+    assert more is not None
+    assert fewer is not None
     assert more < 0.6 < fewer
 
 
@@ -34,8 +35,8 @@ def test_the_promised_power_is_there_against_chance() -> None:
     shown = accuracy_shown(n)
     assert shown == pytest.approx(0.65, abs=0.005)
     counts = np.arange(n + 1)
-    found = abs(counts / n - 0.5) / (0.25 / n) ** 0.5 > 1.96
-    assert binom.pmf(counts, n, shown)[found].sum() == pytest.approx(0.8, abs=0.04)
+    result = abs(counts / n - 0.5) / (0.25 / n) ** 0.5 > 1.96
+    assert binom.pmf(counts, n, shown)[result].sum() == pytest.approx(0.8, abs=0.04)
 
 
 def test_the_promised_power_is_there_for_two_evaluators() -> None:

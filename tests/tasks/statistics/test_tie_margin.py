@@ -19,16 +19,20 @@ def agreement(differences: list[float], ties: list[bool], margin: float | None) 
 
 
 def test_small_differences_become_ties_where_people_say_so() -> None:
-    found = best_tie_margin([0.1, -0.2, 1.0, 2.0, -3.0], [True, True, False, False, False])
-    assert found is not None and (found.n, found.margin, found.agreement) == (5, 0.2, 0.8)
+    result = best_tie_margin([0.1, -0.2, 1.0, 2.0, -3.0], [True, True, False, False, False])
+    assert result is not None
+    assert (result.n, result.margin, result.agreement) == (5, 0.2, 0.8)
 
 
 def test_without_gold_ties_no_margin_is_best() -> None:
-    found = best_tie_margin([1.0, 2.0, -1.0], [False] * 3)
-    assert found is not None and found.margin is None and found.agreement == pytest.approx(2 / 3)
+    result = best_tie_margin([1.0, 2.0, -1.0], [False] * 3)
+    assert result is not None
+    assert result.margin is None
+    assert result.agreement == pytest.approx(2 / 3)
     # equal scores are ties at margin 0, and wrong without one
     zero = best_tie_margin([0.0], [True])
-    assert zero is not None and (zero.margin, zero.agreement) == (0.0, 1.0)
+    assert zero is not None
+    assert (zero.margin, zero.agreement) == (0.0, 1.0)
 
 
 def test_nothing_and_nonsense() -> None:
@@ -48,8 +52,8 @@ def test_nothing_and_nonsense() -> None:
 )
 def test_no_margin_is_better(pairs: list[tuple[float, bool]]) -> None:
     differences, ties = [d for d, _ in pairs], [tie for _, tie in pairs]
-    found = best_tie_margin(differences, ties)
-    assert found is not None
-    assert found.agreement == pytest.approx(agreement(differences, ties, found.margin))
+    result = best_tie_margin(differences, ties)
+    assert result is not None
+    assert result.agreement == pytest.approx(agreement(differences, ties, result.margin))
     every = [None, *sorted({abs(d) for d in differences})]
-    assert found.agreement == pytest.approx(max(agreement(differences, ties, margin) for margin in every))
+    assert result.agreement == pytest.approx(max(agreement(differences, ties, margin) for margin in every))

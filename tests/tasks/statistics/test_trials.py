@@ -85,5 +85,5 @@ def test_facts_come_from_a_record() -> None:
         clips_degraded=5,
         strength="paper",
     )
-    found = trial_pair(record, kept=True)
-    assert (found.duration_s, found.clips, found.strength, found.kept) == (45.0, 5, "paper", True)
+    result = trial_pair(record, kept=True)
+    assert (result.duration_s, result.clips, result.strength, result.kept) == (45.0, 5, "paper", True)

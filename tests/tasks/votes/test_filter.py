@@ -39,7 +39,8 @@ def test_all_21_ways_to_vote_of_five_workers() -> None:
     """The paper's rule: no C, and more A than B."""
     result = {"".join(some): verdict(some, PAPER) for some in combinations_with_replacement("ABC", 5)}
     remaining = {some for some, what in result.items() if what is FilterVerdict.KEPT}
-    assert len(result) == 21 and remaining == {"AAAAA", "AAAAB", "AAABB"}
+    assert len(result) == 21
+    assert remaining == {"AAAAA", "AAAAB", "AAABB"}
     assert {some for some, what in result.items() if what is FilterVerdict.EXCLUDED_A} == {
         "AABBB",
         "ABBBB",

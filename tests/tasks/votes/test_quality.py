@@ -104,7 +104,8 @@ def test_who_is_wrong_where_most_are_right_is_flagged() -> None:
     assert (worker.solvable, worker.solved, worker.accuracy) == (PAIRS, 0, 0.0)
     assert worker.flags == (Flag.INACCURATE,)
     few_tasks = campaign(preferred="low")[:45]
-    assert odd(few_tasks).solvable == 9 and odd(few_tasks).flags == (), "over many tasks only"
+    assert odd(few_tasks).solvable == 9, "over many tasks only"
+    assert odd(few_tasks).flags == (), "over many tasks only"
 
 
 def test_hard_tasks_say_nothing_of_a_worker() -> None:
@@ -125,13 +126,15 @@ def test_gold_pairs_are_solvable_whatever_others_say() -> None:
 def test_several_flags_are_for_a_person_to_look_at() -> None:
     bad = campaign(rating="C", preferred="low")
     workers = quality(bad)
-    assert workers[0].worker == "odd" and workers[0].review
+    assert workers[0].worker == "odd"
+    assert workers[0].review
     assert workers[0].flags == (Flag.DISAGREES, Flag.INACCURATE)
     assert [one.review for one in workers[1:]] == [False] * 4
     assert not odd(bad, QualityRule(flags_for_review=3)).review
     for standing in Standing:
         decided = odd(bad, decisions=[decision("odd", standing)])
-        assert decided.flags and not decided.review, "somebody has looked"
+        assert decided.flags, "somebody has looked"
+        assert not decided.review, "somebody has looked"
         assert decided.excluded == (standing is Standing.EXCLUDED)
 
 
@@ -141,7 +144,8 @@ def test_campaigns_are_judged_apart() -> None:
         one.model_copy(update={"campaign": "autumn", "vote_id": f"a-{one.vote_id}"}) for one in campaign()
     ]
     workers = {(one.campaign, one.worker): one for one in quality([*first, *second])}
-    assert workers["spring", "odd"].review and not workers["autumn", "odd"].flags
+    assert workers["spring", "odd"].review
+    assert not workers["autumn", "odd"].flags
 
 
 def test_three_answers_at_random_in_a_hundred_pairs_are_noticed() -> None:

@@ -34,8 +34,11 @@ def test_rows_say_what_was_seen_first_and_chosen() -> None:
     assert (row.evaluator, row.order, row.choice, row.preferred) == (HUMAN, "low_first", "first", "low")
     (row,) = human_judgements([vote("p", "ann", first="high", preferred="low")])
     assert (row.order, row.choice, row.preferred) == ("high_first", "second", "low")
-    assert row.answered and row.seconds == 40.0 and row.cost_usd is None
-    assert "phone" not in row.model_dump_json() and "ann" not in row.model_dump_json()
+    assert row.answered
+    assert row.seconds == 40.0
+    assert row.cost_usd is None
+    assert "phone" not in row.model_dump_json()
+    assert "ann" not in row.model_dump_json()
 
 
 def test_rows_do_not_depend_on_the_order_of_votes() -> None:

@@ -63,7 +63,8 @@ def test_a_killed_server_loses_no_acknowledged_vote(tmp_path: Path, database: st
         killing.join(300)
     finally:
         server.stop()
-    assert not killing.is_alive() and all(event.is_set() for event in go.values())
+    assert not killing.is_alive()
+    assert all(event.is_set() for event in go.values())
     votes = stored(serving)
     check_nothing_lost(ran, votes)
     assert len(ran.acknowledged) == len(votes) == 40

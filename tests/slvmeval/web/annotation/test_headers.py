@@ -51,7 +51,8 @@ def test_no_answer_is_without_them(study: Study) -> None:
         for header in HEADERS:
             assert header in reply.headers, (name, header)
         policy = reply.headers["content-security-policy"]
-        assert "unsafe" not in policy and "frame-ancestors 'none'" in policy, name
+        assert "unsafe" not in policy, name
+        assert "frame-ancestors 'none'" in policy, name
         assert "default-src 'none'" in policy, name
         assert reply.headers["x-content-type-options"] == "nosniff"
         allowed = ("no-referrer", "same-origin") if name == "organiser" else ("no-referrer",)
@@ -89,7 +90,9 @@ def test_cookies_are_the_sessions_only_and_kept_from_scripts(study: Study) -> No
     parts = {
         part.strip().partition("=")[0].lower(): part.strip().partition("=")[2] for part in cookie.split(";")
     }
-    assert parts["path"] == f"/c/{NAME}" and parts["samesite"] == "lax" and "httponly" in parts
+    assert parts["path"] == f"/c/{NAME}"
+    assert parts["samesite"] == "lax"
+    assert "httponly" in parts
     # gone when the browser is closed; for plain http on this machine it cannot be limited to https
     assert not {"expires", "max-age", "domain", "secure"} & set(parts)
     assert study.tokens[0] not in cookie
@@ -110,10 +113,13 @@ def test_assets_are_packed_and_asked_for_again_cheaply(study: Study, name: str) 
     with Browser(study.address) as browser:
         packed = browser.http.get(f"/assets/{name}")
         plain = browser.http.get(f"/assets/{name}", headers={"Accept-Encoding": "identity"})
-        assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
-        assert packed.content == plain.content and packed.headers["etag"] == plain.headers["etag"]
+        assert packed.headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in plain.headers
+        assert packed.content == plain.content
+        assert packed.headers["etag"] == plain.headers["etag"]
         again = browser.http.get(f"/assets/{name}", headers={"If-None-Match": packed.headers["etag"]})
-        assert again.status_code == 304 and not again.content
+        assert again.status_code == 304
+        assert not again.content
         for other in ("..%2Frender.py", "%2e%2e/render.py", "nothing.js", ""):
             assert browser.http.get(f"/assets/{other}").status_code == 404, other
 
@@ -125,5 +131,6 @@ def test_long_prompts_travel_packed(study: Study) -> None:
     study.begin(pairs=[made.model_copy(update={"prompt_clips": clips})])
     browser = study.worker()
     reply = browser.open("task")
-    assert reply.headers["content-encoding"] == "gzip" and len(reply.text) > 40_000
+    assert reply.headers["content-encoding"] == "gzip"
+    assert len(reply.text) > 40_000
     assert reply.num_bytes_downloaded < 12_000

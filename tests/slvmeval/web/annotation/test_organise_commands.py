@@ -44,11 +44,15 @@ def test_status_tells_how_far_it_is(busy: Study, capsys: pytest.CaptureFixture[s
 def test_status_for_programs(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(busy, "status", "--json") == 0
     (values,) = json.loads(capsys.readouterr().out)
-    assert values["total"]["votes"] == 140 and values["total"]["wanted"] == 200 and not values["done"]
+    assert values["total"]["votes"] == 140
+    assert values["total"]["wanted"] == 200
+    assert not values["done"]
     assert {row["aspect"]: row["pairs"] for row in values["aspects"]} == dict.fromkeys(ASPECTS, 8)
     assert values["cost"] == {"rate": 0.5, "so_far": 70.0, "to_end": 30.0, "currency": "EUR", "total": 100.0}
-    assert values["workers"]["to_review"] == 1 and values["campaign"]["name"] == NAME
-    assert values["alpha"] is not None and -1 < values["alpha"] < 1
+    assert values["workers"]["to_review"] == 1
+    assert values["campaign"]["name"] == NAME
+    assert values["alpha"] is not None
+    assert -1 < values["alpha"] < 1
 
 
 def test_status_of_nothing_and_of_no_such_campaign(
@@ -70,7 +74,8 @@ def test_links_are_good_for_one_worker_each(
     assert run(busy, *words) == 0
     assert "3 links of campaign study" in capsys.readouterr().out
     rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
-    assert [row["number"] for row in rows] == ["1", "2", "3"] and rows[0]["note"] == f"'{note}"
+    assert [row["number"] for row in rows] == ["1", "2", "3"]
+    assert rows[0]["note"] == f"'{note}"
     assert len({row["link"] for row in rows}) == 3
     assert out.stat().st_mode & 0o077 == 0
     head = f"{busy.address}/c/{NAME}/enter?token="

@@ -81,7 +81,8 @@ def test_bodies_that_are_no_json_of_ours(study: Study, text: str) -> None:
     headers = {"X-CSRF": browser.data["csrf"], "Content-Type": "application/json"}
     body = text.encode("latin-1")
     reply = browser.http.post(browser.data["urls"]["play"], content=body, headers=headers)
-    assert reply.status_code in (400, 422) and reply.json()["reason"]
+    assert reply.status_code in (400, 422)
+    assert reply.json()["reason"]
 
 
 def test_a_body_may_not_be_endless(study: Study) -> None:
@@ -172,7 +173,8 @@ def test_other_campaigns_are_not_there(study: Study) -> None:
     assert reason(browser.http.get("/c/other/task"), 404) == "unknown_campaign"
     assert reason(browser.http.get("/nothing"), 404) == "not_found"
     page = browser.http.get("/nothing", headers=PAGE)
-    assert page.status_code == 404 and "<h1>" in page.text
+    assert page.status_code == 404
+    assert "<h1>" in page.text
 
 
 def test_a_database_that_goes_away_is_said_and_nobody_is_thrown_out(
@@ -189,9 +191,11 @@ def test_a_database_that_goes_away_is_said_and_nobody_is_thrown_out(
         for where, name in ((Queue, "next"), (Campaigns, "get"), (Campaigns, "all"), (Answers, "rate")):
             patched.setattr(where, name, away)
         reply = browser.http.get(f"/c/{NAME}/task")
-        assert reason(reply, 503) == "away" and int(reply.headers["retry-after"]) > 0
+        assert reason(reply, 503) == "away"
+        assert int(reply.headers["retry-after"]) > 0
         page = browser.open("task")
-        assert page.status_code == 503 and 'data-reason="away"' in page.text
+        assert page.status_code == 503
+        assert 'data-reason="away"' in page.text
         assert reason(browser.send("rate", rating="A"), 503) == "away"
         health = browser.http.get("/health")
         assert (health.status_code, health.json()) == (503, {"status": "away"})
@@ -206,9 +210,11 @@ def test_what_nobody_foresaw_is_said_and_logged(
     with monkeypatch.context() as patched:
         patched.setattr(Queue, "next", lambda *_: 1 / 0)
         reply = browser.http.get(f"/c/{NAME}/task")
-        assert reason(reply, 500) == "broken" and "ZeroDivisionError" not in reply.text
+        assert reason(reply, 500) == "broken"
+        assert "ZeroDivisionError" not in reply.text
         page = browser.open("task")
-        assert page.status_code == 500 and 'data-reason="broken"' in page.text
+        assert page.status_code == 500
+        assert 'data-reason="broken"' in page.text
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
     assert "ZeroDivisionError" in caplog.text
     assert browser.task()["state"] == "opened"
@@ -220,7 +226,8 @@ def test_a_worker_who_was_erased_is_asked_to_come_in_again(study: Study) -> None
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
         desk.organiser.erase(NAME, desk.organiser.workers(NAME)[0].worker)
     reply = browser.http.get(f"/c/{NAME}/task")
-    assert reason(reply, 401) == "unknown_worker" and reply.json()["go_on"] == f"/c/{NAME}/enter"
+    assert reason(reply, 401) == "unknown_worker"
+    assert reply.json()["go_on"] == f"/c/{NAME}/enter"
 
 
 def test_an_excluded_worker_is_told_and_gets_nothing_more(study: Study) -> None:
@@ -231,14 +238,16 @@ def test_an_excluded_worker_is_told_and_gets_nothing_more(study: Study) -> None:
         desk.organiser.decide(NAME, worker.worker, Standing.EXCLUDED, "too fast", "me")
     assert reason(browser.http.get(f"/c/{NAME}/task"), 403) == "excluded"
     page = browser.open("task")
-    assert page.status_code == 403 and 'data-reason="excluded"' in page.text
+    assert page.status_code == 403
+    assert 'data-reason="excluded"' in page.text
 
 
 def test_there_is_no_code_for_nothing(study: Study) -> None:
     study.begin()
     browser = study.worker()
     reply = browser.http.get(f"/c/{NAME}/done")
-    assert reason(reply, 409) == "nothing_done" and reply.json()["go_on"] == f"/c/{NAME}/task"
+    assert reason(reply, 409) == "nothing_done"
+    assert reply.json()["go_on"] == f"/c/{NAME}/task"
 
 
 def test_where_all_is_taken_a_worker_comes_back_later(study: Study) -> None:
@@ -246,7 +255,8 @@ def test_where_all_is_taken_a_worker_comes_back_later(study: Study) -> None:
     study.worker(0)
     late = study.browser(1)
     page = late.enter()
-    assert page.url.path.endswith("/task") and 'data-reason="no_tasks"' in page.text
+    assert page.url.path.endswith("/task")
+    assert 'data-reason="no_tasks"' in page.text
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \"'{{7*7}}"
@@ -269,14 +279,17 @@ def test_texts_of_data_sets_and_workers_are_shown_as_text(study: Study) -> None:
     assert browser.data["view"]["prompt"][0]["caption"] == EVIL
     pages.append(browser.open("done").text)
     for page in pages:
-        assert "<script>alert" not in page and "<img src=x" not in page and "49" not in page.split("{{7")[0]
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
+        assert "49" not in page.split("{{7")[0]
         assert page.count("<script") == page.count("</script>")
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
         ((_, vote),) = desk.votes.read(NAME)
     assert vote.comment == EVIL
     # JSON responses are never treated as pages
     reply = browser.http.get(f"/c/{NAME}/enter", params={"token": EVIL})
-    assert reply.headers["content-type"] == "application/json" and json.loads(reply.text)
+    assert reply.headers["content-type"] == "application/json"
+    assert json.loads(reply.text)
 
 
 def test_what_a_form_sends_is_not_shown(study: Study) -> None:
@@ -285,4 +298,5 @@ def test_what_a_form_sends_is_not_shown(study: Study) -> None:
     page = browser.open("enter", params={"token": study.tokens[0]})
     form = {"csrf": hidden(page.text), "agree": "yes", "language": EVIL}
     reply = browser.http.post(f"/c/{NAME}/consent", data=form, headers=PAGE)
-    assert reply.status_code == 422 and "alert(1)" not in reply.text
+    assert reply.status_code == 422
+    assert "alert(1)" not in reply.text

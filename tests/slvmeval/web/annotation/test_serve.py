@@ -55,7 +55,8 @@ def test_where_nothing_is_published_it_says_how_to_publish(
 
 def test_another_name_than_what_is_published(published: Serving) -> None:
     message = refused(published.at(campaigns=()), "stduy")
-    assert "'stduy'" in message and f"(there are {NAME})" in message
+    assert "'stduy'" in message
+    assert f"(there are {NAME})" in message
 
 
 def test_a_name_is_a_campaign_or_a_release(published: Serving) -> None:
@@ -84,7 +85,8 @@ def test_a_port_that_is_taken(published: Serving) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         message = refused(published.at(port=port))
-    assert f"cannot listen on 127.0.0.1:{port}" in message and "--port" in message
+    assert f"cannot listen on 127.0.0.1:{port}" in message
+    assert "--port" in message
 
 
 def test_a_database_that_is_away_or_none(published: Serving, tmp_path: Path) -> None:
@@ -92,7 +94,8 @@ def test_a_database_that_is_away_or_none(published: Serving, tmp_path: Path) -> 
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     message = refused(published.at(database=f"postgresql+psycopg://u:pass-word@127.0.0.1:{port}/desk"))
-    assert "cannot be used" in message and "pass-word" not in message
+    assert "cannot be used" in message
+    assert "pass-word" not in message
     (tmp_path / "text").write_text("no database, but a text of some length\n" * 50)
     assert "not an annotation database" in refused(published.at(database=f"sqlite:///{tmp_path}/text"))
 
@@ -118,7 +121,8 @@ def test_several_processes_need_another_database(published: Serving) -> None:
 def test_the_organisers_secret_stays_the_same_and_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLVMEVAL_ORGANISER_SECRET", raising=False)
     made = organiser_secret(b"k" * 32)
-    assert made == organiser_secret(b"k" * 32) != organiser_secret(b"j" * 32) and len(made) >= 24
+    assert made == organiser_secret(b"k" * 32) != organiser_secret(b"j" * 32)
+    assert len(made) >= 24
     monkeypatch.setenv("SLVMEVAL_ORGANISER_SECRET", "a long enough secret")
     assert organiser_secret(b"k" * 32) == "a long enough secret"
     monkeypatch.setenv("SLVMEVAL_ORGANISER_SECRET", "short")
@@ -135,7 +139,8 @@ def test_what_is_said_before_it_serves(published: Serving) -> None:
     assert "everyone who can reach this machine" in output
     assert f"http://10.1.2.3:80/c/{NAME}/enter?token=TOKEN" in output
     assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in output
-    assert "plain http" in warned and "may not be redistributed" in warned
+    assert "plain http" in warned
+    assert "may not be redistributed" in warned
 
 
 def test_licences_hold_unless_the_organiser_says_more(judged_store: Path) -> None:
@@ -153,7 +158,8 @@ def test_licences_hold_unless_the_organiser_says_more(judged_store: Path) -> Non
             campaign, [pair(0, source_id=source), pair(1, source_id="gone-from-the-release")]
         )
     message = refused(serving, "all", private=False)
-    assert f"{1 if free[source] else 2} pairs of campaign all" in message and "--private-audience" in message
+    assert f"{1 if free[source] else 2} pairs of campaign all" in message
+    assert "--private-audience" in message
     with prepare(serving, "all", private=True):
         pass
 
@@ -178,7 +184,9 @@ def test_it_serves_as_a_process_and_ends_when_it_is_told_to(tmp_path: Path) -> N
             assert line, process.communicate()
             output += line
         match = re.search(r"listening on (127\.0\.0\.1:\d+), for this machine only", output)
-        assert match is not None and "/organiser/" in output and "secret:" in output
+        assert match is not None
+        assert "/organiser/" in output
+        assert "secret:" in output
         address = f"http://{match[1]}"
         assert httpx.get(f"{address}/health", timeout=60).json() == {"status": "ok"}
         with Browser(address, token) as browser:
@@ -186,5 +194,6 @@ def test_it_serves_as_a_process_and_ends_when_it_is_told_to(tmp_path: Path) -> N
     finally:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
-    assert process.returncode == 143 and "Traceback" not in errors
+    assert process.returncode == 143
+    assert "Traceback" not in errors
     assert "to resume" in errors

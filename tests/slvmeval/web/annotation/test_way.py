@@ -19,7 +19,8 @@ def test_from_the_link_to_the_code(study: Study) -> None:
     study.begin(pairs=2, completion_code="C0DE")
     browser = study.browser()
     page = browser.open("enter", params={"token": study.tokens[0]})
-    assert page.url.path == f"/c/{NAME}/consent" and "token" not in str(page.url)
+    assert page.url.path == f"/c/{NAME}/consent"
+    assert "token" not in str(page.url)
     assert study.tokens[0] not in page.text
     page = browser.enter()
     assert page.url.path == f"/c/{NAME}/task"
@@ -27,7 +28,8 @@ def test_from_the_link_to_the_code(study: Study) -> None:
         answer = browser.answer(study.clock.on, rating, f"I say {rating}")
         assert answer["next"] == f"/c/{NAME}/task"
     done = browser.open("task")
-    assert done.url.path == f"/c/{NAME}/done" and "C0DE" in done.text
+    assert done.url.path == f"/c/{NAME}/done"
+    assert "C0DE" in done.text
     stored = votes(study)
     assert {vote.rating for vote in stored} == {"A", "C"}  # type: ignore[attr-defined]
     for vote in stored:
@@ -40,21 +42,25 @@ def test_each_step_opens_the_next_and_not_before(study: Study) -> None:
     study.begin(pairs=1)
     browser = study.worker()
     view = browser.data["view"]
-    assert view["state"] == "opened" and not view["can_prefer"]
-    assert "must_see" not in view and "intended" not in view
+    assert view["state"] == "opened"
+    assert not view["can_prefer"]
+    assert "must_see" not in view
+    assert "intended" not in view
     refused = browser.send("prefer", place="left")
     assert (refused.status_code, refused.json()["reason"]) == (409, "not_looked")
     browser.fetch()
     study.clock.on(SECONDS)
     assert browser.look()["can_prefer"]
     view = browser.send_accepted("prefer", place="right")
-    assert view["preferred"] == "right" and view["intended"] in ("left", "right")
+    assert view["preferred"] == "right"
+    assert view["intended"] in ("left", "right")
     assert [one["confirmed"] for one in view["must_see"]] == [False, False]
     refused = browser.send("rate", rating="A")
     assert (refused.status_code, refused.json()["reason"]) == (409, "not_confirmed")
     for stretch in view["must_see"]:
         view = browser.send_accepted("confirm", number=stretch["number"])
-    assert view["can_rate"] and browser.send_accepted("rate", rating="B")["next"]
+    assert view["can_rate"]
+    assert browser.send_accepted("rate", rating="B")["next"]
 
 
 def test_the_answers_of_the_page_leave_out_the_prompt_which_it_has(study: Study) -> None:
@@ -78,7 +84,8 @@ def test_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
     with Browser(study.address, study.tokens[0]) as again:
         again.enter()
         view = again.task()
-    assert view["id"] == first and view["seen"]["left"] == [[0, 10]]
+    assert view["id"] == first
+    assert view["seen"]["left"] == [[0, 10]]
 
 
 def test_two_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(study: Study) -> None:
@@ -107,14 +114,16 @@ def test_the_language_is_the_browsers_then_the_workers(study: Study) -> None:
     assert '<html lang="ja">' in page.text
     chosen = {"csrf": hidden(page.text), "language": "en"}
     page = browser.http.post(f"/c/{NAME}/language", data=chosen, headers=PAGE, follow_redirects=True)
-    assert page.url.path.endswith("/consent") and '<html lang="en">' in page.text
+    assert page.url.path.endswith("/consent")
+    assert '<html lang="en">' in page.text
     page = browser.http.post(
         f"/c/{NAME}/consent",
         data={"csrf": hidden(page.text), "agree": "yes", "language": "ja"},
         headers=PAGE,
         follow_redirects=True,
     )
-    assert '<html lang="ja">' in page.text and island(page.text)["view"]["language"] == "ja"
+    assert '<html lang="ja">' in page.text
+    assert island(page.text)["view"]["language"] == "ja"
     chosen = {"csrf": hidden(page.text), "language": "en"}
     page = browser.http.post(f"/c/{NAME}/language", data=chosen, headers=PAGE, follow_redirects=True)
     assert '<html lang="en">' in page.text
@@ -145,7 +154,8 @@ def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(
     study.begin(serving={"platforms": (platform,)})
     with Browser(study.address) as browser:
         page = browser.open("enter", params=parameters)
-        assert page.url.path.endswith("/consent") and not page.url.query
+        assert page.url.path.endswith("/consent")
+        assert not page.url.query
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
         (worker,) = desk.organiser.workers(NAME)
         (entered,) = [event for event in desk.events.read(NAME) if event.kind == "entered"]
@@ -171,7 +181,8 @@ def test_who_has_a_session_needs_no_link_and_who_has_none_is_asked_for_one(study
     assert browser.open("enter").url.path.endswith("/task")
     with Browser(study.address) as stranger:
         page = stranger.open("enter")
-        assert page.status_code == 200 and 'name="token"' in page.text
+        assert page.status_code == 200
+        assert 'name="token"' in page.text
 
 
 def test_health_says_whether_the_database_answers(study: Study) -> None:

@@ -159,17 +159,17 @@ def test_every_stretch_has_to_be_played_and_confirmed(
     assignment = play(desk, opened, low, (20, 28.9))
     assert not assignment.was_seen(1), "8.9 of 10 seconds"
     assignment = play(desk, opened, low, (20, 29))
-    assert assignment.was_seen(1) and assignment.missing() == (1,) and not assignment.view()["can_rate"]
+    assert assignment.was_seen(1)
+    assert assignment.missing() == (1,)
+    assert not assignment.view()["can_rate"]
     with refused(RefusalReason.NOT_CONFIRMED):
         desk.answers.rate("autumn", opened.worker, opened.id, "A")
     for number in (-1, 2):
         with refused(RefusalReason.BAD_VALUE):
             desk.answers.confirm("autumn", opened.worker, opened.id, number)
     assignment = desk.answers.confirm("autumn", opened.worker, opened.id, 1)
-    assert (
-        assignment.view()["can_rate"]
-        and desk.answers.confirm("autumn", opened.worker, opened.id, 1) == assignment
-    )
+    assert assignment.view()["can_rate"]
+    assert desk.answers.confirm("autumn", opened.worker, opened.id, 1) == assignment
     with refused(RefusalReason.BAD_VALUE):
         desk.answers.rate("autumn", opened.worker, opened.id, "D")
     assert desk.answers.rate("autumn", opened.worker, opened.id, "A").watched_s == 48.0

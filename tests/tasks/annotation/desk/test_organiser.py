@@ -74,7 +74,8 @@ def test_what_cannot_be_published_is_refused_and_changes_nothing(desk: Desk) -> 
     for campaign, given, message in cases:
         with pytest.raises(UserInputError, match=message):
             desk.organiser.publish(campaign, given)
-    assert desk.campaigns.tasks("autumn") == tasks and desk.campaigns.get("autumn") == example_campaign()
+    assert desk.campaigns.tasks("autumn") == tasks
+    assert desk.campaigns.get("autumn") == example_campaign()
     with pytest.raises(UserInputError, match="has no pair 'new'"):
         desk.campaigns.task("autumn", "new")
 
@@ -115,7 +116,8 @@ def test_votes_from_files_count_once_each(desk: Desk, clock: HandClock) -> None:
     assert desk.votes.read("autumn") == [(1, web), (2, one), (3, two)]
     assert desk.votes.read("autumn", after=2) == [(3, two)]
     counted = votes_of(desk)
-    assert sum(counted.values()) == 3 and counted["color-000"] >= 2
+    assert sum(counted.values()) == 3
+    assert counted["color-000"] >= 2
     last = desk.events.read("autumn")[-1]
     assert last.kind is EventKind.IMPORTED
     assert last.detail == {"accepted": 0, "known": 4, "unknown_pairs": 1, "refused": 1}
@@ -227,15 +229,15 @@ def test_erasing_takes_all_of_a_worker_out_and_leaves_counts(tmp_path: Path, clo
         assert [vote for _, vote in desk.votes.read("autumn")] == others
         assert [number for number, _ in desk.votes.read("autumn")] == [3, 4], "numbers are not given twice"
         assert sum(votes_of(desk).values()) == 2
-        assert [row.worker for row in desk.organiser.workers("autumn")] == [stays] and desk.decisions.read(
-            "autumn"
-        ) == []
+        assert [row.worker for row in desk.organiser.workers("autumn")] == [stays]
+        assert desk.decisions.read("autumn") == []
         with refused(RefusalReason.BAD_LINK):
             desk.workers.enter("autumn", "link", token, token)
         last = desk.events.read("autumn")[-1]
         assert (last.kind, last.worker, last.detail["votes"]) == (EventKind.ERASED, "", 2)
         stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert stays.encode() in stored and gone.encode() not in stored, "not even in what SQLite leaves behind"
+    assert stays.encode() in stored, "not even in what SQLite leaves behind"
+    assert gone.encode() not in stored, "not even in what SQLite leaves behind"
 
 
 def test_events_are_read_in_order_and_in_parts(desk: Desk, clock: HandClock) -> None:
@@ -266,7 +268,8 @@ def test_progress_and_workers_say_what_was_done(desk: Desk, clock: HandClock) ->
     busy = desk.queue.next("autumn", come_in(desk, "bob", language="ja"))
     rows = {row.pair_id: row for row in desk.organiser.progress("autumn")}
     assert [row.gold for row in rows.values()] == [True, False, False]
-    assert rows[vote.pair_id].votes == 1 and rows[busy.task.pair_id].leases == 1
+    assert rows[vote.pair_id].votes == 1
+    assert rows[busy.task.pair_id].leases == 1
     assert all(row.wanted == 5 and not row.done for row in rows.values())
     first, second = desk.organiser.workers("autumn")
     assert (first.worker, first.votes, first.open, first.language) == (ann, 1, 0, "en")

@@ -90,7 +90,8 @@ def test_never_more_is_seen_than_time_times_speed(
 
 def test_a_report_that_came_too_early_is_taken_later() -> None:
     early = accepted((), [(0.0, 10.0)], FILM, 4.0, 2.0, ALL)
-    assert early.seen == ((0.0, 8.0),) and early.cut_time_s == 2.0
+    assert early.seen == ((0.0, 8.0),)
+    assert early.cut_time_s == 2.0
     assert accepted(early.seen, [(0.0, 10.0)], FILM, 5.0, 2.0, ALL).seen == ((0.0, 10.0),)
 
 
@@ -99,12 +100,14 @@ def test_ranges_hold_what_was_sent_and_at_most_a_block_more(spans: list[tuple[in
     sent: Ranges = ()
     for first, count in spans:
         sent = with_range(sent, first, first + count)
-    assert all(a < b for a, b in sent) and list(sent) == sorted(sent)
+    assert all(a < b for a, b in sent)
+    assert list(sent) == sorted(sent)
     for first, count in spans:
         assert any(a <= first and first + count <= b for a, b in sent)
     for a, b in sent:
         inside = [(first, first + count) for first, count in spans if a <= first and first + count <= b]
-        assert min(first for first, _ in inside) - a < 4096 and b - max(end for _, end in inside) < 4096
+        assert min(first for first, _ in inside) - a < 4096
+        assert b - max(end for _, end in inside) < 4096
 
 
 def test_only_seconds_whose_bytes_were_sent_can_be_played() -> None:
@@ -116,7 +119,9 @@ def test_only_seconds_whose_bytes_were_sent_can_be_played() -> None:
     assert reachable(((0, 16384), (40960, 81920)), index, 81920, 30.0) == ((0.0, 10.0), (20.0, 30.0))
     film = ServedVideo(30.0, 81920, index)
     result = accepted((), [(5.0, 25.0)], film, 100.0, 2.0, ((0, 16384),))
-    assert result.seen == ((5.0, 10.0),) and result.cut_bytes_s == 15.0 and result.cut_time_s == 0.0
+    assert result.seen == ((5.0, 10.0),)
+    assert result.cut_bytes_s == 15.0
+    assert result.cut_time_s == 0.0
 
 
 @given(st.lists(st.floats(0, 40), min_size=1, max_size=9), st.floats(0.1, 30))
@@ -134,7 +139,8 @@ def test_without_an_index_bytes_count_by_their_share() -> None:
     assert most_seconds(((0, 100_000),), 100_000, 60.0) == 60.0
     assert most_seconds(((0, 10),), 0, 60.0) == 0.0, "an empty file holds no second"
     result = accepted((), [(30.0, 60.0)], ServedVideo(60.0, 100_000), 100.0, 2.0, ((0, 5_000),))
-    assert result.seen == ((30.0, 42.0),) and result.cut_bytes_s == 18.0
+    assert result.seen == ((30.0, 42.0),)
+    assert result.cut_bytes_s == 18.0
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))

@@ -33,7 +33,8 @@ def test_a_worker_is_a_keyed_hash_and_comes_back_as_the_same(desk: Desk) -> None
     again = desk.workers.enter("autumn", "prolific", " 5f3a ")
     assert (first.returning, again.returning) == (False, True)
     assert first.worker == again.worker == worker_hash(KEY, "prolific", "5f3a")
-    assert len(first.worker) == 32 and "5f3a" not in first.worker
+    assert len(first.worker) == 32
+    assert "5f3a" not in first.worker
     others = [("mturk", "5f3a"), ("prolific", "5f3b")]
     assert len({first.worker, *(desk.workers.name_of(*other) for other in others)}) == 3
     assert worker_hash(KEY + b"!", "prolific", "5f3a") != first.worker
@@ -59,7 +60,8 @@ def test_a_campaign_that_is_not_there_is_refused(desk: Desk, name: str) -> None:
 def test_a_link_is_for_one_worker_who_may_come_back(desk: Desk) -> None:
     desk.organiser.publish(example_campaign(), [example_task()])
     one, other = desk.organiser.invite("autumn", 2, note="students")
-    assert one != other and len(one) >= 20
+    assert one != other
+    assert len(one) >= 20
     here = desk.workers.enter("autumn", "link", one, token=one)
     assert desk.workers.enter("autumn", "link", one).worker == here.worker
     assert desk.workers.enter("autumn", "link", other).worker != here.worker
@@ -87,7 +89,8 @@ def test_tokens_and_identities_are_not_in_the_database(tmp_path: Path, clock: Ha
         desk.workers.enter("autumn", "prolific", "someone-known")
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"autumn" in stored
-    assert token.encode() not in stored and b"someone-known" not in stored
+    assert token.encode() not in stored
+    assert b"someone-known" not in stored
 
 
 def test_no_task_before_the_consent(desk: Desk) -> None:
@@ -124,7 +127,8 @@ def test_two_tabs_and_a_worker_who_comes_back_tomorrow_have_the_same_task(
     assert desk.queue.next("autumn", worker).id == first.id
     clock.pass_s(20 * 3600)
     back = desk.queue.next("autumn", worker)
-    assert back.id == first.id and back.lease_until > first.lease_until
+    assert back.id == first.id
+    assert back.lease_until > first.lease_until
     assert back.opened_at == first.opened_at
 
 
@@ -141,7 +145,8 @@ def test_a_lease_that_ran_out_frees_the_place_for_another(desk: Desk, clock: Han
         desk.queue.next("autumn", quick)
     clock.pass_s(2 * 60)
     taken = desk.queue.next("autumn", quick)
-    assert taken.id != assignment.id and taken.task == assignment.task
+    assert taken.id != assignment.id
+    assert taken.task == assignment.task
     last = [(event.kind, event.worker) for event in desk.events.read("autumn")][-2:]
     assert last == [(EventKind.EXPIRED, slow), (EventKind.OPENED, quick)]
     with refused(RefusalReason.NO_TASKS):
@@ -197,7 +202,8 @@ def test_the_code_comes_after_the_first_task_and_stays_the_same(desk: Desk, cloc
     do_task(desk, clock, ann)
     do_task(desk, clock, bob)
     code = desk.workers.finish("autumn", ann)
-    assert len(code) == 8 and desk.workers.finish("autumn", ann) == code != desk.workers.finish("autumn", bob)
+    assert len(code) == 8
+    assert desk.workers.finish("autumn", ann) == code != desk.workers.finish("autumn", bob)
     assert [event.worker for event in desk.events.read("autumn") if event.kind is EventKind.FINISHED] == [
         ann,
         bob,

@@ -21,10 +21,13 @@ def test_answers_to_our_own_table_need_no_mapping(lite: Desk, tmp_path: Path) ->
     assert (result.rows, result.accepted, result.known, result.left_out) == (3, 3, 0, ())
     one, two, three = votes(lite)
     assert (one.pair_id, one.rating, one.first, one.preferred) == ("color-000", "A", first(0), first(0))
-    assert two.preferred == ("low" if first(1) == "high" else "high") and two.rating == "B"
+    assert two.preferred == ("low" if first(1) == "high" else "high")
+    assert two.rating == "B"
     assert three.first == first(0, 2)
     assert {vote.worker for vote in (one, two)} == {lite.workers.name_of("file", "anna")}
-    assert "anna" not in one.model_dump_json() and one.origin == "file" and one.pair_duration_s == 60
+    assert "anna" not in one.model_dump_json()
+    assert one.origin == "file"
+    assert one.pair_duration_s == 60
 
 
 def test_a_worker_is_the_same_person_on_every_way_in(lite: Desk, tmp_path: Path) -> None:
@@ -67,7 +70,9 @@ def test_columns_values_and_encoding_of_a_japanese_platform(lite: Desk, tmp_path
     result = taken(lite, path, like=load_mapping(toml))
     assert result.left_out == ()
     (vote,) = votes(lite)
-    assert vote.rating == "A" and vote.preferred != first() and vote.comment == "色が変、\n二行目"
+    assert vote.rating == "A"
+    assert vote.preferred != first()
+    assert vote.comment == "色が変、\n二行目"
     assert (vote.total_s, vote.at, vote.language) == (61.5, "2026-11-23T09:00:00+00:00", "ja")
     assert vote.worker == lite.workers.name_of("crowd", "太郎")
 
@@ -88,8 +93,10 @@ def test_pairs_with_the_order_said_in_tabs_and_in_json_lines(lite: Desk, tmp_pat
     like = mapping(values={"preferred": {"1": "left"}})
     assert taken(lite, tabs, lines, like=like).accepted == 3
     one, two, three = votes(lite)
-    assert (one.first, one.preferred) == ("low", "low") and (two.preferred, two.watched_s) == ("high", 55.5)
-    assert three.worker == lite.workers.name_of("file", "18") and three.watched_s is None
+    assert (one.first, one.preferred) == ("low", "low")
+    assert (two.preferred, two.watched_s) == ("high", 55.5)
+    assert three.worker == lite.workers.name_of("file", "18")
+    assert three.watched_s is None
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
@@ -103,12 +110,14 @@ def test_the_same_file_again_changes_nothing(lite: Desk, tmp_path: Path) -> None
     taken(lite, path)
     before = lite.votes.read("autumn")
     again = taken(lite, path)
-    assert (again.accepted, again.known, again.left_out) == (0, 2, ()) and lite.votes.read("autumn") == before
+    assert (again.accepted, again.known, again.left_out) == (0, 2, ())
+    assert lite.votes.read("autumn") == before
 
 
 def test_a_dry_run_says_the_same_and_stores_nothing(lite: Desk, tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", [(slot(), "anna", "left", "A"), (slot(), "anna", "left", "A")])
     dry = taken(lite, path, dry=True)
-    assert votes(lite) == [] and "would be imported" in dry.in_words()
+    assert votes(lite) == []
+    assert "would be imported" in dry.in_words()
     real = taken(lite, path)
     assert (dry.accepted, dry.left_out) == (real.accepted, real.left_out) == (1, real.left_out)

@@ -55,8 +55,10 @@ def test_each_wrong_row_is_said_by_its_line_and_harms_no_other(lite: Desk, tmp_p
     assert result.rows == 12 == result.accepted + result.known + len(result.left_out)
     assert sorted(vote.pair_id for vote in votes(lite)) == ["color-000", "color-002", "color-002"]
     messages = {row.line: row.message for row in result.left_out}
-    assert "'both'" in messages[5] and "[values.preferred]" in messages[5]
-    assert "line 2 of a.csv" in messages[9] and "line 2 of a.csv" in messages[10]
+    assert "'both'" in messages[5]
+    assert "[values.preferred]" in messages[5]
+    assert "line 2 of a.csv" in messages[9]
+    assert "line 2 of a.csv" in messages[10]
     assert not any("anna" in message for message in messages.values()), "a report names nobody"
 
 
@@ -64,7 +66,8 @@ def test_the_answer_at_the_desk_counts_against_another_in_a_file(lite: Desk, tmp
     path = tmp_path / "a.csv"
     taken(lite, table(path, [(slot(), "anna", "left", "A")]))
     result = taken(lite, table(path, [(slot(), "anna", "left", "C"), (slot(1), "anna", "left", "C")]))
-    assert why(result) == [(2, "other_answer")] and len(votes(lite)) == 2
+    assert why(result) == [(2, "other_answer")]
+    assert len(votes(lite)) == 2
 
 
 def test_a_mended_file_gives_only_what_was_missing(lite: Desk, tmp_path: Path) -> None:
@@ -85,10 +88,12 @@ def test_a_quotation_mark_that_is_never_closed_is_one_row_with_all_its_lines(
         f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + f"{slot(2)},bo,left,A\n" * 3
     )
     result = taken(lite, path)
-    assert result.accepted == 1 and [(r.line, r.last_line) for r in result.left_out] == [(3, 6)]
+    assert result.accepted == 1
+    assert [(r.line, r.last_line) for r in result.left_out] == [(3, 6)]
     path.write_text(f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + "x" * 140_000 + "\n")
     (row,) = taken(lite, path).left_out
-    assert row.reason is LeftOutReason.UNREADABLE and "field larger" in row.message
+    assert row.reason is LeftOutReason.UNREADABLE
+    assert "field larger" in row.message
 
 
 def test_a_file_of_another_encoding_is_said_and_nothing_is_guessed(lite: Desk, tmp_path: Path) -> None:
@@ -96,7 +101,8 @@ def test_a_file_of_another_encoding_is_said_and_nothing_is_guessed(lite: Desk, t
         tmp_path / "a.csv", [(slot(), "太郎", "left", "A"), (slot(1), "bo", "left", "A")], encoding="cp932"
     )
     result = taken(lite, path)
-    assert why(result) == [(2, "unreadable")] and "encoding in [file]" in result.left_out[0].message
+    assert why(result) == [(2, "unreadable")]
+    assert "encoding in [file]" in result.left_out[0].message
     assert result.accepted == 1
 
 
@@ -140,14 +146,16 @@ def test_a_wrong_line_of_json(lite: Desk, tmp_path: Path, line: str, reason: str
     good = json.dumps({"task": slot(1), "worker": "bo", "preferred": "left", "rating": "A"})
     path.write_text(f"{good}\n{line.replace('T', slot())}\n")
     result = taken(lite, path)
-    assert why(result) == [(2, reason)] and result.accepted == 1
+    assert why(result) == [(2, reason)]
+    assert result.accepted == 1
 
 
 def test_half_characters_and_zero_bytes_are_no_trouble(lite: Desk, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     row = {"task": slot(), "worker": "a", "preferred": "left", "rating": "A", "comment": "x\ud800\0y"}
     path.write_text(json.dumps(row))
-    assert taken(lite, path).accepted == 1 and votes(lite)[0].comment == "x?y"
+    assert taken(lite, path).accepted == 1
+    assert votes(lite)[0].comment == "x?y"
 
 
 @pytest.mark.parametrize(

@@ -65,15 +65,18 @@ def test_what_has_its_votes_is_not_asked_for_again(lite: Desk, tmp_path: Path) -
     )
     import_answers(lite, KEY, "autumn", [path], AnswerMapping())
     left = Counter(row["pair"] for row in rows(lite))
-    assert left["color-000"] == 1 and left["color-001"] == 3
+    assert left["color-000"] == 1
+    assert left["color-001"] == 3
     assert len(rows(lite, every=True)) == 12
 
 
 def test_a_platform_writes_its_worker_s_id_into_the_link(lite: Desk) -> None:
     row = rows(lite, links="worker", placeholder="${worker id}")[0]
     begin, _, rest = row["link"].partition("?")
-    assert begin.endswith("/c/autumn/enter") and rest.startswith("workerId=${worker id}&")
-    assert parse_qs(rest)["assignmentId"] == [row["task"]] and parse_qs(rest)["hitId"] == ["autumn"]
+    assert begin.endswith("/c/autumn/enter")
+    assert rest.startswith("workerId=${worker id}&")
+    assert parse_qs(rest)["assignmentId"] == [row["task"]]
+    assert parse_qs(rest)["hitId"] == ["autumn"]
     assert lite.events.read("autumn")[-1].kind.value == "published", "no link of ours was made"
 
 
@@ -109,7 +112,8 @@ def test_answers_to_the_table_come_back_as_what_was_meant(lite: Desk, tmp_path: 
     path.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
     assert import_answers(lite, KEY, "autumn", [path], AnswerMapping()).accepted == 12
     assert {vote.preferred for _, vote in lite.votes.read("autumn")} == {"high"}
-    assert all(one.done for one in lite.organiser.progress("autumn")) and rows(lite) == []
+    assert all(one.done for one in lite.organiser.progress("autumn"))
+    assert rows(lite) == []
 
 
 def test_what_may_not_leave_the_store_is_left_out_of_a_table_that_shows_it(lite: Desk) -> None:
@@ -130,9 +134,11 @@ def test_both_kinds_of_file_hold_the_same(lite: Desk, tmp_path: Path) -> None:
     with (tmp_path / "t.csv").open(encoding="utf-8-sig", newline="") as file:
         cells = list(csv.DictReader(file))
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    assert lines == table_rows and len(cells) == len(table_rows)
+    assert lines == table_rows
+    assert len(cells) == len(table_rows)
     for cell, line in zip(cells, lines, strict=True):
-        assert json.loads(cell["prompt"]) == line["prompt"] and cell["task"] == line["task"]
+        assert json.loads(cell["prompt"]) == line["prompt"]
+        assert cell["task"] == line["task"]
         assert cell["prompt"].startswith("["), "a caption is nothing that a spreadsheet would run"
 
 
@@ -157,7 +163,8 @@ def test_slots_are_the_same_again_and_tell_nothing() -> None:
     slots = Slots(KEY, "autumn")
     assert slots.slot("p", 1) == Slots(KEY, "autumn").slot("p", 1)
     known = slots.by_id([f"p{n}" for n in range(40)], wanted=5)
-    assert len(known) == 40 * 50 and known[slots.slot("p3", 7).id].pair_id == "p3"
+    assert len(known) == 40 * 50
+    assert known[slots.slot("p3", 7).id].pair_id == "p3"
     share = sum(slot.first == "high" for slot in known.values()) / len(known)
     assert 0.46 < share < 0.54
     assert not set(known) & set(Slots(KEY, "spring").by_id([f"p{n}" for n in range(40)], 5))

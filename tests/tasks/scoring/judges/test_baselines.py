@@ -190,7 +190,8 @@ def test_the_coin_is_fair_and_does_not_see_the_order() -> None:
         order = (high, low) if n % 2 else (low, high)
         firsts += Coin().compare("", *order, ASPECT).choice == "first"
     # 99.99 % of fair coins
-    assert abs(wins - 200) < 40 and abs(firsts - 200) < 40
+    assert abs(wins - 200) < 40
+    assert abs(firsts - 200) < 40
 
 
 def test_the_coin_is_thrown_anew_for_each_aspect_and_seed() -> None:

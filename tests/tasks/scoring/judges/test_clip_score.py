@@ -77,14 +77,15 @@ def test_the_mean_over_the_scenes_of_weighted_cosines_that_are_not_negative() ->
     source = Planted()
     # scenes of 4 and 6 dark frames and 5 bright ones between: cosines near 1 and below 0
     video = cut_video([4, 5, 6])
-    found = ClipScore(source, FeatureCache()).score(PROMPT, video, ASPECT)
+    result = ClipScore(source, FeatureCache()).score(PROMPT, video, ASPECT)
     centres = [2, 6, 12]
-    assert found.details["frames"]["places"] == centres
+    assert result.details["frames"]["places"] == centres
     cosines = [float(np.cos(np.pi * video.rgb(place).mean() / 255)) for place in centres]
-    assert sum(cosine < 0 for cosine in cosines) == 1 == found.details["scenes_below_zero"]
+    assert sum(cosine < 0 for cosine in cosines) == 1 == result.details["scenes_below_zero"]
     expected = sum(2.5 * max(cosine, 0) for cosine in cosines) / 3
-    assert found.value == pytest.approx(expected, abs=1e-6)
-    assert found.usage.frames == 3 and source.made.pictures == [3]
+    assert result.value == pytest.approx(expected, abs=1e-6)
+    assert result.usage.frames == 3
+    assert source.made.pictures == [3]
 
 
 def test_scenes_in_another_order_score_the_same_to_the_bit() -> None:
@@ -109,10 +110,12 @@ def test_frames_that_videos_share_and_the_prompt_are_embedded_once() -> None:
     assert first.details["features"] == {"needed": 3, "computed": 3}
     assert second.details["features"]["computed"] == 0
     assert scorer.score(PROMPT, high, ASPECT).value == first.value
-    assert source.made.pictures == [3] and len(source.made.read) == 1
+    assert source.made.pictures == [3]
+    assert len(source.made.read) == 1
     # another evaluator on the same cache, another policy: the same embeddings of frames
     other = ClipScore(source, cache, policy="each-truncate").score(PROMPT, high, ASPECT)
-    assert other.details["features"]["computed"] == 0 and len(source.made.read) == 2
+    assert other.details["features"]["computed"] == 0
+    assert len(source.made.read) == 2
 
 
 def test_policies_give_the_text_that_they_promise() -> None:
@@ -120,13 +123,14 @@ def test_policies_give_the_text_that_they_promise() -> None:
     read = {}
     for policy in ("truncate", "ignore-max", "each-truncate"):
         source = Planted()
-        found = ClipScore(source, FeatureCache(), policy).score(prompt, cut_video([3]), ASPECT)
+        result = ClipScore(source, FeatureCache(), policy).score(prompt, cut_video([3]), ASPECT)
         ((text, most),) = source.made.read
         read[policy] = (text, most)
-        told = found.details["prompt"]
+        told = result.details["prompt"]
         assert (told["policy"], told["tokens"], told["most_tokens"]) == (policy, 82, most)
         assert told["cut"] == (policy != "ignore-max")
-    assert read["truncate"] == (prompt, 40) and read["ignore-max"] == (prompt, 400)
+    assert read["truncate"] == (prompt, 40)
+    assert read["ignore-max"] == (prompt, 400)
     assert read["each-truncate"] == ("\n".join(["one two three four"] * 8), 40)
 
 
@@ -172,9 +176,9 @@ def made(models: Path, tmp_path: Path, **settings: Any) -> ClipScore:
 
     store = Store.create(tmp_path / "store") if not (tmp_path / "store").exists() else None
     setup = Setup(store_path=str(store.root if store else tmp_path / "store"), model_folders=(str(models),))
-    found = make_evaluator(EvaluatorChoice(use="clipscore", settings=settings), setup)
-    assert isinstance(found, ClipScore)
-    return found
+    result = make_evaluator(EvaluatorChoice(use="clipscore", settings=settings), setup)
+    assert isinstance(result, ClipScore)
+    return result
 
 
 @pytest.mark.models
@@ -191,7 +195,7 @@ def test_the_score_is_that_of_transformers_on_the_centre_frames(models: Path, tm
     from transformers import CLIPModel, CLIPProcessor
 
     video = cut_video([4, 5, 6], seed=3)
-    found = made(models, tmp_path, model="tiny-clip").score(PROMPT, video, ASPECT)
+    result = made(models, tmp_path, model="tiny-clip").score(PROMPT, video, ASPECT)
     folder = models / "tiny-clip"
     model = CLIPModel.from_pretrained(folder, local_files_only=True).eval()
     processor = CLIPProcessor.from_pretrained(folder, local_files_only=True, backend="pil")
@@ -200,8 +204,8 @@ def test_the_score_is_that_of_transformers_on_the_centre_frames(models: Path, tm
     with torch.inference_mode():
         out = model(**inputs)
     cosines = (out.image_embeds @ out.text_embeds.T)[:, 0].numpy()
-    assert found.value == pytest.approx(float(np.mean(2.5 * np.maximum(cosines, 0))), abs=1e-5)
-    assert found.details["prompt"]["tokens"] == inputs["input_ids"].shape[1]
+    assert result.value == pytest.approx(float(np.mean(2.5 * np.maximum(cosines, 0))), abs=1e-5)
+    assert result.details["prompt"]["tokens"] == inputs["input_ids"].shape[1]
 
 
 @pytest.mark.models
@@ -241,8 +245,8 @@ def server(models: Path) -> Iterator[Any]:
     from tasks.models.clip import load
     from tests.tasks.models.test_clip import served
 
-    with served(load(models / "tiny-clip", "cpu")) as found:
-        yield found
+    with served(load(models / "tiny-clip", "cpu")) as result:
+        yield result
 
 
 @pytest.mark.models
@@ -260,11 +264,13 @@ def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, server: 
 
     hub = ModelHub([])
     there = clip_score(FeatureCache(), hub, Keyed(), model="tiny", server="clip", revision="r1")
-    assert isinstance(there, ServedClipScore) and there.pool == "cpu"
+    assert isinstance(there, ServedClipScore)
+    assert there.pool == "cpu"
     there.check()
-    found = there.score(PROMPT, video, ASPECT)
-    assert found.value == pytest.approx(here.value, abs=1e-6) and found.model == "tiny"
-    assert found.details["libraries"]["dtype"] == "float32"
+    result = there.score(PROMPT, video, ASPECT)
+    assert result.value == pytest.approx(here.value, abs=1e-6)
+    assert result.model == "tiny"
+    assert result.details["libraries"]["dtype"] == "float32"
     check_evaluator(there)
     with pytest.raises(PrerequisiteError, match="at revision r1 with code None; r2"):
         clip_score(FeatureCache(), hub, Keyed(), model="tiny", server="clip", revision="r2").check()

@@ -38,8 +38,10 @@ def test_a_subset_where_the_limit_is_passed() -> None:
     video = cut_video([3] * 60)
     (whole,) = choose([video], CLIPS)
     (choice,) = choose_frames([video], CLIPS, VIDEOSCORE_LIMIT, CACHE)
-    assert len(whole.places) == 60 and len(choice.places) == 48
-    assert set(choice.places) < set(whole.places) and list(choice.places) == sorted(choice.places)
+    assert len(whole.places) == 60
+    assert len(choice.places) == 48
+    assert set(choice.places) < set(whole.places)
+    assert list(choice.places) == sorted(choice.places)
     (again,) = choose_frames([cut_video([3] * 60)], CLIPS, VIDEOSCORE_LIMIT, FeatureCache())
     assert again.places == choice.places
 
@@ -81,7 +83,8 @@ def test_two_videos_share_a_limit_in_either_order(one: int, other: int, most: in
     first, second = choose([a, b], CLIPS, frames=most)
     swapped = choose([b, a], CLIPS, frames=most)
     assert [first.places, second.places] == [swapped[1].places, swapped[0].places]
-    assert first.places and second.places
+    assert first.places
+    assert second.places
     assert len(first.places) + len(second.places) <= most
     # no frame is given away but by rounding
     assert len(first.places) + len(second.places) >= min(most - 1, one + other)

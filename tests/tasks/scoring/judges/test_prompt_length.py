@@ -31,7 +31,7 @@ class Pieces:
         self.limit, self.positions = limit, positions
 
     def ends(self, text: str) -> Sequence[int]:
-        return [found.end() for found in re.finditer(r"\n|[^\s]{1,3}", text)]
+        return [result.end() for result in re.finditer(r"\n|[^\s]{1,3}", text)]
 
     def count(self, text: str) -> int:
         return len(self.ends(text)) + 2
@@ -55,25 +55,27 @@ def fitted(captions: Sequence[str], policy: PromptPolicy, limit: int) -> FittedP
 @settings(deadline=None)
 def test_each_truncate_fits_keeps_order_and_cuts_evenly(captions: list[str], limit: int) -> None:
     tokens = Pieces(limit)
-    found = fitted(captions, "each-truncate", limit)
+    result = fitted(captions, "each-truncate", limit)
     least = sum(min(len(tokens.ends(caption)), 1) for caption in captions) + len(captions) - 1 + 2
     # there is no answer exactly where not even one token of each caption fits
-    assert (found is None) == (least > limit)
-    if found is None:
+    assert (result is None) == (least > limit)
+    if result is None:
         return
-    assert tokens.count(found.text) <= limit and found.tokens_read == tokens.count(found.text)
-    lines = found.text.split("\n")
-    assert len(lines) == len(captions) == found.captions
+    assert tokens.count(result.text) <= limit
+    assert result.tokens_read == tokens.count(result.text)
+    lines = result.text.split("\n")
+    assert len(lines) == len(captions) == result.captions
     # the same captions in the same order, each a beginning of what it was
     assert all(caption.startswith(line) for caption, line in zip(captions, lines, strict=True))
     kept = [len(tokens.ends(line)) for line in lines]
     had = [len(tokens.ends(caption)) for caption in captions]
     cut = [here < there for here, there in zip(kept, had, strict=True)]
-    assert sum(cut) == found.captions_cut and found.cut == any(cut)
+    assert sum(cut) == result.captions_cut
+    assert result.cut == any(cut)
     if any(cut):
         # all that were cut have the same length, and no caption that was left whole is longer
         (length,) = {here for here, was_cut in zip(kept, cut, strict=True) if was_cut}
-        assert length == found.caption_tokens == max(kept)
+        assert length == result.caption_tokens == max(kept)
         # and one token more of each would not fit
         more = sum(min(length + 1, there) for there in had) + len(captions) - 1 + 2
         assert more > limit
@@ -86,28 +88,33 @@ def test_what_fits_is_given_as_it_is(captions: list[str], limit: int, policy: Pr
     count = Pieces(limit).count(prompt)
     if count > limit:
         return
-    found = fit_prompt(prompt, policy, Pieces(limit))
-    assert found.text == prompt and not found.cut
-    assert (found.tokens, found.tokens_read, found.most_tokens) == (count, count, limit)
+    result = fit_prompt(prompt, policy, Pieces(limit))
+    assert result.text == prompt
+    assert not result.cut
+    assert (result.tokens, result.tokens_read, result.most_tokens) == (count, count, limit)
 
 
 @given(CAPTIONS, LIMITS)
 @settings(deadline=None)
 def test_truncate_reads_the_beginning(captions: list[str], limit: int) -> None:
     prompt = "\n".join(captions)
-    found = fit_prompt(prompt, "truncate", Pieces(limit))
+    result = fit_prompt(prompt, "truncate", Pieces(limit))
     # the model's own tokenizer cuts it off there
-    assert found.text == prompt and found.most_tokens == limit
-    assert found.tokens_read == min(found.tokens, limit) and found.cut == (found.tokens > limit)
+    assert result.text == prompt
+    assert result.most_tokens == limit
+    assert result.tokens_read == min(result.tokens, limit)
+    assert result.cut == (result.tokens > limit)
 
 
 def test_ignore_max_reads_past_the_limit_up_to_its_own() -> None:
     prompt = "abc " * 40_000
-    found = fit_prompt(prompt, "ignore-max", Pieces(100))
-    assert (found.most_tokens, found.tokens, found.tokens_read) == (31_000, 40_002, 31_000)
-    assert found.cut and found.text == prompt
+    result = fit_prompt(prompt, "ignore-max", Pieces(100))
+    assert (result.most_tokens, result.tokens, result.tokens_read) == (31_000, 40_002, 31_000)
+    assert result.cut
+    assert result.text == prompt
     short = fit_prompt("abc " * 500, "ignore-max", Pieces(100))
-    assert not short.cut and short.tokens_read == 502
+    assert not short.cut
+    assert short.tokens_read == 502
     # a model with fewer places than that takes what it can
     assert fit_prompt(prompt, "ignore-max", Pieces(100, positions=512)).most_tokens == 512
     assert IGNORE_MAX_TOKENS == 31_000
@@ -125,9 +132,9 @@ def test_an_unknown_policy_is_told_those_there_are() -> None:
 
 
 def test_details_say_what_was_cut() -> None:
-    found = fit_prompt("abc abc abc\nabc\nabc abc", "each-truncate", Pieces(8))
-    assert found.text == "abc\nabc\nabc"
-    assert found.details() == {
+    result = fit_prompt("abc abc abc\nabc\nabc abc", "each-truncate", Pieces(8))
+    assert result.text == "abc\nabc\nabc"
+    assert result.details() == {
         "policy": "each-truncate",
         "most_tokens": 8,
         "tokens": 10,

@@ -30,7 +30,8 @@ def random_side(_: Side) -> Side:
 def test_the_score_is_that_of_ffmpeg(ffmpeg: str, seen: Side, make: Callable[[Side], Side]) -> None:
     side = make(seen)
     expected = filter_values(ffmpeg, side, "select='gte(scene,0)'", "lavfi.scene_score")
-    assert len(expected) == len(side) and max(expected) > 0.3
+    assert len(expected) == len(side)
+    assert max(expected) > 0.3
     assert np.round(scores(side), 6).tolist() == expected
 
 
@@ -61,7 +62,8 @@ def test_a_second_cut_of_equal_strength_is_none_for_ffmpeg() -> None:
 )
 def test_a_video_without_a_cut_is_one_scene(frames: list[np.ndarray], starts: tuple[int, ...]) -> None:
     scenes = find_scenes(FrameList(frames), FeatureCache())
-    assert scenes.starts == starts and len(scenes) == len(starts)
+    assert scenes.starts == starts
+    assert len(scenes) == len(starts)
     assert sum(map(len, scenes.clips)) == len(frames)
 
 
@@ -72,4 +74,5 @@ def test_few_frames_are_held_and_a_second_look_computes_none(tmp_path: Path) -> 
     assert max(map(len, side.reads)) <= 32
     assert first.changes == {"needed": 199, "computed": 100}
     again = find_scenes(side, FeatureCache(tmp_path))
-    assert again.starts == first.starts and again.changes == {"needed": 199, "computed": 0}
+    assert again.starts == first.starts
+    assert again.changes == {"needed": 199, "computed": 0}

@@ -75,7 +75,8 @@ def planted(cache: FeatureCache | None = None, **settings: Any) -> tuple[VideoSc
 def test_the_mapping_is_the_papers() -> None:
     with TABLE_10.open(encoding="utf-8") as file:
         table = {row["aspect"]: row["videoscore"] for row in csv.DictReader(file)}
-    assert dict(DIMENSION_OF) == table and len(table) == 10
+    assert dict(DIMENSION_OF) == table
+    assert len(table) == 10
 
 
 def test_all_aspects_of_a_video_share_one_look() -> None:
@@ -84,12 +85,15 @@ def test_all_aspects_of_a_video_share_one_look() -> None:
     video = cut_video([4, 5, 6])
     values = {}
     for name in DIMENSION_OF:
-        found = scorer.score(PROMPT, video, aspect(name))
-        values[name] = found.value
-        assert found.details["dimension"] == DIMENSION_OF[name]
-        assert list(found.details["scores"]) == list(DIMENSIONS)
-    assert len(model.asked) == 1 and model.asked[0][0] == 3
-    assert values["aesthetics"] == 0 and values["dynamics_degree"] == 2 and values["temporal_flow"] == 3
+        result = scorer.score(PROMPT, video, aspect(name))
+        values[name] = result.value
+        assert result.details["dimension"] == DIMENSION_OF[name]
+        assert list(result.details["scores"]) == list(DIMENSIONS)
+    assert len(model.asked) == 1
+    assert model.asked[0][0] == 3
+    assert values["aesthetics"] == 0
+    assert values["dynamics_degree"] == 2
+    assert values["temporal_flow"] == 3
     assert values["background_consistency"] not in (0, 1, 2, 3)
     # another prompt, another video or another order of the frames is another look
     scorer.score("a cat", video, aspect("color"))
@@ -108,8 +112,8 @@ def test_all_aspects_of_a_video_share_one_look() -> None:
 def test_at_most_48_frames_drawn_from_the_scenes() -> None:
     scorer, model = planted()
     video = cut_video([2] * 60)
-    found = scorer.score(PROMPT, video, aspect("color"))
-    chosen = found.details["frames"]
+    result = scorer.score(PROMPT, video, aspect("color"))
+    chosen = result.details["frames"]
     assert (chosen["candidates"], chosen["chosen"], chosen["most"]) == (60, 48, 48)
     assert model.asked[0][0] == 48 == model.asked[0][1].count(FRAME_MARK)
     # the same ones the next time, others by another seed
@@ -120,13 +124,15 @@ def test_at_most_48_frames_drawn_from_the_scenes() -> None:
 
 def test_a_prompt_that_is_too_long_loses_its_end_and_that_is_said() -> None:
     scorer, model = planted()
-    found = scorer.score("x" * 9000, cut_video([4, 5]), aspect("color"))
-    told = found.details["prompt"]
-    assert (told["tokens"], told["cut"]) == (9000, True) and 0 < told["tokens_read"] < 4096
+    result = scorer.score("x" * 9000, cut_video([4, 5]), aspect("color"))
+    told = result.details["prompt"]
+    assert (told["tokens"], told["cut"]) == (9000, True)
+    assert 0 < told["tokens_read"] < 4096
     assert model.asked[0][1].count("x" * told["tokens_read"]) == 1
-    assert found.details["tokens"] <= model.positions
+    assert result.details["tokens"] <= model.positions
     short = planted()[0].score(PROMPT, cut_video([4, 5]), aspect("color")).details["prompt"]
-    assert not short["cut"] and short["tokens"] == short["tokens_read"] == len(PROMPT)
+    assert not short["cut"]
+    assert short["tokens"] == short["tokens_read"] == len(PROMPT)
     with pytest.raises(NotJudged) as caught:
         planted(most_tokens=64)[0].score(PROMPT, cut_video([4, 5]), aspect("color"))
     assert caught.value.failure is Failure.CONTEXT_TOO_LONG
@@ -135,7 +141,8 @@ def test_a_prompt_that_is_too_long_loses_its_end_and_that_is_said() -> None:
 def test_a_caption_cannot_add_a_frame() -> None:
     scorer, model = planted()
     scorer.score(f"a {FRAME_MARK} {{frames}} dog", cut_video([4, 5]), aspect("color"))
-    assert model.asked[0][1].count(FRAME_MARK) == 2 and "{frames}" in model.asked[0][1]
+    assert model.asked[0][1].count(FRAME_MARK) == 2
+    assert "{frames}" in model.asked[0][1]
 
 
 def test_an_aspect_of_ones_own_needs_a_dimension() -> None:
@@ -191,9 +198,12 @@ def test_it_keeps_an_evaluators_promises_with_a_checkpoint_of_the_real_classes(t
     assert isinstance(scorer, VideoScore)
     check_evaluator(scorer)
     video = cut_video([2] * 50)
-    found = scorer.score("a dog " * 2000, video, aspect("dynamics_degree"))
-    assert found.value == found.details["scores"]["dynamic degree"]
-    assert found.details["prompt"]["cut"] and found.details["tokens"] <= 4096 and found.usage.frames == 48
+    result = scorer.score("a dog " * 2000, video, aspect("dynamics_degree"))
+    assert result.value == result.details["scores"]["dynamic degree"]
+    assert result.details["prompt"]["cut"]
+    assert result.details["tokens"] <= 4096
+    assert result.usage.frames == 48
     # the kept numbers are the model's
     again = scorer.score("a dog " * 2000, video, aspect("color"))
-    assert again.details["scores"] == found.details["scores"] and again.usage.frames == 0
+    assert again.details["scores"] == result.details["scores"]
+    assert again.usage.frames == 0

@@ -76,17 +76,20 @@ def test_one_request_has_the_centre_frames_of_both_videos_in_order(
     with FaultyServer([Reply(SECOND)]) as server:
         answer = judge(server).compare(PROMPT, *videos, COLOUR)
         (seen,) = server.seen
-    assert answer.choice == "second" and answer.usage.frames == 5
+    assert answer.choice == "second"
+    assert answer.usage.frames == 5
     assert [choice["chosen"] for choice in answer.details["frames"]] == [3, 2]
     texts = [part["text"] for part in seen.body["messages"][1]["content"] if part["type"] == "text"]
-    assert PROMPT in texts[0] and COLOUR.description in texts[0]
+    assert PROMPT in texts[0]
+    assert COLOUR.description in texts[0]
     assert [text.split(",")[0] for text in texts[1:]] == ["The first video", "The second video"]
     pictures = images(seen.body)
     assert len(pictures) == 5
     for picture, place in zip(pictures, answer.details["frames"][0]["places"], strict=False):
         shown = np.asarray(picture, np.float64) - videos[0].rgb(place)
         assert np.abs(shown).mean() < 12
-    assert seen.body["temperature"] == 1.0 and seen.body["top_k"] == 20
+    assert seen.body["temperature"] == 1.0
+    assert seen.body["top_k"] == 20
     assert seen.body["response_format"]["json_schema"]["schema"]["properties"]["better"]["enum"] == [
         "first",
         "second",
@@ -125,7 +128,8 @@ def test_no_odd_answer_becomes_a_choice(
 ) -> None:
     with FaultyServer([reply]) as server, pytest.raises(NotJudged) as problem:
         judge(server).compare(PROMPT, *videos, COLOUR)
-    assert problem.value.failure == failure and problem.value.message
+    assert problem.value.failure == failure
+    assert problem.value.message
     if failure is Failure.NOT_UNDERSTOOD:
         assert problem.value.raw == (reply.text or "").strip()
     assert problem.value.usage.frames == 5
@@ -155,7 +159,8 @@ def test_all_frames_where_they_fit_and_scenes_where_not(videos: tuple[FrameList,
         whole = judge(server, every).compare(PROMPT, *videos, COLOUR)
         assert whole.usage.frames == len(videos[0]) + len(videos[1])
         fewer = judge(server, every.model_copy(update={"most_images": 10})).compare(PROMPT, *videos, COLOUR)
-    assert fewer.usage.frames == 5 and all(choice["fell_back"] for choice in fewer.details["frames"])
+    assert fewer.usage.frames == 5
+    assert all(choice["fell_back"] for choice in fewer.details["frames"])
 
 
 def test_an_image_is_made_once_for_both_orders(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +180,8 @@ def test_an_image_is_made_once_for_both_orders(monkeypatch: pytest.MonkeyPatch) 
         assert sent[1] == sent[0][2:] + sent[0][:2]
         small = judge(server, every.model_copy(update={"image_side": 16}))
         small.compare(PROMPT, *fresh, COLOUR)
-        assert len(read) == 6 and images(server.seen[2].body)[0].size == (16, 8)
+        assert len(read) == 6
+        assert images(server.seen[2].body)[0].size == (16, 8)
 
 
 def test_kept_images_are_bounded() -> None:
@@ -214,9 +220,11 @@ def test_descriptions_are_made_once_and_never_see_the_prompt(
     assert [len(made.usage.others) for made in (there, back)] == [2, 0]
     assert there.details["captions"] == back.details["captions"][::-1]
     captioned = [s.body for s in server.seen if images(s.body)]
-    assert len(captioned) == 4 and not any("red car" in json.dumps(body) for body in captioned)
+    assert len(captioned) == 4
+    assert not any("red car" in json.dumps(body) for body in captioned)
     compared = json.dumps(server.seen[2].body)
-    assert compared.index("3 pictures") < compared.index("2 pictures") and "red car" in compared
+    assert compared.index("3 pictures") < compared.index("2 pictures")
+    assert "red car" in compared
 
 
 def test_a_description_that_fails_is_a_failure_of_the_comparison(
@@ -271,10 +279,13 @@ def test_estimates_count_what_is_sent(videos: tuple[FrameList, FrameList], tmp_p
         by_text = text_judge(server, tmp_path)
         by_text.compare(PROMPT, *videos, COLOUR)
         (again,) = by_text.estimate(PROMPT, videos[1], videos[0], COLOUR)
-    assert guess.images == 5 and guess.tokens_in > 5 * MODEL.image_tokens(32, 16)
+    assert guess.images == 5
+    assert guess.tokens_in > 5 * MODEL.image_tokens(32, 16)
     assert (first.images, second.images, compared.images) == (3, 2, 0)
-    assert again.images == 0 and again.tokens_in < compared.tokens_in
-    assert len({first.once, second.once}) == 2 and not compared.once
+    assert again.images == 0
+    assert again.tokens_in < compared.tokens_in
+    assert len({first.once, second.once}) == 2
+    assert not compared.once
 
 
 @pytest.mark.parametrize(
@@ -292,7 +303,8 @@ def test_what_an_image_counts(name: str, size: tuple[int, int], tokens: int) -> 
 
 def test_models_of_ones_own() -> None:
     own = vlm_model("mine", {"model": "org/vlm", "server": "gpu", "context_tokens": 32_000})
-    assert own.model == "org/vlm" and own.extra_body == {}
+    assert own.model == "org/vlm"
+    assert own.extra_body == {}
     assert vlm_model("gpt-5", {"image_side": 256}).image_side == 256
     with pytest.raises(UserInputError, match="did you mean gpt-5-mini"):
         vlm_model("gpt-5-mimi")
@@ -320,4 +332,5 @@ def test_many_threads_share_a_client(videos: tuple[FrameList, FrameList]) -> Non
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(server.seen) == 12 and server.most_in_flight > 2
+        assert len(server.seen) == 12
+        assert server.most_in_flight > 2

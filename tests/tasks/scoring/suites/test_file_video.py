@@ -38,7 +38,8 @@ def test_a_video_keeps_its_own_rate_unless_another_is_asked_for(ffmpeg: str, tmp
 def test_a_video_of_one_frame_has_one(ffmpeg: str, tmp_path: Path) -> None:
     path = made(ffmpeg, tmp_path / "still.mp4", "testsrc2=s=64x48:r=8", "-frames:v", "1")
     video = FileVideo(path, FrameRate(long_side=32))
-    assert len(video) == 1 and video[0].shape == (36, 32)
+    assert len(video) == 1
+    assert video[0].shape == (36, 32)
 
 
 def test_a_blurred_video_is_another_one(ffmpeg: str, tmp_path: Path) -> None:
@@ -47,7 +48,8 @@ def test_a_blurred_video_is_another_one(ffmpeg: str, tmp_path: Path) -> None:
     (before, after) = (OpenVideos(one).open(str(path)) for one in (plain, blurred))
     assert (after.fps, after.width, len(after)) == (before.fps, before.width, len(before))
     same = BlurredSide(FileVideo(path, plain), 1.5)
-    assert np.array_equal(after[3], same[3]) and not np.array_equal(after[3], before[3])
+    assert np.array_equal(after[3], same[3])
+    assert not np.array_equal(after[3], before[3])
     assert after.frame_ids([0]) != before.frame_ids([0])
     # else what is kept of all blurred videos' frames would be read for each of them
     assert after.family == before.family != ""
@@ -64,7 +66,8 @@ def test_three_hours_need_no_more_memory_than_a_minute(ffmpeg: str, tmp_path: Pa
     total = sum(int(frame[0, 0]) for frame in video[:10_800:60])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert total > 0 and peak < 8_000_000, "64 frames of 1.7 kB and what decodes them"
+    assert total > 0, "64 frames of 1.7 kB and what decodes them"
+    assert peak < 8_000_000, "64 frames of 1.7 kB and what decodes them"
 
 
 def test_few_videos_stay_open(ffmpeg: str, tmp_path: Path) -> None:

@@ -36,51 +36,54 @@ def made(seed: int, videos: int = 40, raters: int = 4) -> tuple[list[Rating], di
 @pytest.mark.parametrize("seed", range(3))
 def test_against_reference_packages(seed: int) -> None:
     ratings, scores = made(seed)
-    found = people_alignment("color", SCALE, ratings, scores)
+    result = people_alignment("color", SCALE, ratings, scores)
     held = {key: [r.value for r in ratings if r.video == key] for key in scores}
     rated = [key for key in scores if held[key]]
     reference = stats.spearmanr([scores[key] for key in rated], [np.mean(held[key]) for key in rated])
-    assert found.spearman.coefficient == pytest.approx(reference.statistic, abs=1e-12)
-    assert found.spearman.p == pytest.approx(reference.pvalue, rel=1e-6)
-    assert (found.videos, found.ratings) == (len(rated), len(ratings))
+    assert result.spearman.coefficient == pytest.approx(reference.statistic, abs=1e-12)
+    assert result.spearman.p == pytest.approx(reference.pvalue, rel=1e-6)
+    assert (result.videos, result.ratings) == (len(rated), len(ratings))
 
     table = np.full((4, len(scores)), np.nan)
     for rating in ratings:
         table[int(rating.rater[1]), list(scores).index(rating.video)] = rating.value
     people = krippendorff.alpha(table, level_of_measurement="ordinal")
-    assert found.people.alpha == pytest.approx(people, abs=1e-9)
+    assert result.people.alpha == pytest.approx(people, abs=1e-9)
     machine = [whole(scores[rating.video]) for rating in ratings]
     pairs = np.array([[rating.value for rating in ratings], machine], dtype=float)
     together = krippendorff.alpha(pairs, level_of_measurement="ordinal")
-    assert found.with_machine.alpha == pytest.approx(together, abs=1e-9)
+    assert result.with_machine.alpha == pytest.approx(together, abs=1e-9)
 
 
 def test_the_bootstrap_is_that_of_drawing_pairs_one_by_one() -> None:
     differences = np.random.default_rng(1).choice([-2, -1, 0, 0, 0, 1, 2, 3], 500).astype(float)
-    found = mean_difference(list(differences), ("test",), rounds=2000, drawn=300)
-    assert found is not None
+    result = mean_difference(list(differences), ("test",), rounds=2000, drawn=300)
+    assert result is not None
     rng = np.random.default_rng(2)
     means = rng.choice(differences, (2000, 300)).mean(1)
     low, high = np.quantile(means, [0.005, 0.995])
-    assert found.mean == pytest.approx(differences.mean(), abs=1e-12)
+    assert result.mean == pytest.approx(differences.mean(), abs=1e-12)
     # the standard error of such a quantile is about 0.01 here
-    assert found.interval.low == pytest.approx(low, abs=0.05)
-    assert found.interval.high == pytest.approx(high, abs=0.05)
+    assert result.interval.low == pytest.approx(low, abs=0.05)
+    assert result.interval.high == pytest.approx(high, abs=0.05)
     # and about the normal interval of 2.576 standard errors
     width = 2 * 2.576 * differences.std() / np.sqrt(300)
-    assert found.interval.high - found.interval.low == pytest.approx(width, rel=0.12)
+    assert result.interval.high - result.interval.low == pytest.approx(width, rel=0.12)
 
 
 def test_the_papers_rounds_give_a_narrow_interval_about_the_mean() -> None:
-    found = mean_difference([0.0] * 700 + [1.0] * 300, ("test",))
-    assert found is not None and found.mean == 0.3
-    assert found.interval.low < 0.3 < found.interval.high
-    assert found.interval.high - found.interval.low == pytest.approx(2 * 2.576 * 0.458 / 316.2, rel=0.15)
+    result = mean_difference([0.0] * 700 + [1.0] * 300, ("test",))
+    assert result is not None
+    assert result.mean == 0.3
+    assert result.interval.low < 0.3 < result.interval.high
+    assert result.interval.high - result.interval.low == pytest.approx(2 * 2.576 * 0.458 / 316.2, rel=0.15)
 
 
 def test_without_ratings_there_is_nothing_rather_than_zero() -> None:
-    found = people_alignment("color", SCALE, [], {video(1): 3.0})
-    assert found.spearman.coefficient is None and found.people.alpha is None and found.difference is None
+    result = people_alignment("color", SCALE, [], {video(1): 3.0})
+    assert result.spearman.coefficient is None
+    assert result.people.alpha is None
+    assert result.difference is None
 
 
 def test_a_score_outside_the_scale_is_an_error() -> None:

@@ -17,13 +17,13 @@ HEAD = "model,prompt_id,dimension,rater,rating\n"
 def test_rows_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(HEAD + "a,p1,color,ann,3\na,p1,color,bob,2\nb,p1,motion_effects,ann,5\n")
-    found = load_ratings(path, SCALES)
-    assert [(str(row.video), row.dimension, row.rater, row.value) for row in found.rows] == [
+    result = load_ratings(path, SCALES)
+    assert [(str(row.video), row.dimension, row.rater, row.value) for row in result.rows] == [
         ("a/p1#0", "color", "ann", 3),
         ("a/p1#0", "color", "bob", 2),
         ("b/p1#0", "motion_effects", "ann", 5),
     ]
-    assert found.left_out == ()
+    assert result.left_out == ()
 
 
 def test_lists_of_ratings_as_they_are_published(tmp_path: Path) -> None:
@@ -33,12 +33,12 @@ def test_lists_of_ratings_as_they_are_published(tmp_path: Path) -> None:
         {"model": "b", "prompt_id": "p1", "dimension": "color", "ratings": {"ann": 1, "bob": "x"}},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    found = load_ratings(path, SCALES)
+    result = load_ratings(path, SCALES)
     first = VideoKey(model="a", prompt_id="p1", sample=2)
-    assert [row.value for row in found.rows if row.video == first] == [3, 2, 3]
+    assert [row.value for row in result.rows if row.video == first] == [3, 2, 3]
     # 0 is no rating, and the raters after it keep their places
-    assert [row.rater for row in found.rows if row.video == first] == ["1", "3", "4"]
-    assert [(one.where, one.reason) for one in found.left_out] == [
+    assert [row.rater for row in result.rows if row.video == first] == ["1", "3", "4"]
+    assert [(one.where, one.reason) for one in result.left_out] == [
         ("line 1", INVALID),
         ("line 2", "malformed_row"),
     ]
@@ -60,9 +60,9 @@ def test_lists_of_ratings_as_they_are_published(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_left_out_with_its_line(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(HEAD + "a,p1,color,eve,2\n" + line + "\n")
-    found = load_ratings(path, SCALES)
-    assert len(found.rows) == 1
-    assert [(one.where, one.reason) for one in found.left_out] == [("line 3", reason)]
+    result = load_ratings(path, SCALES)
+    assert len(result.rows) == 1
+    assert [(one.where, one.reason) for one in result.left_out] == [("line 3", reason)]
 
 
 def test_a_file_without_a_column_is_refused(tmp_path: Path) -> None:

@@ -52,11 +52,11 @@ def test_the_papers_scores_give_the_papers_ranks() -> None:
         for place, name in enumerate(NAMES)
     }
     board = board_of("Video-Bench", DIMENSIONS, means)
-    found = {
+    result = {
         line.model: (line.groups[QUALITY].rank, line.groups[ALIGNMENT].rank, line.overall.rank)
         for line in board.lines
     }
-    assert found == {model: ranks for model, (_, ranks) in PRINTED.items()}
+    assert result == {model: ranks for model, (_, ranks) in PRINTED.items()}
     assert [line.model for line in board.lines] == list(PRINTED)
     assert board.lines[0].groups[QUALITY].mean_rank == 1.0
 
@@ -87,10 +87,9 @@ def test_the_newest_score_with_the_newest_settings_counts() -> None:
         # the server was down when a batch with one more model was to be scored
         row("a", "p1", None, at="2027-01-01", key="other batch", failure="prerequisite_missing"),
     ]
-    found, others = current(rows)
-    assert sorted((one.model, one.score) for one in found) == [("a", 2), ("b", 5)] and others == {
-        "imaging": 2
-    }
+    result, others = current(rows)
+    assert sorted((one.model, one.score) for one in result) == [("a", 2), ("b", 5)]
+    assert others == {"imaging": 2}
     older, _ = current(rows, ["s0"])
     assert [(one.model, one.score) for one in older] == [("b", 4)]
 
@@ -103,9 +102,13 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
     dimensions = [dimension("imaging", QUALITY), dimension("scene", ALIGNMENT, high=1)]
     board = board_of("Suite", dimensions, means, {"scene": 2})
     page = write_board(board, tmp_path / "out").read_text()
-    assert "&lt;b&gt;a&lt;/b&gt;" in page and "<b>a" not in page
-    assert "4.25" in page and "50.0" in page and "1 failed" in page
-    assert "older settings of scene" in page and "different numbers of videos" in page
+    assert "&lt;b&gt;a&lt;/b&gt;" in page
+    assert "<b>a" not in page
+    assert "4.25" in page
+    assert "50.0" in page
+    assert "1 failed" in page
+    assert "older settings of scene" in page
+    assert "different numbers of videos" in page
     for foreign in ("http://", "https://", "src="):
         assert foreign not in page
     with (tmp_path / "out" / "leaderboard.csv").open() as file:
@@ -139,10 +142,14 @@ def test_groups_have_means_as_in_the_table_of_locot2v_bench(tmp_path: Path) -> N
     best, other = board.lines
     # what is missing is missing in a mean, never zero
     assert best.group_means["static"] == pytest.approx(0.9115, abs=1e-4)
-    assert best.group_means["alignment"] == 0.5495 and best.mean == pytest.approx(0.7217, abs=1e-4)
-    assert set(other.group_means.values()) == {None} and other.mean is None
+    assert best.group_means["alignment"] == 0.5495
+    assert best.mean == pytest.approx(0.7217, abs=1e-4)
+    assert set(other.group_means.values()) == {None}
+    assert other.mean is None
     page = write_board(board, tmp_path / "out").read_text()
-    assert "Static: mean" in page and "72.2" in page and "A group's mean is" in board_table(board).note
+    assert "Static: mean" in page
+    assert "72.2" in page
+    assert "A group's mean is" in board_table(board).note
     with (tmp_path / "out" / "leaderboard.csv").open() as file:
         first = next(csv.DictReader(file))
     assert float(first["mean"]) == pytest.approx(0.7217, abs=1e-4)
@@ -152,5 +159,6 @@ def test_groups_have_means_as_in_the_table_of_locot2v_bench(tmp_path: Path) -> N
 def test_dimensions_of_different_scales_have_no_mean_in_common() -> None:
     dimensions = [dimension("imaging", QUALITY), dimension("scene", ALIGNMENT, high=3)]
     board = board_of("Video-Bench", dimensions, {one.name: {"a": Mean(2.0, 1)} for one in dimensions})
-    assert not board.averaged and board.lines[0].mean is None
+    assert not board.averaged
+    assert board.lines[0].mean is None
     assert not [column for column in board_table(board).columns if column.key.endswith("mean")]

@@ -21,27 +21,28 @@ def scores(*values: float) -> dict[VideoKey, float]:
 
 def test_three_runs() -> None:
     runs = [scores(1, 2, 3, 4, 5, 5), scores(1, 2, 3, 4, 5, 4), scores(1, 2, 4, 4, 5, 5)]
-    found = stability(SCALE, runs)
-    assert (found.runs, found.videos) == (3, 6)
-    assert found.total_agreement == pytest.approx(4 / 6)
+    result = stability(SCALE, runs)
+    assert (result.runs, result.videos) == (3, 6)
+    assert result.total_agreement == pytest.approx(4 / 6)
     table = np.array([list(run.values()) for run in runs])
     reference = krippendorff.alpha(table, level_of_measurement="ordinal")
-    assert found.alpha.alpha == pytest.approx(reference, abs=1e-12)
+    assert result.alpha.alpha == pytest.approx(reference, abs=1e-12)
 
 
 def test_videos_that_a_run_lacks_take_no_part() -> None:
-    found = stability(SCALE, [scores(1, 2, 3), scores(1, 2)])
-    assert found.videos == 2 and found.total_agreement == 1.0
+    result = stability(SCALE, [scores(1, 2, 3), scores(1, 2)])
+    assert result.videos == 2
+    assert result.total_agreement == 1.0
     assert stability(SCALE, [scores(), scores(1)]).total_agreement is None
     with pytest.raises(ValueError, match="two runs"):
         stability(SCALE, [scores(1)])
 
 
 def test_relative_errors() -> None:
-    found = robustness(scores(4, 2, 5), scores(3, 2, 5))
-    assert found.videos == 3
-    assert found.mean_error == pytest.approx(0.25 / 3)
-    assert found.error_of_means == pytest.approx(1 / 11)
+    result = robustness(scores(4, 2, 5), scores(3, 2, 5))
+    assert result.videos == 3
+    assert result.mean_error == pytest.approx(0.25 / 3)
+    assert result.error_of_means == pytest.approx(1 / 11)
     assert robustness(scores(), scores()).mean_error is None
     with pytest.raises(ValueError, match="above 0"):
         robustness(scores(0), scores(1))
@@ -51,7 +52,8 @@ def test_a_blurred_video_is_opencv_s_blur_of_each_plane() -> None:
     plain = FrameList([noise(n) for n in range(5)])
     blurred = BlurredSide(plain, 1.5)
     frames = blurred.planes([3, 1])
-    assert frames.shape == (2, 24, 32) and plain.reads == [[3, 1]]
+    assert frames.shape == (2, 24, 32)
+    assert plain.reads == [[3, 1]]
     for frame, number in zip(frames, (3, 1), strict=True):
         whole = noise(number)
         luma = cv2.GaussianBlur(whole[:16], (0, 0), 1.5, borderType=cv2.BORDER_REPLICATE)
@@ -59,7 +61,8 @@ def test_a_blurred_video_is_opencv_s_blur_of_each_plane() -> None:
         first = whole[16:20].reshape(8, 16)
         expected = cv2.GaussianBlur(first, (0, 0), 0.75, borderType=cv2.BORDER_REPLICATE)
         assert (frame[16:20].reshape(8, 16) == expected).all()
-    assert len(blurred) == 5 and (plain.frames[3] == noise(3)).all()
+    assert len(blurred) == 5
+    assert (plain.frames[3] == noise(3)).all()
     assert set(blurred.frame_ids(range(5))).isdisjoint(plain.frame_ids(range(5)))
 
 

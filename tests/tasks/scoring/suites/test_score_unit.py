@@ -57,6 +57,8 @@ def test_a_full_store_is_no_fault_of_the_video(tmp_path: Path, problem: Exceptio
     choice = SuiteChoice(store_path=str(tmp_path), suite="locot2v-bench")
     work = SuiteWork("run", str(tmp_path), choice=choice, sampling=FrameRate())
     (row,) = VideoScoring(Failing(problem), work).answer(unit)
-    assert row.failure is failure and str(problem) in row.message and row.score is None
+    assert row.failure is failure
+    assert str(problem) in row.message
+    assert row.score is None
     # the next run scores it, while a damaged video stays damaged
     assert (row.failure in TRANSIENT_FAILURES) is (failure is Failure.INTERNAL_ERROR)

@@ -43,7 +43,8 @@ def test_a_score_counts_more_than_a_failure_and_a_later_row_more_than_an_earlier
     assert scores.suites() == ["x"]
     before = scores.rows()
     scores.pack()
-    assert scores.rows() == before and len(list(scores.parts.iterdir())) == 1
+    assert scores.rows() == before
+    assert len(list(scores.parts.iterdir())) == 1
 
 
 def test_what_a_killed_process_left_is_read_and_packed(scores: ScoresStore) -> None:
@@ -56,14 +57,16 @@ def test_what_a_killed_process_left_is_read_and_packed(scores: ScoresStore) -> N
     assert [one.key for one in scores.rows()] == ["k"]
     assert scores.begun("task") == {"k2": 1}
     scores.pack()
-    assert not path.exists() and [one.key for one in scores.rows()] == ["k"]
+    assert not path.exists()
+    assert [one.key for one in scores.rows()] == ["k"]
 
 
 def test_a_writer_packs_its_rows_also_where_it_fails(scores: ScoresStore) -> None:
     with pytest.raises(ZeroDivisionError), scores.writer("t") as lines:
         lines.add(row())
         raise ZeroDivisionError
-    assert not list(scores.running.iterdir()) and [one.key for one in scores.rows()] == ["k"]
+    assert not list(scores.running.iterdir())
+    assert [one.key for one in scores.rows()] == ["k"]
 
 
 def test_scores_go_out_in_three_forms(scores: ScoresStore, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def runs(**scores: list[float]) -> dict[str, dict[int, dict[VideoKey, float]]]:
 
 def test_dimensions_stand_in_the_suites_order_and_others_after_them() -> None:
     suite = [dimension(name) for name in ("zest", "mild", "absent", "able")]
-    found = runs(other=[1, 2, 3], able=[3, 2, 1], zest=[1, 2, 3], mild=[1, 3, 2])
-    table, *_ = correlation_tables(found, suite, {})
+    result = runs(other=[1, 2, 3], able=[3, 2, 1], zest=[1, 2, 3], mild=[1, 3, 2])
+    table, *_ = correlation_tables(result, suite, {})
     pairs = [(row["first"], row["second"]) for row in table.rows]
     assert pairs == list(combinations(("zest", "mild", "able", "other"), 2))
 
@@ -32,4 +32,5 @@ def test_the_grid_writes_numbers_as_the_table_does() -> None:
     table, *_ = correlation_tables(runs(a=[1, 2, 3], b=[3, 1, 2]), [], {})
     assert table.cells()[0][5] == "−0.50"
     svg = correlation_figure(table).svg.decode()
-    assert ">−0.50<" in svg and ">-0.50<" not in svg
+    assert ">−0.50<" in svg
+    assert ">-0.50<" not in svg

@@ -35,7 +35,8 @@ def test_a_workers_session_opens_no_organisers_page(study: Study, organiser: Org
             reply = httpx.get(
                 f"{study.address}/organiser/c/{NAME}{page}", headers={"Cookie": f"{name}={cookie.value}"}
             )
-            assert reply.status_code == 303 and "/login" in reply.headers["location"]
+            assert reply.status_code == 303
+            assert "/login" in reply.headers["location"]
     # and vice versa
     organiser.log_in()
     own = organiser.http.cookies[COOKIE]
@@ -47,8 +48,11 @@ def test_the_session_is_the_organisers_only(study: Study, organiser: Organiser) 
     reply = organiser.log_in(go_on=f"/organiser/c/{NAME}/workers?show=listed")
     assert (reply.status_code, reply.headers["location"]) == (303, f"/organiser/c/{NAME}/workers?show=listed")
     cookie = reply.headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=lax" in cookie and "Path=/organiser" in cookie
-    assert "Expires" not in cookie and "Max-Age" not in cookie, "it goes with the browser"
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert "Path=/organiser" in cookie
+    assert "Expires" not in cookie, "it goes with the browser"
+    assert "Max-Age" not in cookie, "it goes with the browser"
     assert organiser.page().status_code == 200
     value = organiser.http.cookies[COOKIE]
     for changed in (value[:-1], value + "x", "x" + value, "", "{}"):
@@ -74,9 +78,11 @@ def test_who_logs_out_is_out_with_every_copy_of_the_cookie(study: Study, organis
 def test_wrong_secrets_are_counted_and_the_right_one_has_to_wait_too(organiser: Organiser) -> None:
     for _ in range(ATTEMPTS_A_MINUTE):
         reply = organiser.log_in(secret="not the secret, é")
-        assert reply.status_code == 403 and "This is not the secret." in reply.text
+        assert reply.status_code == 403
+        assert "This is not the secret." in reply.text
     reply = organiser.log_in()
-    assert reply.status_code == 429 and 0 < int(reply.headers["retry-after"]) <= 61
+    assert reply.status_code == 429
+    assert 0 < int(reply.headers["retry-after"]) <= 61
     assert COOKIE not in organiser.http.cookies
 
 
@@ -119,4 +125,5 @@ def test_a_form_needs_the_sessions_token(study: Study, organiser: Organiser) -> 
     )
     assert reply.status_code == 403
     with desk(study) as opened:
-        assert opened.decisions.read(NAME) == [] and opened.organiser.erased(NAME) == []
+        assert opened.decisions.read(NAME) == []
+        assert opened.organiser.erased(NAME) == []

@@ -61,7 +61,8 @@ def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
     assert [one.worker[0] for one in known.renewed()[0]] == ["a", "b", "a"]
     assert [after for name, after in requests if name == "votes"] == [0, 1]
     events = [after for name, after in requests if name == "events"]
-    assert events[0] == 0 and events[1] > 0
+    assert events[0] == 0
+    assert events[1] > 0
 
 
 def test_who_is_erased_is_forgotten_here_too(desk: Desk) -> None:
@@ -77,7 +78,8 @@ def test_who_is_erased_is_forgotten_here_too(desk: Desk) -> None:
     desk.organiser.erase(NAME, worker)
     votes, tallies = known.renewed()
     assert [one.worker for one in votes] == ["b" * 32]
-    assert not tallies.counts and not tallies.by_worker
+    assert not tallies.counts
+    assert not tallies.by_worker
     desk.organiser.erase(NAME, "b" * 32)
     assert known.renewed()[0] == []
 
@@ -98,13 +100,15 @@ def test_what_was_given_is_not_changed_by_what_is_read_next(desk: Desk) -> None:
     votes, tallies = known.renewed()
     desk.votes.add(NAME, [vote(desk, 0, "a" * 32)])
     known.renewed()
-    assert votes == [] and not tallies.counts
+    assert votes == []
+    assert not tallies.counts
 
 
 def test_everything_that_can_happen_has_words() -> None:
     assert set(REFUSED) == set(RefusalReason)
     assert [described(f"refused: {reason.value}") for reason in REFUSED] == list(REFUSED.values())
-    assert described("expired") == OTHER["expired"] and described("claim_cut") == OTHER["claim_cut"]
+    assert described("expired") == OTHER["expired"]
+    assert described("claim_cut") == OTHER["claim_cut"]
     assert described("refused: of_a_newer_version") == ("Of a newer version", "")
 
 

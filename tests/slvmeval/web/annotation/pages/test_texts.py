@@ -59,11 +59,10 @@ def test_own_words_go_over_ours(tmp_path: Path) -> None:
         + "".join(f'{key} = "{key}"\n' for key in ASPECT_KEYS)
     )
     merged = texts("en", "color", tmp_path)
-    assert merged.words["page"]["study"] == "Our study" and merged.words["page"]["skip"]
-    assert (
-        merged.aspect["name"] == "Paint"
-        and merged.aspect["question"] == texts("en", "color").aspect["question"]
-    )
+    assert merged.words["page"]["study"] == "Our study"
+    assert merged.words["page"]["skip"]
+    assert merged.aspect["name"] == "Paint"
+    assert merged.aspect["question"] == texts("en", "color").aspect["question"]
     assert texts("en", "mine", tmp_path).aspect["clear"] == "clear"
     # only one language has the new aspect
     check_texts(["en"], ["mine"], tmp_path)

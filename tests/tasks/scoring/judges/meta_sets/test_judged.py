@@ -61,16 +61,18 @@ def options(store: Path, pairs: MetaSetPairs, *evaluators: str) -> EvaluateOptio
 
 def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path) -> None:
     pairs = meta_set_from_text(f"uve:{uve}?fps=4&long_side=64")
-    by_key = {found.key: id_ for id_, found in pairs.meta_pairs().items()}
+    by_key = {outcome.key: id_ for id_, outcome in pairs.meta_pairs().items()}
     pair = pairs.open(by_key["short-long-dynamic_degree"])
     assert (len(pair.high), len(pair.low), pair.high.fps, pair.prompt) == (12, 4, 4.0, "")
-    assert pair.details["gold"] == "b" and pair.record is None
+    assert pair.details["gold"] == "b"
+    assert pair.record is None
     film = VideoSide(uve / "uve_bench_videos/bench/long_1.mp4", Fraction(4), 64)
     assert (pair.high.planes([3, 11]) == film.planes([3, 11])).all()
     facts = {one.pair_id: one for one in pairs.facts()}
     tie = pairs.open(by_key["short-other-dynamic_degree"])
     assert tie.details["gold"] == "tie"
-    assert facts[pair.id].source_id == "uve-bench-1" and facts[pair.id].fps == 4.0
+    assert facts[pair.id].source_id == "uve-bench-1"
+    assert facts[pair.id].fps == 4.0
     # the same videos in the other order are the same question; another sampling is another one
     other = facts[by_key["long-short-dynamic_degree"]]
     assert (other.high_checksum, other.low_checksum) == (
@@ -95,18 +97,22 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
     pairs = meta_set_from_text(f"uve:{uve}?fps=1&long_side=64")
     asked = options(tmp_path / "store", pairs, "lengths", "planted?mood=first")
     result = evaluate_inline(asked)
-    assert result.exit_code == 0 and result.pairs == 8
+    assert result.exit_code == 0
+    assert result.pairs == 8
     assert "left out: video_missing 1" in result.title
     again = evaluate_inline(asked)
     assert [one.asked for one in again.evaluators] == [0, 0]
     rows = JudgementsStore(Store.open(tmp_path / "store")).rows()
-    found = {(one.evaluator, one.aspect): one for one in agreements(rows, pairs.facts(), pairs.meta_pairs())}
-    lengths = found["lengths", "dynamic_degree"]
+    outcome = {
+        (one.evaluator, one.aspect): one for one in agreements(rows, pairs.facts(), pairs.meta_pairs())
+    }
+    lengths = outcome["lengths", "dynamic_degree"]
     # right on both that have a better one and on the tie of equal length, wrong on the tie of 3 s and 1 s
     assert (lengths.with_ties.accuracy, lengths.with_ties.pairs) == (0.75, 4)
     assert (lengths.without_ties.accuracy, lengths.without_ties.pairs) == (1.0, 2)
-    assert lengths.calibrated is not None and lengths.calibrated.agreement == 0.75
-    first = found["first", "dynamic_degree"]
+    assert lengths.calibrated is not None
+    assert lengths.calibrated.agreement == 0.75
+    first = outcome["first", "dynamic_degree"]
     # who always says `first` is right in one order of each pair that has a better one
     assert (first.with_ties.accuracy, first.without_ties.accuracy, first.calibrated) == (0.25, 0.5, None)
 
@@ -151,9 +157,9 @@ def test_a_video_that_is_none_is_a_failure_and_no_wrong_answer(
     ]
     pairs = meta_set_from_text(f"pairs:{write_lines(tmp_path / 'pairs.jsonl', rows)}")
     result = evaluate_inline(options(tmp_path / "store", pairs, "lengths"))
-    found = JudgementsStore(Store.open(tmp_path / "store")).rows()
+    outcome = JudgementsStore(Store.open(tmp_path / "store")).rows()
     assert result.exit_code == 3
-    assert sorted((row.failure or "", row.preferred or "") for row in found) == [
+    assert sorted((row.failure or "", row.preferred or "") for row in outcome) == [
         ("", "high"),
         ("video_unreadable", ""),
     ]
@@ -162,9 +168,10 @@ def test_a_video_that_is_none_is_a_failure_and_no_wrong_answer(
 def test_the_commands(uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture) -> None:
     where, store = f"uve:{uve}?long_side=64", str(tmp_path / "store")
     assert main(["meta-sets", "check", where, "--json"]) == 3
-    said = json.loads(capsys.readouterr().out)
-    assert said["aspects"]["technical_quality"] == {"a": 1, "b": 1, "tie": 2}
-    assert said["left_out"] == {"video_missing": 1} and said["examples"][0]["where"] == "lost"
+    output = json.loads(capsys.readouterr().out)
+    assert output["aspects"]["technical_quality"] == {"a": 1, "b": 1, "tie": 2}
+    assert output["left_out"] == {"video_missing": 1}
+    assert output["examples"][0]["where"] == "lost"
     words = ["evaluate", "--pairs", where, "-e", "lengths", "--store", store]
     assert main([*words, "--dry-run", "--quiet"]) == 0
     assert "UVE-Bench" in capsys.readouterr().out

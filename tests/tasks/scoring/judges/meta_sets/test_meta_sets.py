@@ -50,13 +50,13 @@ def test_uve_asks_for_each_subaspect(tmp_path: Path) -> None:
     text = {**UVE_ROW, "prompt": "a ball", "subaspects": ["tv_alignment"], "preference": "same bad"}
     loaded = uve(tmp_path, {"bench-1": UVE_ROW, "bench-2": {**text, "difficulty": "hard"}})
     assert not loaded.left_out
-    found = {pair.key: pair for pair in loaded.pairs}
-    assert list(found) == [
+    result = {pair.key: pair for pair in loaded.pairs}
+    assert list(result) == [
         "bench-1-dynamic_degree",
         "bench-1-subject_motion_degree",
         "bench-2-tv_alignment",
     ]
-    first, last = found["bench-1-dynamic_degree"], found["bench-2-tv_alignment"]
+    first, last = result["bench-1-dynamic_degree"], result["bench-2-tv_alignment"]
     assert (first.prompt, first.gold, first.aspect) == ("", "b", "dynamic_degree")
     assert first.video_a == tmp_path / "uve_bench_videos/bench/modelA/modelA_00007.mp4"
     assert (last.prompt, last.gold, last.details["difficulty"]) == ("a ball", "tie", "hard")
@@ -70,7 +70,8 @@ def test_uve_asks_for_each_subaspect(tmp_path: Path) -> None:
 )
 def test_the_four_answers_of_uve(tmp_path: Path, words: str, gold: str) -> None:
     (pair, _) = uve(tmp_path, {"x": {**UVE_ROW, "preference": words}}).pairs
-    assert pair.gold == gold and pair.details["preference"] == words
+    assert pair.gold == gold
+    assert pair.details["preference"] == words
 
 
 def test_rows_of_uve_that_do_not_fit_harm_no_other(tmp_path: Path) -> None:
@@ -190,16 +191,17 @@ def fetv(root: Path) -> Path:
 
 def test_fetv_compares_means_of_those_who_scored_both(tmp_path: Path) -> None:
     loaded = Fetv().load(fetv(tmp_path), None)
-    found = {pair.key: pair for pair in loaded.pairs}
+    result = {pair.key: pair for pair in loaded.pairs}
     # annotator 0 gave 5 to the real video and 4 to the model's; annotator 1 never saw the latter
-    assert found["0|damo-text2video|ground-truth|alignment"].gold == "b"
-    assert found["0|damo-text2video|ground-truth|alignment"].details["scores"] == [4, 5]
+    assert result["0|damo-text2video|ground-truth|alignment"].gold == "b"
+    assert result["0|damo-text2video|ground-truth|alignment"].details["scores"] == [4, 5]
     # annotator 1 gave 3 and 4
-    assert found["0|ground-truth|zeroscope|alignment"].gold == "b"
-    assert found["0|damo-text2video|ground-truth|static_quality"].gold == "tie"
+    assert result["0|ground-truth|zeroscope|alignment"].gold == "b"
+    assert result["0|damo-text2video|ground-truth|static_quality"].gold == "tie"
     # nobody scored both of these
-    assert "0|damo-text2video|zeroscope|alignment" not in found and len(found) == 3
-    assert found["0|ground-truth|zeroscope|alignment"].video_b.name == "0.mp4"
+    assert "0|damo-text2video|zeroscope|alignment" not in result
+    assert len(result) == 3
+    assert result["0|ground-truth|zeroscope|alignment"].video_b.name == "0.mp4"
     assert {pair.prompt for pair in loaded.pairs} == {"waves"}
     assert list(loaded.reasons().items()) == [(MALFORMED, 1), (NO_GOLD, 1)]
 
@@ -223,7 +225,8 @@ def test_videos_of_fetv_are_found_by_all_their_names(tmp_path: Path) -> None:
 def test_every_own_aspect_is_described() -> None:
     texts = descriptions()
     assert set(texts) == set(SETS) - {"pairs"}
-    assert set(texts["videogen-rewardbench"]) == set(ASPECTS.values()) and len(texts["uve"]) == 15
+    assert set(texts["videogen-rewardbench"]) == set(ASPECTS.values())
+    assert len(texts["uve"]) == 15
     assert all(len(text) > 40 for own in texts.values() for text in own.values())
 
 
@@ -246,6 +249,10 @@ def test_what_a_command_line_may_say(text: str, says: str) -> None:
 
 def test_options_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = meta_set_from_text("fetv:data?videos=my%20films&fps=30/4&long_side=256")
-    assert (found.path, found.videos) == (str(tmp_path / "data"), str(tmp_path / "my films"))
-    assert (found.fps, found.long_side, meta_set_from_text("uve:x").fps) == ("30/4", 256, meta_set("uve").fps)
+    result = meta_set_from_text("fetv:data?videos=my%20films&fps=30/4&long_side=256")
+    assert (result.path, result.videos) == (str(tmp_path / "data"), str(tmp_path / "my films"))
+    assert (result.fps, result.long_side, meta_set_from_text("uve:x").fps) == (
+        "30/4",
+        256,
+        meta_set("uve").fps,
+    )

@@ -47,13 +47,17 @@ def test_joined_clips_share_a_canvas() -> None:
     assert (len(joined), joined.width, joined.height) == (3, 32, 16)
     planes = joined.planes([2, 0, 1])
     views, given = split_planes(planes), split_planes(wide.planes([0, 1]))
-    assert (views.y[1:, 4:12] == given.y).all() and (views.u[1:, 2:6] == given.u).all()
-    assert (views.y[1:, :4] == 16).all() and (views.v[1:, 6:] == 128).all()
+    assert (views.y[1:, 4:12] == given.y).all()
+    assert (views.u[1:, 2:6] == given.u).all()
+    assert (views.y[1:, :4] == 16).all()
+    assert (views.v[1:, 6:] == 128).all()
     assert (views.y[0, :, 8:24] == split_planes(high.planes([0])).y[0]).all()
     # what is shown does not change the canvas, nor the identity of a frame
     alone = JoinedSide([wide, high], [1])
-    assert len(alone) == 1 and alone.frame_ids([0]) == joined.frame_ids([2])
-    assert (alone.planes([0]) == joined.planes([2])).all() and alone.family == joined.family
+    assert len(alone) == 1
+    assert alone.frame_ids([0]) == joined.frame_ids([2])
+    assert (alone.planes([0]) == joined.planes([2])).all()
+    assert alone.family == joined.family
     assert joined.planes([]).shape == (0, 24, 32)
     with pytest.raises(IndexError):
         joined.planes([3])
@@ -67,7 +71,8 @@ def test_a_clip_of_another_range_is_converted() -> None:
     planes = JoinedSide([first, second]).planes([0, 1])
     luma = split_planes(planes).y
     # full range 100 is 100 · 219/255 + 16
-    assert (luma[0] == 100).all() and (luma[1] == 102).all()
+    assert (luma[0] == 100).all()
+    assert (luma[1] == 102).all()
 
 
 def test_the_pairs_of_both_settings(fetv: Path) -> None:
@@ -75,8 +80,10 @@ def test_the_pairs_of_both_settings(fetv: Path) -> None:
     degraded = [pair for pair in drawn.pairs.values() if pair.setting == "degraded"]
     generated = [pair for pair in drawn.pairs.values() if pair.setting == "generated"]
     # five usable prompts make two couples; the sixth was never filmed
-    assert len(degraded) == 2 and drawn.models == ("cogvideo", "damo-text2video")
-    assert drawn.left_out["not_scored"] == 1 and drawn.left_out["prompt_without_partner"] == 1
+    assert len(degraded) == 2
+    assert drawn.models == ("cogvideo", "damo-text2video")
+    assert drawn.left_out["not_scored"] == 1
+    assert drawn.left_out["prompt_without_partner"] == 1
     used = [number for pair in degraded for number in pair.couple]
     assert len(set(used)) == 4
     # people liked all real videos more than cogvideo's; the other model's only in prompt 4
@@ -95,10 +102,11 @@ def test_the_pairs_of_both_settings(fetv: Path) -> None:
 
 def test_a_removed_clip_and_a_joined_generated_video(fetv: Path) -> None:
     pairs = study(fetv)
-    for id_, found in pairs.draw().pairs.items():
+    for id_, result in pairs.draw().pairs.items():
         pair = pairs.open(id_)
-        assert len(pair.high) == 8 and (pair.high.width, pair.high.height) == (64, 36)
-        if found.setting == "generated":
+        assert len(pair.high) == 8
+        assert (pair.high.width, pair.high.height) == (64, 36)
+        if result.setting == "generated":
             assert len(pair.low) == 4
             continue
         (gone,) = pair.details["clips"]
@@ -179,22 +187,29 @@ def test_the_study_in_one_command(
     # two couples, each with a generated and a degraded pair, asked in both orders
     assert planted.asked("first") == 8
     written = json.loads((tmp_path / "out/proxy-study.json").read_text())
-    found = {row["evaluator"]: row for row in written["evaluators"]}
+    result = {row["evaluator"]: row for row in written["evaluators"]}
     # the real videos are longer than cogvideo's, and longer than with a clip removed
-    assert [found[name]["generated_accuracy"] for name in ("duration", "first", "shorter")] == [1.0, 0.5, 0.0]
-    assert [found[name]["degraded_accuracy"] for name in ("duration", "first", "shorter")] == [1.0, 0.5, 0.0]
-    assert [found[name]["degraded_rank"] for name in ("duration", "first", "shorter")] == [1.0, 2.0, 3.0]
-    assert found["duration"]["generated_pairs"] == 2
+    assert [result[name]["generated_accuracy"] for name in ("duration", "first", "shorter")] == [
+        1.0,
+        0.5,
+        0.0,
+    ]
+    assert [result[name]["degraded_accuracy"] for name in ("duration", "first", "shorter")] == [1.0, 0.5, 0.0]
+    assert [result[name]["degraded_rank"] for name in ("duration", "first", "shorter")] == [1.0, 2.0, 3.0]
+    assert result["duration"]["generated_pairs"] == 2
     assert written["spearman"] == {"rho": 1.0, "p": 0.0, "n": 3}
     lines = (tmp_path / "out/proxy-study.csv").read_text().splitlines()
-    assert len(lines) == 4 and lines[0].startswith("evaluator,settings,generated_rank")
+    assert len(lines) == 4
+    assert lines[0].startswith("evaluator,settings,generated_rank")
     page = (tmp_path / "out/proxy-study.html").read_text(encoding="utf-8")
-    assert "Spearman&#39;s ρ of the two rankings: 1.000" in page and "<svg" in page
+    assert "Spearman&#39;s ρ of the two rankings: 1.000" in page
+    assert "<svg" in page
     assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".svg", ".pdf", ".tex", ".md"}
     # again: nothing is asked; more evaluators: only those; a single one: no ranking to compare
     assert main([*words, "-e", "coin", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
-    assert planted.asked("first") == 8 and again["spearman"]["n"] == 4
+    assert planted.asked("first") == 8
+    assert again["spearman"]["n"] == 4
     assert (
         main([*words[:5], "--store", str(tmp_path / "store"), "--model", "cogvideo", "--direct", "--quiet"])
         == 0
@@ -217,7 +232,9 @@ def test_opposite_rankings(fetv: Path, tmp_path: Path, planted: PlantedPackage, 
     ]
     words += ["--store", str(tmp_path / "store"), "--direct", "--workers", "1", "--quiet", "--json"]
     assert main(words) == 0
-    found = {row["evaluator"]: row for row in json.loads(capsys.readouterr().out)["evaluators"]}
-    assert found["duration"]["degraded_accuracy"] == 0.5 and found["duration"]["degraded_ties"] == 2
+    result = {row["evaluator"]: row for row in json.loads(capsys.readouterr().out)["evaluators"]}
+    assert result["duration"]["degraded_accuracy"] == 0.5
+    assert result["duration"]["degraded_ties"] == 2
     # a clip of compressed luma has less contrast
-    assert found["contrast"]["degraded_accuracy"] == 1.0 and found["contrast"]["degraded_rank"] == 1.0
+    assert result["contrast"]["degraded_accuracy"] == 1.0
+    assert result["contrast"]["degraded_rank"] == 1.0

@@ -167,8 +167,8 @@ def score(
 ) -> ScoredVideo | NotJudged:
     """Score one video by a suite of its own, as another process would."""
     scorer = suite(folder, server, **settings).scorer(name)
-    (found,) = scorer.score(prompt, [video(film() if of is None else of)], repeat)
-    return found
+    (result,) = scorer.score(prompt, [video(film() if of is None else of)], repeat)
+    return result
 
 
 def value(found: ScoredVideo | NotJudged) -> float:

@@ -26,8 +26,8 @@ from tests.tasks.scoring.suites.locot2v.videos import PROMPT, Endless, named, sc
 def score(dimension: str, video: object, folder: Path, **visual: object) -> ScoredVideo | NotJudged:
     scorer = Locot2vBench(Setup(store_path=str(Store.create(folder).root)), visual=visual).scorer(dimension)
     scorer.check()
-    (found,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
-    return found
+    (result,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -35,31 +35,34 @@ def score(dimension: str, video: object, folder: Path, **visual: object) -> Scor
     [("temporal_flickering", 1), ("dynamic_degree", 0), ("motion_smoothness", 1), ("warping_error", 1)],
 )
 def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: Path) -> None:
-    found = score(dimension, scenes([5]), tmp_path)
-    assert isinstance(found, ScoredVideo)
-    assert found.value == pytest.approx(value, abs=1e-3)
-    assert found.details["rests_on"] >= 2 and found.usage.frames == 5
+    result = score(dimension, scenes([5]), tmp_path)
+    assert isinstance(result, ScoredVideo)
+    assert result.value == pytest.approx(value, abs=1e-3)
+    assert result.details["rests_on"] >= 2
+    assert result.usage.frames == 5
 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
 def test_a_video_of_one_frame_has_a_reason_in_place_of_a_score(dimension: str, tmp_path: Path) -> None:
-    found = score(dimension, scenes([1]), tmp_path)
-    assert isinstance(found, NotJudged)
-    assert found.failure is Failure.NO_ANSWER
-    assert "of one frame" in found.message or "needs three frames" in found.message
+    result = score(dimension, scenes([1]), tmp_path)
+    assert isinstance(result, NotJudged)
+    assert result.failure is Failure.NO_ANSWER
+    assert "of one frame" in result.message or "needs three frames" in result.message
 
 
 def test_two_frames_that_lie_too_near_are_not_called_one(tmp_path: Path) -> None:
-    found = score("dynamic_degree", side([scene(1), scene(2)], fps=24.0), tmp_path)
-    assert isinstance(found, NotJudged) and found.message == "no two frames lie 0.125 s apart"
+    result = score("dynamic_degree", side([scene(1), scene(2)], fps=24.0), tmp_path)
+    assert isinstance(result, NotJudged)
+    assert result.message == "no two frames lie 0.125 s apart"
 
 
 def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> None:
     flashing = side([scene(1), np.minimum(scene(1), 225) + 30] * 3)
-    found = [score("warping_error", flashing, tmp_path, worst_warping=worst) for worst in (1.0, 2.0)]
-    assert isinstance(found[0], ScoredVideo) and isinstance(found[1], ScoredVideo)
-    error = found[0].details["error"]
-    assert [one.value for one in found] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
+    result = [score("warping_error", flashing, tmp_path, worst_warping=worst) for worst in (1.0, 2.0)]
+    assert isinstance(result[0], ScoredVideo)
+    assert isinstance(result[1], ScoredVideo)
+    error = result[0].details["error"]
+    assert [one.value for one in result] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
     setup = Setup(store_path=str(Store.create(tmp_path).root))
     ours, other = (Locot2vBench(setup, visual=s) for s in ({}, {"pixels": {"static_px": 2.0}}))
     name = "temporal_flickering"
@@ -111,10 +114,11 @@ def test_flicker_and_warping_error_share_the_flow_of_every_step(
         monkeypatch.setattr(module, "optical_flow", counted)
     second = next(name for name in alone if name != first)
     # another process would make its own suite, as here
-    found = {name: score(name, video, tmp_path) for name in (first, second)}
+    result = {name: score(name, video, tmp_path) for name in (first, second)}
     assert len(flows) == 2 * 9
-    flicker, warping = found["temporal_flickering"], found["warping_error"]
-    assert isinstance(flicker, ScoredVideo) and isinstance(warping, ScoredVideo)
+    flicker, warping = result["temporal_flickering"], result["warping_error"]
+    assert isinstance(flicker, ScoredVideo)
+    assert isinstance(warping, ScoredVideo)
     # bit for bit what each of them is by itself
     assert (flicker.value, flicker.details["rests_on"]) == (
         alone["temporal_flickering"].value,
@@ -140,7 +144,9 @@ def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
         monkeypatch.setattr(module, "optical_flow", counted)
     monkeypatch.setattr(picture_models, "MOST_KEPT", 2)
     alone = score(name, video, tmp_path)
-    assert isinstance(kept, ScoredVideo) and isinstance(alone, ScoredVideo) and alone.value == kept.value
+    assert isinstance(kept, ScoredVideo)
+    assert isinstance(alone, ScoredVideo)
+    assert alone.value == kept.value
     assert len(flows) == flows_a_step * 3
 
 
@@ -149,7 +155,8 @@ def test_other_constants_have_other_steps(tmp_path: Path) -> None:
     strict, loose = (
         score("temporal_flickering", video, tmp_path, pixels={"static_px": px}) for px in (0.01, 50.0)
     )
-    assert isinstance(strict, NotJudged) and isinstance(loose, ScoredVideo)
+    assert isinstance(strict, NotJudged)
+    assert isinstance(loose, ScoredVideo)
 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)

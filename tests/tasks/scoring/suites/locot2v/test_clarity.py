@@ -21,12 +21,13 @@ def scores(*values: Any) -> dict[str, Any]:
 def test_the_number_is_the_mean_of_the_rounds_over_four(tmp_path: Path) -> None:
     rounds = [scores(4, 3, 0, 1), scores(4, 2, 0, 1), scores(1, 1, 0, 4)]
     with FaultyServer(Talk(clarity=rounds), MODELS) as server:
-        found = [score(tmp_path, server, name) for name in CLARITY_NAMES]
+        result = [score(tmp_path, server, name) for name in CLARITY_NAMES]
         # one request a round for all four
         assert steps(server) == ["clarity"] * 3
-    assert [value(one) for one in found] == [0.75, 0.5, 0, 0.5]
-    assert [one.calls for one in found if isinstance(one, ScoredVideo)] == [3, 0, 0, 0]
-    assert isinstance(found[0], ScoredVideo) and found[0].details["rounds"] == [4, 4, 1]
+    assert [value(one) for one in result] == [0.75, 0.5, 0, 0.5]
+    assert [one.calls for one in result if isinstance(one, ScoredVideo)] == [3, 0, 0, 0]
+    assert isinstance(result[0], ScoredVideo)
+    assert result[0].details["rounds"] == [4, 4, 1]
 
 
 def test_each_round_has_a_seed_of_its_own_and_no_round_knows_the_prompt(tmp_path: Path) -> None:
@@ -72,32 +73,35 @@ def test_more_rounds_later_pay_for_the_new_ones_only(tmp_path: Path) -> None:
 def test_a_failed_round_is_missing_and_never_zero(tmp_path: Path, odd: Any) -> None:
     answers = [scores(4, 4, 4, 4), Reply("[]") if odd == [] else odd, scores(2, 2, 2, 2)]
     with FaultyServer(Talk(clarity=answers), MODELS) as server:
-        found = score(tmp_path, server, "logical_structure")
-    assert isinstance(found, ScoredVideo) and found.value == 0.75
-    assert found.details["rounds"] == [4, None, 2] and len(found.details["failed"]) == 1
-    assert found.usage.tokens_in >= 200
+        result = score(tmp_path, server, "logical_structure")
+    assert isinstance(result, ScoredVideo)
+    assert result.value == 0.75
+    assert result.details["rounds"] == [4, None, 2]
+    assert len(result.details["failed"]) == 1
+    assert result.usage.tokens_in >= 200
 
 
 def test_one_dimension_outside_the_scale_harms_no_other(tmp_path: Path) -> None:
     with FaultyServer(Talk(clarity=scores(9, 4, 4, 4)), MODELS) as server:
-        found = failure(score(tmp_path, server, "theme_clarity"))
-        assert found.failure is Failure.NOT_UNDERSTOOD
+        result = failure(score(tmp_path, server, "theme_clarity"))
+        assert result.failure is Failure.NOT_UNDERSTOOD
         assert value(score(tmp_path, server, "logical_structure")) == 1
         assert len(server.seen) == 3
 
 
 def test_without_any_round_there_is_no_score(tmp_path: Path) -> None:
     with FaultyServer(Talk(clarity="no"), MODELS) as server:
-        found = failure(score(tmp_path, server, "theme_clarity"))
-    assert found.failure is Failure.NOT_UNDERSTOOD and "round 3" in found.message
-    assert sum(one.tokens_in for one in found.usage.others) == 300
+        result = failure(score(tmp_path, server, "theme_clarity"))
+    assert result.failure is Failure.NOT_UNDERSTOOD
+    assert "round 3" in result.message
+    assert sum(one.tokens_in for one in result.usage.others) == 300
 
 
 def test_a_server_that_goes_away_costs_no_round(tmp_path: Path) -> None:
     away = [scores(4, 4, 4, 4), Reply(status=503)]
     with FaultyServer(Talk(clarity=away), MODELS) as server:
-        found = failure(score(tmp_path, server, "theme_clarity"))
-        assert found.failure is Failure.SERVER_DOWN
+        result = failure(score(tmp_path, server, "theme_clarity"))
+        assert result.failure is Failure.SERVER_DOWN
     with FaultyServer(Talk(), MODELS) as server:
         # the first round is kept, the other two are asked now
         assert value(score(tmp_path, server, "theme_clarity")) == pytest.approx((4 + 3 + 3) / 12)

@@ -41,13 +41,15 @@ def test_between_events_the_means_are_compared() -> None:
 
 def test_what_was_found_nowhere_has_no_value() -> None:
     assert intra_event([]).value is None
-    found = inter_event([{0: np.stack([EAST])}, {1: np.stack([NORTH, NORTH])}])
-    assert found.value is None and "two events" in found.why
+    result = inter_event([{0: np.stack([EAST])}, {1: np.stack([NORTH, NORTH])}])
+    assert result.value is None
+    assert "two events" in result.why
 
 
 def test_means_over_things_and_events() -> None:
     steady = {0: np.stack([EAST, EAST]), 1: np.stack([EAST, EAST])}
     broken = {0: np.stack([EAST, NORTH])}
-    found = intra_event([steady, broken])
-    assert found.value == pytest.approx(2 / 3) and found.steps == 3
+    result = intra_event([steady, broken])
+    assert result.value == pytest.approx(2 / 3)
+    assert result.steps == 3
     assert inter_event([steady, broken]).value == pytest.approx(1)

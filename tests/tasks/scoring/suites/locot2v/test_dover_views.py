@@ -12,10 +12,10 @@ from tests.tasks.scoring.suites.locot2v.videos import Endless, scene, side
 @pytest.mark.parametrize("count", [1, 23, 239, 240, 241, 479, 480, 719, 7000])
 @pytest.mark.parametrize("fps", [24.0, 24_000 / 1001, 1.0])
 def test_pieces_are_shorter_than_ten_seconds_and_hold_every_frame(count: int, fps: float) -> None:
-    found = pieces(count, fps, 10.0)
-    assert [place for piece in found for place in piece] == list(range(count))
-    assert all(0 < len(piece) < 10 * fps for piece in found)
-    assert max(map(len, found)) - min(map(len, found)) <= 1
+    result = pieces(count, fps, 10.0)
+    assert [place for piece in result for place in piece] == list(range(count))
+    assert all(0 < len(piece) < 10 * fps for piece in result)
+    assert max(map(len, result)) - min(map(len, result)) <= 1
 
 
 def test_slow_videos_have_pieces_of_a_frame_at_least() -> None:
@@ -28,7 +28,8 @@ def test_frames_are_every_second_one_of_each_part() -> None:
     assert ((places // 200) == np.arange(3)[:, None]).all()
     # a short piece is gone through again
     short = spread_places(10, 2, 32, np.random.default_rng(0))
-    assert short.max() < 10 and len(short) == 64
+    assert short.max() < 10
+    assert len(short) == 64
 
 
 def test_windows_lie_in_their_cells_and_are_cut_in_full_resolution() -> None:
@@ -36,16 +37,17 @@ def test_windows_lie_in_their_cells_and_are_cut_in_full_resolution() -> None:
     windows = Windows.drawn(288, 512, np.random.default_rng(1))
     tops, lefts = windows.corners[..., 0], windows.corners[..., 1]
     assert ((tops // 41 == np.arange(7)[:, None]) & (lefts // 73 == np.arange(7))).all()
-    found = windows.cut(frame)
+    result = windows.cut(frame)
     top, left = windows.corners[2, 5]
-    assert (found[64:96, 160:192] == frame[top : top + 32, left : left + 32]).all()
+    assert (result[64:96, 160:192] == frame[top : top + 32, left : left + 32]).all()
 
 
 def test_views_have_the_networks_shape_and_scale() -> None:
     grey = np.full((240, 320, 3), 128, np.uint8)
     video = side([grey] * 12)
     beauty, technique = views(video, range(2, 12), 3, seed=5)
-    assert beauty.shape == (1, 3, 32, 224, 224) and technique.shape == (3, 3, 32, 224, 224)
+    assert beauty.shape == (1, 3, 32, 224, 224)
+    assert technique.shape == (3, 3, 32, 224, 224)
     wanted = (128 - np.array([123.675, 116.28, 103.53])) / np.array([58.395, 57.12, 57.375])
     for view in (beauty, technique):
         assert view.dtype == np.float32
@@ -55,7 +57,8 @@ def test_views_have_the_networks_shape_and_scale() -> None:
 def test_a_score_can_be_had_again_and_small_frames_are_enlarged() -> None:
     video = side([scene(number % 5) for number in range(40)])
     first, second, other = (views(video, range(40), 1, seed) for seed in (1, 1, 2))
-    assert (first[1] == second[1]).all() and (first[0] == second[0]).all()
+    assert (first[1] == second[1]).all()
+    assert (first[0] == second[0]).all()
     assert (first[1] != other[1]).any()
 
 
@@ -66,4 +69,6 @@ def test_each_frame_is_read_once_and_alone() -> None:
     listed = side([scene(number % 3) for number in range(200)])
     views(listed, range(50, 150), 2, seed=0)
     read = [place for (place,) in listed.reads]
-    assert len(set(read)) == len(read) and min(read) >= 50 and max(read) < 150
+    assert len(set(read)) == len(read)
+    assert min(read) >= 50
+    assert max(read) < 150

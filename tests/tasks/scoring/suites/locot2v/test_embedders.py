@@ -90,17 +90,18 @@ def test_a_text_that_is_longer_than_a_clip_reads_counts_by_the_tokens_of_its_pie
     compares, words = similarity(tmp_path)
     # three tokens each are read: two pieces up, one of a single token right
     long = "up a b up c d right"
-    (found,) = compares.compare([(["up", "right"], [long])]).values
+    (result,) = compares.compare([(["up", "right"], [long])]).values
     assert [text for text, _ in words.read] == ["up", "right", "up a b", "up c d", "right"]
     assert all(most == words.limit for _, most in words.read)
-    assert found[:, 0] == pytest.approx([6 / np.hypot(6, 1), 1 / np.hypot(6, 1)], abs=1e-6)
+    assert result[:, 0] == pytest.approx([6 / np.hypot(6, 1), 1 / np.hypot(6, 1)], abs=1e-6)
 
 
 def test_cosines_are_computed_once_each_text_once_and_kept(tmp_path: Path) -> None:
     groups = [(["up", "right"], ["up"]), (["up"], ["right", "up"])]
     compares, words = similarity(tmp_path)
     first = compares.compare(groups)
-    assert [one.tolist() for one in first.values] == [[[1], [0]], [[0, 1]]] and len(words.read) == 2
+    assert [one.tolist() for one in first.values] == [[[1], [0]], [[0, 1]]]
+    assert len(words.read) == 2
     again, other = similarity(tmp_path)
     assert [one.tolist() for one in again.compare(groups).values] == [one.tolist() for one in first.values]
     assert not other.read
@@ -110,14 +111,16 @@ def test_cosines_are_computed_once_each_text_once_and_kept(tmp_path: Path) -> No
 
 def test_groups_without_texts_have_no_cosines(tmp_path: Path) -> None:
     compares, words = similarity(tmp_path)
-    found = compares.compare([(["up"], []), (["up"], ["up"]), ([], [])]).values
-    assert [one.shape for one in found] == [(1, 0), (1, 1), (0, 0)] and found[1][0, 0] == 1
-    assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)] and len(words.read) == 1
+    result = compares.compare([(["up"], []), (["up"], ["up"]), ([], [])]).values
+    assert [one.shape for one in result] == [(1, 0), (1, 1), (0, 0)]
+    assert result[1][0, 0] == 1
+    assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)]
+    assert len(words.read) == 1
 
 
 def test_rows_of_any_length_and_none(tmp_path: Path) -> None:
-    found = cosines(np.array([[3.0, 0], [0, 0]]), np.array([[5.0, 0], [-2, 0], [0, 1]]))
-    assert found.tolist() == [[1, -1, 0], [0, 0, 0]]
+    result = cosines(np.array([[3.0, 0], [0, 0]]), np.array([[5.0, 0], [-2, 0], [0, 1]]))
+    assert result.tolist() == [[1, -1, 0], [0, 0, 0]]
 
 
 def test_pieces_hold_the_whole_text() -> None:
@@ -138,11 +141,12 @@ def test_the_text_tower_of_a_clip_in_the_model_folder(tmp_path: Path) -> None:
         made = Locot2vBench(site, multimodal=sees, embeddings={"kind": "clip", "model": "tiny-clip"})
         scorer = made.scorer("overall_alignment")
         # what is loaded here runs where the models run
-        assert scorer.pool == "h100" and "tiny-clip" in str(scorer.settings()["embeddings"])
+        assert scorer.pool == "h100"
+        assert "tiny-clip" in str(scorer.settings()["embeddings"])
         scorer.check()
         same = PROMPT.model_copy(update={"details": {"base": "sun rises dog sits"}})
-        (found,) = scorer.score(same, [video(film())])
-        assert value(found) == pytest.approx(1, abs=1e-5)
+        (result,) = scorer.score(same, [video(film())])
+        assert value(result) == pytest.approx(1, abs=1e-5)
         (other,) = scorer.score(PROMPT, [video(film())])
         assert 0 < value(other) < 0.99999
         assert steps(server) == ["describe"]

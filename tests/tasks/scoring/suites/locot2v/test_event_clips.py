@@ -52,16 +52,18 @@ def located(*intervals: Any) -> dict[str, Any]:
 
 def test_the_model_sees_times_and_events_and_gives_intervals(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        (found,) = clips(tmp_path, server)
+        (result,) = clips(tmp_path, server)
         assert steps(server) == ["events", "locate"]
-        assert clips(tmp_path, server) == [found] and len(server.seen) == 2
+        assert clips(tmp_path, server) == [result]
+        assert len(server.seen) == 2
         (body,) = [seen.body for seen in server.seen if step(seen.body) == "locate"]
     # 8 frames at 4 a second: the first four are on the screen until second 1
-    assert (found.number, found.event.subject, found.first, found.end) == (0, "sun", 0, 4)
-    assert body["model"] == LOCATES and images(body) == 3
-    said = text(body)
-    assert "1. sun rises\n2. man waves" in said
-    assert [line for line in said.splitlines() if line.endswith(" s:")] == ["0.0 s:", "1.0 s:", "1.8 s:"]
+    assert (result.number, result.event.subject, result.first, result.end) == (0, "sun", 0, 4)
+    assert body["model"] == LOCATES
+    assert images(body) == 3
+    output = text(body)
+    assert "1. sun rises\n2. man waves" in output
+    assert [line for line in output.splitlines() if line.endswith(" s:")] == ["0.0 s:", "1.0 s:", "1.8 s:"]
     assert "lasts 2.0 seconds" in body["messages"][0]["content"]
 
 
@@ -72,8 +74,8 @@ def test_the_model_sees_times_and_events_and_gives_intervals(tmp_path: Path) -> 
 def test_intervals_become_the_frames_on_the_screen(
     interval: tuple[float, float], frames: tuple[int, int]
 ) -> None:
-    (found,) = clips_of([PromptEvent(event="e")], [interval], np.arange(8) / 4)
-    assert (found.first, found.end) == frames
+    (result,) = clips_of([PromptEvent(event="e")], [interval], np.arange(8) / 4)
+    assert (result.first, result.end) == frames
 
 
 @pytest.mark.parametrize(
@@ -110,13 +112,15 @@ def test_a_video_without_frames_is_a_reason(tmp_path: Path) -> None:
 
 def test_a_video_of_one_frame_is_not_said_to_last_no_time(tmp_path: Path) -> None:
     with FaultyServer(Talk(locate=located((0, 0.04), None)), MODELS) as server:
-        (found,) = clips(tmp_path, server, of=film(1, fps=24.0))
+        (result,) = clips(tmp_path, server, of=film(1, fps=24.0))
         (body,) = [seen.body for seen in server.seen if step(seen.body) == "locate"]
-    assert "lasts 0.04 seconds" in body["messages"][0]["content"] and (found.first, found.end) == (0, 1)
+    assert "lasts 0.04 seconds" in body["messages"][0]["content"]
+    assert (result.first, result.end) == (0, 1)
 
 
 def test_room_for_times_is_left_for_the_frames_that_can_be_shown_and_no_more(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        (found,) = clips(tmp_path, server, most_frames=100_000)
+        (result,) = clips(tmp_path, server, most_frames=100_000)
         (body,) = [seen.body for seen in server.seen if step(seen.body) == "locate"]
-    assert images(body) == 3 and found.number == 0
+    assert images(body) == 3
+    assert result.number == 0

@@ -52,7 +52,8 @@ def test_neighbours_are_compared_across_parts() -> None:
     rows = np.array([[1.0, 0], [1, 0], [0, 2], [3, 3], [-1, -1]])
     whole = neighbour_cosines([rows])
     half = math.sqrt(0.5)
-    assert whole.value == pytest.approx((1 + 0 + half - 1) / 4) and whole.steps == 4
+    assert whole.value == pytest.approx((1 + 0 + half - 1) / 4)
+    assert whole.steps == 4
     assert neighbour_cosines([rows[:1], rows[1:2], rows[2:]]) == whole
     assert neighbour_cosines([rows[:1]]).value is None
     assert neighbour_cosines([np.array([[1.0, 0], [-1, 0]])]).value == 0
@@ -66,7 +67,8 @@ def test_features_of_a_long_video_are_not_kept(monkeypatch: pytest.MonkeyPatch) 
         for _ in range(2):
             feature.asked.clear()
             rows = np.concatenate(list(feature_rows(cache, video, range(count), feature)))
-            assert len(rows) == count and video.most_at_once <= 32
+            assert len(rows) == count
+            assert video.most_at_once <= 32
         # the second time only what was not kept is computed
         assert len(feature.asked) == count - kept
 
@@ -83,7 +85,8 @@ def test_the_bound_is_the_mean_of_the_best_tenth() -> None:
     assert upper_bound(range(100)) == pytest.approx(94.5)
     assert upper_bound([4.0, 6.0]) == 6.0
     assert share_of_bound(5, 6.25) == 0.8
-    assert share_of_bound(7, 6.25) == 1 and share_of_bound(-1, 6.25) == 0
+    assert share_of_bound(7, 6.25) == 1
+    assert share_of_bound(-1, 6.25) == 0
 
 
 def test_technical_quality_is_the_logistic_of_normalised_numbers() -> None:
@@ -92,9 +95,10 @@ def test_technical_quality_is_the_logistic_of_normalised_numbers() -> None:
     assert technical_score(9, 0.1107 + 0.07355, settings) == pytest.approx(1 / (1 + math.exp(-1)))
     fused = TechnicalSettings(score="fused")
     wanted = 0.6104 * 1 + 0.3896 * 2
-    found = technical_score(-0.08285 + 2 * 0.03774, 0.1107 + 0.07355, fused)
-    assert found == pytest.approx(1 / (1 + math.exp(-wanted)))
-    assert logistic(1000) == 1 and logistic(-1000) == 0
+    result = technical_score(-0.08285 + 2 * 0.03774, 0.1107 + 0.07355, fused)
+    assert result == pytest.approx(1 / (1 + math.exp(-wanted)))
+    assert logistic(1000) == 1
+    assert logistic(-1000) == 0
 
 
 def test_the_best_boxes_are_kept_in_whole_pixels() -> None:
@@ -106,8 +110,9 @@ def test_the_best_boxes_are_kept_in_whole_pixels() -> None:
 
 def test_a_subject_is_what_its_best_box_holds() -> None:
     frame = np.arange(48 * 64 * 3, dtype=np.uint32).reshape(48, 64, 3).astype(np.uint8)
-    found = cut_out(frame, box_row([box(4, 6, 14, 26), box(0, 0, 64, 48, 0.1)]))
-    assert found is not None and (found == frame[6:26, 4:14]).all()
+    result = cut_out(frame, box_row([box(4, 6, 14, 26), box(0, 0, 64, 48, 0.1)]))
+    assert result is not None
+    assert (result == frame[6:26, 4:14]).all()
     assert cut_out(frame, box_row([])) is None
 
 
@@ -115,10 +120,11 @@ def test_a_background_has_every_box_filled_with_the_mean_of_the_rest() -> None:
     frame = np.full((48, 64, 3), 10, np.uint8)
     frame[:, 32:] = 30
     frame[0:10, 0:10] = 200
-    found = without(frame, box_row([box(0, 0, 10, 10)]))
-    assert found is not None
+    result = without(frame, box_row([box(0, 0, 10, 10)]))
+    assert result is not None
     rest = np.r_[np.full(48 * 32 - 100, 10), np.full(48 * 32, 30)].mean()
-    assert (found[:10, :10] == round(rest)).all() and (found[10:] == frame[10:]).all()
+    assert (result[:10, :10] == round(rest)).all()
+    assert (result[10:] == frame[10:]).all()
     assert (frame[:10, :10] == 200).all()
     assert without(frame, box_row([])) is frame
     assert without(frame, box_row([box(0, 0, 64, 48)])) is None

@@ -47,19 +47,22 @@ def test_the_share_of_good_answers_leaves_unclear_ones_out(
     tmp_path: Path, polarities: tuple[str, ...], said: tuple[str, ...], expected: float
 ) -> None:
     with FaultyServer(Talk(questions=answers(*said)), MODELS) as server:
-        found = score(tmp_path, server, "themes", asked(*polarities))
-    assert isinstance(found, ScoredVideo) and found.value == expected
-    assert found.details["unclear"] == said.count("unclear")
-    assert [one["answer"] for one in found.details["questions"]] == list(said)
+        result = score(tmp_path, server, "themes", asked(*polarities))
+    assert isinstance(result, ScoredVideo)
+    assert result.value == expected
+    assert result.details["unclear"] == said.count("unclear")
+    assert [one["answer"] for one in result.details["questions"]] == list(said)
 
 
 def test_the_model_knows_neither_the_prompt_nor_what_is_good(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         score(tmp_path, server, "themes", asked("positive", "negative"))
         (seen,) = server.seen
-    said = text(seen.body)
-    assert "1. Is it number 0?\n2. Is it number 1?" in said and images(seen.body) == 3
-    assert "secret" not in str(seen.body["messages"]) and "positive" not in str(seen.body["messages"])
+    output = text(seen.body)
+    assert "1. Is it number 0?\n2. Is it number 1?" in output
+    assert images(seen.body) == 3
+    assert "secret" not in str(seen.body["messages"])
+    assert "positive" not in str(seen.body["messages"])
 
 
 @pytest.mark.parametrize("name", HERD_NAMES)
@@ -84,8 +87,9 @@ def test_questions_are_asked_in_requests_of_a_settings_size(tmp_path: Path) -> N
 
 def test_nothing_decided_is_missing(tmp_path: Path) -> None:
     with FaultyServer(Talk(questions=answers("unclear", "unclear")), MODELS) as server:
-        found = failure(score(tmp_path, server, "themes", asked("positive", "negative")))
-    assert found.failure is Failure.NO_ANSWER and "2 questions" in found.message
+        result = failure(score(tmp_path, server, "themes", asked("positive", "negative")))
+    assert result.failure is Failure.NO_ANSWER
+    assert "2 questions" in result.message
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,7 @@ def test_odd_answers_are_a_reason_and_asked_again(tmp_path: Path, odd: Any) -> N
 def test_odd_questions_of_a_prompts_file_are_a_reason(tmp_path: Path, questions: Any) -> None:
     prompt = SuitePrompt(prompt_id="p", text="-", details={"questions": questions})
     with FaultyServer(Talk(), MODELS) as server:
-        found = failure(score(tmp_path, server, "themes", prompt))
-        assert found.failure in (Failure.NO_ANSWER, Failure.NOT_UNDERSTOOD) and "themes" in found.message
+        result = failure(score(tmp_path, server, "themes", prompt))
+        assert result.failure in (Failure.NO_ANSWER, Failure.NOT_UNDERSTOOD)
+        assert "themes" in result.message
         assert not server.seen

@@ -32,15 +32,18 @@ def entry(number: Any, present: Any = "yes", smooth: Any = "yes") -> dict[str, A
 
 def test_actions_are_extracted_then_looked_for(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, "human_action")
+        result = score(tmp_path, server, "human_action")
         first, second = (seen.body for seen in server.seen)
     assert steps(server) == ["actions", "look"]
     assert (first["model"], second["model"]) == (READS, SEES)
-    assert PROMPT.details["base"] in text(first) and not images(first)
-    assert "1. A man waves.\n2. A man sits." in text(second) and images(second) == 3
+    assert PROMPT.details["base"] in text(first)
+    assert not images(first)
+    assert "1. A man waves.\n2. A man sits." in text(second)
+    assert images(second) == 3
     # the first is there and smooth, the second is there and not
-    assert isinstance(found, ScoredVideo) and found.value == 0.75
-    assert found.details["actions"] == [
+    assert isinstance(result, ScoredVideo)
+    assert result.value == 0.75
+    assert result.details["actions"] == [
         {"action": "A man waves.", "present": "yes", "smooth": "yes"},
         {"action": "A man sits.", "present": "yes", "smooth": "no"},
     ]
@@ -50,7 +53,8 @@ def test_actions_of_the_prompts_file_cost_nothing(tmp_path: Path) -> None:
     prompt = PROMPT.model_copy(update={"details": {"actions": ["Somebody dances."]}})
     with FaultyServer(Talk(look={"actions": [entry(1, "no", "no")]}), MODELS) as server:
         assert value(score(tmp_path, server, "human_action", prompt)) == 0
-        assert steps(server) == ["look"] and "1. Somebody dances." in text(server.seen[0].body)
+        assert steps(server) == ["look"]
+        assert "1. Somebody dances." in text(server.seen[0].body)
 
 
 def test_what_an_unsmooth_action_counts_is_a_setting() -> None:
@@ -65,8 +69,9 @@ def test_the_setting_is_the_suite_s(tmp_path: Path) -> None:
 
 def test_a_prompt_without_actions_has_no_score_and_no_frame_is_sent(tmp_path: Path) -> None:
     with FaultyServer(Talk(actions={"actions": []}), MODELS) as server:
-        found = failure(score(tmp_path, server, "human_action"))
-        assert found.failure is Failure.NO_ANSWER and steps(server) == ["actions"]
+        result = failure(score(tmp_path, server, "human_action"))
+        assert result.failure is Failure.NO_ANSWER
+        assert steps(server) == ["actions"]
     nothing = PROMPT.model_copy(update={"details": {"actions": []}})
     with FaultyServer(Talk(), MODELS) as server:
         assert failure(score(tmp_path, server, "human_action", nothing)).failure is Failure.NO_ANSWER
@@ -94,9 +99,10 @@ def test_odd_answers_are_a_reason_and_only_that_step_is_asked_again(tmp_path: Pa
     if isinstance(look, list):
         answers = [Reply('["yes", "yes"]'), good]
     with FaultyServer(Talk(look=answers), MODELS) as server:
-        found = failure(score(tmp_path, server, "human_action"))
-        assert found.failure is Failure.NOT_UNDERSTOOD and found.message.startswith("look for actions")
-        assert sum(one.tokens_in for one in found.usage.others) == 200
+        result = failure(score(tmp_path, server, "human_action"))
+        assert result.failure is Failure.NOT_UNDERSTOOD
+        assert result.message.startswith("look for actions")
+        assert sum(one.tokens_in for one in result.usage.others) == 200
         assert value(score(tmp_path, server, "human_action")) == 1
         assert steps(server) == ["actions", "look", "look"]
 
@@ -110,5 +116,6 @@ def test_odd_actions_are_a_reason(tmp_path: Path, actions: Any) -> None:
 def test_odd_actions_of_the_prompts_file_are_a_reason(tmp_path: Path) -> None:
     prompt = PROMPT.model_copy(update={"details": {"actions": "waves"}})
     with FaultyServer(Talk(), MODELS) as server:
-        found = failure(score(tmp_path, server, "human_action", prompt))
-    assert found.failure is Failure.NOT_UNDERSTOOD and "mend its details" in found.message
+        result = failure(score(tmp_path, server, "human_action", prompt))
+    assert result.failure is Failure.NOT_UNDERSTOOD
+    assert "mend its details" in result.message

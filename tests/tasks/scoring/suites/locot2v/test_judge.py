@@ -55,7 +55,8 @@ def told(name: str) -> AspectText:
 
 def test_every_aspect_has_a_dimension_that_needs_no_questions() -> None:
     mapping = aspect_dimensions()
-    assert set(mapping) == set(aspect_names()) and set(mapping.values()) <= set(BY_NAME)
+    assert set(mapping) == set(aspect_names())
+    assert set(mapping.values()) <= set(BY_NAME)
     assert not set(mapping.values()) & set(HERD_NAMES)
 
 
@@ -74,14 +75,18 @@ def test_the_video_with_the_greater_score_of_the_mapped_dimension_is_better(tmp_
         assert asked == ["events", "describe", "events", "embed", "describe", "events", "embed"]
         # another aspect with the same dimension costs nothing
         again = made.score(PROMPT, full, told("temporal_flow"))
-        assert again.value == 1 and again.details["calls"] == 0 and steps(server) == asked
+        assert again.value == 1
+        assert again.details["calls"] == 0
+        assert steps(server) == asked
         assert again.usage.tokens_in == 0
 
 
 def test_pixels_are_scored_without_a_server(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = judge(tmp_path, server).score(PROMPT, film(8), told("dynamics_degree"))
-        assert found.value == 0 and found.details["dimension"] == "dynamic_degree" and not server.seen
+        result = judge(tmp_path, server).score(PROMPT, film(8), told("dynamics_degree"))
+        assert result.value == 0
+        assert result.details["dimension"] == "dynamic_degree"
+        assert not server.seen
 
 
 def test_an_aspect_without_a_dimension_is_a_reason(tmp_path: Path) -> None:
@@ -90,7 +95,8 @@ def test_an_aspect_without_a_dimension_is_a_reason(tmp_path: Path) -> None:
         for aspect in (told("aesthetics"), replace_name(told("aesthetics"), "charm")):
             with pytest.raises(NotJudged) as problem:
                 made.score(PROMPT, film(), aspect)
-            assert problem.value.failure is Failure.NO_ANSWER and "mapping" in problem.value.message
+            assert problem.value.failure is Failure.NO_ANSWER
+            assert "mapping" in problem.value.message
 
 
 def replace_name(aspect: AspectText, name: str) -> AspectText:
@@ -113,11 +119,12 @@ def test_a_long_prompt_loses_the_end_of_its_captions(tmp_path: Path) -> None:
     captions = [f"Scene {number} " + "with many words " * 40 for number in range(30)]
     language = {"model": MODELS[1], "server": "s", "context_tokens": 3000, "answer_tokens": 100}
     with FaultyServer(Talk(), MODELS) as server:
-        found = judge(tmp_path, server, language=language).score(
+        result = judge(tmp_path, server, language=language).score(
             "\n".join(captions), film(), told("temporal_flow")
         )
         (first, *_) = (seen.body for seen in server.seen if step(seen.body) == "events")
-    assert found.details["prompt"]["cut"] and found.details["prompt"]["tokens_read"] <= 1450
+    assert result.details["prompt"]["cut"]
+    assert result.details["prompt"]["tokens_read"] <= 1450
     assert all(f"Scene {number} " in text(first) for number in range(30))
 
 
@@ -127,19 +134,21 @@ def test_a_long_prompt_is_shortened_for_the_consistency_of_events_too(tmp_path: 
     with FaultyServer(Talk(), MODELS) as server:
         suite = judge(tmp_path, server, language=language).suite
         made = Locot2vJudge(suite, {"background_consistency": "intra_event_background"}, 0.5)
-        said = made.estimate("\n".join(captions), film(8), film(6), told("background_consistency"))
+        output = made.estimate("\n".join(captions), film(8), film(6), told("background_consistency"))
     # the prompt's events for both, and where they are in each video
-    assert [one.model for one in said] == [MODELS[1], MODELS[2], MODELS[1], MODELS[2]]
-    assert len({one.once for one in said}) == 3 and said[0].tokens_in <= 2900
+    assert [one.model for one in output] == [MODELS[1], MODELS[2], MODELS[1], MODELS[2]]
+    assert len({one.once for one in output}) == 3
+    assert output[0].tokens_in <= 2900
 
 
 def test_the_dry_run_counts_both_videos_and_asks_nobody(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         made = judge(tmp_path, server)
-        said = made.estimate(PROMPT, film(8), film(6), told("color"))
+        output = made.estimate(PROMPT, film(8), film(6), told("color"))
         assert not server.seen
         # the prompt's events once, and description, events and embeddings of each video
-        assert len({one.once for one in said}) == 7 and sum(one.images for one in said) == 6
+        assert len({one.once for one in output}) == 7
+        assert sum(one.images for one in output) == 6
         for video in (film(8), film(6)):
             made.score(PROMPT, video, told("color"))
         assert not made.estimate(PROMPT, film(8), film(6), told("color"))

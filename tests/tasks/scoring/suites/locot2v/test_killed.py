@@ -52,9 +52,10 @@ def test_only_the_request_under_way_is_asked_again(tmp_path: Path, name: str, un
             process.wait()
             talk.go_on.set()
         before = len(steps(server))
-        found = score(tmp_path, server, name)
-        assert value(found) == {"theme_clarity": 0.75, "event_alignment": 1.0}[name]
+        result = score(tmp_path, server, name)
+        assert value(result) == {"theme_clarity": 0.75, "event_alignment": 1.0}[name]
         # none of the answers that it had is paid for twice
         asked = [json.dumps(seen.body, sort_keys=True) for seen in server.seen]
-        assert len(asked) - before == again and len(set(asked[:until])) == until
+        assert len(asked) - before == again
+        assert len(set(asked[:until])) == until
         assert not set(asked[before:]) & set(asked[:until])

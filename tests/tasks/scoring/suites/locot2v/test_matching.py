@@ -17,24 +17,26 @@ ONES = np.ones((4, 3, 3))
 
 
 def test_the_same_events_in_the_same_order() -> None:
-    found = match_events(np.eye(3), ONES)
-    assert found.value == 1 and found.inversions == 0
-    assert [(m.prompt_event, m.video_event) for m in found.matches] == [(0, 0), (1, 1), (2, 2)]
+    result = match_events(np.eye(3), ONES)
+    assert result.value == 1
+    assert result.inversions == 0
+    assert [(m.prompt_event, m.video_event) for m in result.matches] == [(0, 0), (1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize(
     ("order", "turned"), [((0, 1, 2), 0), ((1, 0, 2), 1), ((1, 2, 0), 2), ((2, 1, 0), 3)]
 )
 def test_a_wrong_order_costs_its_share(order: tuple[int, ...], turned: int) -> None:
-    found = match_events(np.eye(3)[:, list(np.argsort(order))], ONES, MatchSettings(order_penalty=0.6))
-    assert found.inversions == turned == inversions([m.video_event for m in found.matches])
-    assert found.value == pytest.approx(1 - 0.6 * turned / 3)
+    result = match_events(np.eye(3)[:, list(np.argsort(order))], ONES, MatchSettings(order_penalty=0.6))
+    assert result.inversions == turned == inversions([m.video_event for m in result.matches])
+    assert result.value == pytest.approx(1 - 0.6 * turned / 3)
 
 
 def test_a_score_is_the_description_times_the_mean_of_the_fields() -> None:
     fields = np.array([0.2, 0.4, 0.6, 0.8]).reshape(4, 1, 1)
-    found = match_events(np.array([[0.5]]), fields)
-    assert found.value == pytest.approx(0.25) and found.matches[0].fields == pytest.approx(0.5)
+    result = match_events(np.array([[0.5]]), fields)
+    assert result.value == pytest.approx(0.25)
+    assert result.matches[0].fields == pytest.approx(0.5)
 
 
 def test_missing_events_count_where_that_is_wanted() -> None:
@@ -52,6 +54,6 @@ def test_shapes_have_to_fit() -> None:
 
 @given(arrays(np.float64, (4, 4), elements=st.floats(0, 1)))
 def test_it_is_the_best_of_all_matchings(weights: np.ndarray) -> None:
-    found = match_events(weights, np.ones((1, 4, 4)), MatchSettings(order_penalty=0))
+    result = match_events(weights, np.ones((1, 4, 4)), MatchSettings(order_penalty=0))
     best = max(sum(weights[row, column] for row, column in enumerate(p)) for p in permutations(range(4)))
-    assert found.value == pytest.approx(best / 4)
+    assert result.value == pytest.approx(best / 4)

@@ -63,13 +63,15 @@ def test_warping_brings_a_shifted_frame_back() -> None:
     assert (back[:, 3:] == window(10)[:, 3:]).all()
     # what comes in from outside is hidden
     seen = visible(flow, -flow)
-    assert seen[:, 4:].all() and not seen[:, :3].any()
+    assert seen[:, 4:].all()
+    assert not seen[:, :3].any()
 
 
 def test_a_still_video_does_not_flicker_and_does_not_move() -> None:
     still = side([window(5)] * 5)
     flicker = temporal_flicker(still)
-    assert flicker.value == 1.0 and flicker.steps == 4
+    assert flicker.value == 1.0
+    assert flicker.steps == 4
     assert moving_share(still).value == 0.0
     assert warping_error(still).value == pytest.approx(0, abs=1e-6)
     assert motion_smoothness(still).value == pytest.approx(1, abs=1e-3)
@@ -78,13 +80,14 @@ def test_a_still_video_does_not_flicker_and_does_not_move() -> None:
 @pytest.mark.parametrize("amount", [4, 10])
 def test_flicker_is_the_mean_difference_over_255(amount: int) -> None:
     frames = [np.clip(window(5).astype(int) + amount * (n % 2), 0, 255).astype(np.uint8) for n in range(6)]
-    found = temporal_flicker(side(frames))
-    assert found.value == pytest.approx(1 - amount / 255, abs=0.004)
+    result = temporal_flicker(side(frames))
+    assert result.value == pytest.approx(1 - amount / 255, abs=0.004)
 
 
 def test_moving_frames_take_no_part_in_flicker() -> None:
-    found = temporal_flicker(panned(6, 5))
-    assert found.value is None and "static" in found.why
+    result = temporal_flicker(panned(6, 5))
+    assert result.value is None
+    assert "static" in result.why
 
 
 def test_a_panning_video_moves() -> None:
@@ -103,7 +106,8 @@ def test_steps_are_apart_in_time() -> None:
 def test_even_motion_is_smoother_than_a_jump() -> None:
     even = motion_smoothness(panned(2, 7)).value
     jumping = motion_smoothness(side([window(x) for x in (0, 12, 4, 20, 8, 30, 12)])).value
-    assert even is not None and jumping is not None
+    assert even is not None
+    assert jumping is not None
     assert even > 0.98 > jumping
 
 
@@ -118,8 +122,12 @@ def test_motion_costs_no_warping_error_but_a_cut_does() -> None:
     other = RNG.integers(0, 256, (H, W, 3), dtype=np.uint8)
     changed = [window(0), cv2.addWeighted(window(0), 0.6, other, 0.4, 0), window(0)]
     odd = warping_error(side(changed)).value
-    assert pan is not None and odd is not None and pan < 0.002 < odd
-    assert warping_score(0.0) == 1 and warping_score(0.025) == 0.5 and warping_score(1.0) == 0
+    assert pan is not None
+    assert odd is not None
+    assert pan < 0.002 < odd
+    assert warping_score(0.0) == 1
+    assert warping_score(0.025) == 0.5
+    assert warping_score(1.0) == 0
 
 
 def test_semantic_consistency_is_the_mean_cosine() -> None:
@@ -131,8 +139,9 @@ def test_semantic_consistency_is_the_mean_cosine() -> None:
 def test_one_frame_has_no_value_anywhere() -> None:
     one = side([window(0)])
     for metric in (temporal_flicker, moving_share, motion_smoothness, warping_error):
-        found = metric(one)
-        assert found.value is None and found.why
+        result = metric(one)
+        assert result.value is None
+        assert result.why
 
 
 def test_frames_are_read_a_few_at_a_time() -> None:

@@ -54,8 +54,8 @@ def bench(store: Path, *folders: Path, **visual: Any) -> Locot2vBench:
 
 def one(scorer: Any, video: Any, prompt: SuitePrompt = PROMPT) -> ScoredVideo | NotJudged:
     scorer.check()
-    (found,) = scorer.score(prompt, [named(video)])
-    return found
+    (result,) = scorer.score(prompt, [named(video)])
+    return result
 
 
 @pytest.mark.parametrize("name", NEEDING)
@@ -80,15 +80,17 @@ def test_technical_quality_is_the_mean_over_pieces_under_ten_seconds(tmp_path: P
     # the tiny network gives the mean of what it sees: two pieces of one grey each
     pictures = [np.full((224, 224, 3), level, np.uint8) for level in (118, 120)]
     video = side([pictures[n // 6] for n in range(12)], fps=1.0)
-    found = one(bench(tmp_path / "s", dover).scorer("technical_quality"), video)
-    assert isinstance(found, ScoredVideo)
+    result = one(bench(tmp_path / "s", dover).scorer("technical_quality"), video)
+    assert isinstance(result, ScoredVideo)
     mean, deviation = np.array([123.675, 116.28, 103.53]), np.array([58.395, 57.12, 57.375])
     seen = [((level - mean) / deviation).mean() for level in (118, 120)]
     wanted = [1 / (1 + np.exp(-(value - 0.1107) / 0.07355)) for value in seen]
-    assert found.details["pieces"] == pytest.approx(wanted, abs=0.02)
-    assert found.value == pytest.approx(np.mean(wanted), abs=0.02) and found.model == "dover"
+    assert result.details["pieces"] == pytest.approx(wanted, abs=0.02)
+    assert result.value == pytest.approx(np.mean(wanted), abs=0.02)
+    assert result.model == "dover"
     again = one(bench(tmp_path / "s", dover).scorer("technical_quality"), video)
-    assert isinstance(again, ScoredVideo) and again.value == found.value
+    assert isinstance(again, ScoredVideo)
+    assert again.value == result.value
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path, dover: Path) -> None:
@@ -121,17 +123,20 @@ def test_dimensions_of_whole_frames_share_features(tmp_path: Path, weights: Path
     made = bench(tmp_path / "s", weights)
     video = scenes([8, 12], fps=8.0)
     cache = made._setup.cache
-    found = {name: one(made.scorer(name), video) for name in NEEDING if name != "technical_quality"}
-    assert all(isinstance(score, ScoredVideo) and 0 <= score.value <= 1 for score in found.values())
-    transition, beauty = found["transition_smoothness"], found["aesthetic_quality"]
-    assert isinstance(transition, ScoredVideo) and isinstance(beauty, ScoredVideo)
+    result = {name: one(made.scorer(name), video) for name in NEEDING if name != "technical_quality"}
+    assert all(isinstance(score, ScoredVideo) and 0 <= score.value <= 1 for score in result.values())
+    transition, beauty = result["transition_smoothness"], result["aesthetic_quality"]
+    assert isinstance(transition, ScoredVideo)
+    assert isinstance(beauty, ScoredVideo)
     assert [cut["frame"] for cut in transition.details["cuts"]] == [8]
-    assert beauty.value == pytest.approx(beauty.details["mean"] / 8) and beauty.details["rests_on"] == 3
+    assert beauty.value == pytest.approx(beauty.details["mean"] / 8)
+    assert beauty.details["rests_on"] == 3
     assert beauty.details["lowest"] < beauty.details["highest"]
     # equal frames have equal features, which are computed once by each model: two scenes, two models
     assert cache.counts()["picture-features"]["computed"] == 4
-    semantic = found["semantic_consistency"]
-    assert isinstance(semantic, ScoredVideo) and semantic.details["rests_on"] == 19
+    semantic = result["semantic_consistency"]
+    assert isinstance(semantic, ScoredVideo)
+    assert semantic.details["rests_on"] == 19
 
 
 @pytest.mark.models
@@ -139,8 +144,10 @@ def test_a_video_without_cuts_or_with_one_frame_has_a_reason(tmp_path: Path, wei
     made = bench(tmp_path / "s", weights)
     still = one(made.scorer("transition_smoothness"), scenes([9]))
     single = one(made.scorer("semantic_consistency"), scenes([1]))
-    assert isinstance(still, NotJudged) and "no cut" in still.message
-    assert isinstance(single, NotJudged) and single.failure is Failure.NO_ANSWER
+    assert isinstance(still, NotJudged)
+    assert "no cut" in still.message
+    assert isinstance(single, NotJudged)
+    assert single.failure is Failure.NO_ANSWER
     assert isinstance(one(made.scorer("aesthetic_quality"), scenes([1])), ScoredVideo)
 
 
@@ -149,8 +156,9 @@ def test_a_frame_a_second_of_three_hours_is_looked_at(tmp_path: Path, weights: P
     video = Endless(3 * 3600, fps=1.0)
     # the same frames again and again, so that it takes no time
     video.frame_ids = lambda places: [f"endless:{place % 7}" for place in places]  # type: ignore[method-assign]
-    found = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
-    assert isinstance(found, ScoredVideo) and found.details["rests_on"] == 3 * 3600
+    result = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
+    assert isinstance(result, ScoredVideo)
+    assert result.details["rests_on"] == 3 * 3600
     assert video.most_at_once <= 32
 
 
@@ -169,16 +177,17 @@ def test_the_bound_of_a_folder_of_pictures(
         "--head",
         "head",
     ]
-    assert main(words) == 1 and "has no pictures" in capsys.readouterr().err
+    assert main(words) == 1
+    assert "has no pictures" in capsys.readouterr().err
     (tmp_path / "pictures").mkdir()
     for number in range(3):
         Image.fromarray(scene(number)).save(tmp_path / "pictures" / f"{number}.png")
     assert main(words) == 0
-    said = float(capsys.readouterr().out.split("=")[1].split("#")[0])
+    output = float(capsys.readouterr().out.split("=")[1].split("#")[0])
     video = side([scene(number) for number in range(3)], fps=1.0)
     scored = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
     assert isinstance(scored, ScoredVideo)
-    assert said == pytest.approx(scored.details["highest"], abs=0.02)
+    assert output == pytest.approx(scored.details["highest"], abs=0.02)
 
 
 @contextmanager
@@ -200,7 +209,7 @@ def test_subjects_and_backgrounds_within_events_and_between_them(tmp_path: Path,
     prompt = PROMPT.model_copy(update={"details": {"events": [man, {**RISE, "subject": "a man"}]}})
     video = scenes([16, 16], fps=8.0)
     with located(tmp_path, weights, (0.0, 2.0), (2.0, 4.0)) as made:
-        found = {
+        result = {
             name: one(made.scorer(f"{name}_{part}"), video, prompt)
             for name in ("intra_event", "inter_event")
             for part in ("subject",)
@@ -210,12 +219,15 @@ def test_subjects_and_backgrounds_within_events_and_between_them(tmp_path: Path,
             for name in ("intra_event", "inter_event")
         }
         counts = made._setup.cache.counts()
-    within, between = found["intra_event"], found["inter_event"]
-    assert isinstance(within, ScoredVideo) and isinstance(between, ScoredVideo), found
+    within, between = result["intra_event"], result["inter_event"]
+    assert isinstance(within, ScoredVideo), result
+    assert isinstance(between, ScoredVideo), result
     # each event is one still picture; both are of the man, by two names
-    assert within.value == pytest.approx(1, abs=1e-5) and 0 <= between.value < 1
+    assert within.value == pytest.approx(1, abs=1e-5)
+    assert 0 <= between.value < 1
     assert within.details["frames_by_thing"] == {"man": {"0": 8, "1": 8}}
-    assert within.details["masks"] == "boxes" and len(within.details["conversation"]) == 1
+    assert within.details["masks"] == "boxes"
+    assert len(within.details["conversation"]) == 1
     for score in backgrounds.values():
         if isinstance(score, ScoredVideo):
             assert list(score.details["frames_by_thing"]) == ["background"]
@@ -232,13 +244,15 @@ def test_events_without_a_subject_have_a_background_all_the_same(tmp_path: Path,
     with located(tmp_path, weights, (0.0, 2.0), (2.0, 4.0)) as made:
         nobody = one(made.scorer("inter_event_subject"), video, prompt)
         place = one(made.scorer("inter_event_background"), video, prompt)
-        said = made.scorer("inter_event_background").estimate(
+        output = made.scorer("inter_event_background").estimate(
             prompt, [named(video), named(scenes([9, 16], fps=8.0), "other")]
         )
-    assert isinstance(nobody, NotJudged) and "two events" in nobody.message
-    assert isinstance(place, ScoredVideo) and 0 <= place.value < 1
+    assert isinstance(nobody, NotJudged)
+    assert "two events" in nobody.message
+    assert isinstance(place, ScoredVideo)
+    assert 0 <= place.value < 1
     # where the other video's events are has not been asked yet
-    assert len(said) == 1
+    assert len(output) == 1
 
 
 class HalfDamaged(FrameList):
@@ -256,11 +270,13 @@ def test_what_was_paid_before_a_frame_could_not_be_read_is_known(tmp_path: Path,
     video = HalfDamaged(whole.frames, whole.width, whole.height)
     video.fps = 4.0
     with located(tmp_path, weights, (0.0, 2.0), (2.0, 4.0)) as made:
-        found = one(made.scorer("intra_event_background"), video)
-    assert isinstance(found, NotJudged) and found.failure is Failure.VIDEO_UNREADABLE
-    assert "a frame is broken" in found.message and found.calls == 2
-    assert sum(part.tokens_in for part in found.usage.others) == 200
-    assert [said["step"] for said in found.details["conversation"]] == [
+        result = one(made.scorer("intra_event_background"), video)
+    assert isinstance(result, NotJudged)
+    assert result.failure is Failure.VIDEO_UNREADABLE
+    assert "a frame is broken" in result.message
+    assert result.calls == 2
+    assert sum(part.tokens_in for part in result.usage.others) == 200
+    assert [output["step"] for output in result.details["conversation"]] == [
         "events of the prompt",
         "locate events",
     ]

@@ -150,24 +150,27 @@ def test_own_instructions_replace_ours_file_by_file(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         score(tmp_path, server, "event_alignment", prompts=str(own))
         told = [seen.body["messages"][0]["content"] for seen in server.seen if "input" not in seen.body]
-    assert told[1] == 'Say "{" what you see.' and "five fields" in told[0] and "at most 40 events" in told[0]
+    assert told[1] == 'Say "{" what you see.'
+    assert "five fields" in told[0]
+    assert "at most 40 events" in told[0]
 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(tmp_path: Path, name: str) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         scorer = suite(tmp_path, server).scorer(name)
-        said = scorer.estimate(WHOLE, [video(film())])
+        output = scorer.estimate(WHOLE, [video(film())])
         assert not server.seen
-        (found,) = scorer.score(WHOLE, [video(film())])
-        assert isinstance(found, ScoredVideo)
+        (result,) = scorer.score(WHOLE, [video(film())])
+        assert isinstance(result, ScoredVideo)
         # the usual answers of a server are shorter than estimated; the requests are the same
-        assert len(said) == found.calls == len(steps(server))
-        assert {one.model for one in said} <= {SEES, READS, EMBEDS}
-        assert sum(one.images for one in said) == sum(
+        assert len(output) == result.calls == len(steps(server))
+        assert {one.model for one in output} <= {SEES, READS, EMBEDS}
+        assert sum(one.images for one in output) == sum(
             images(seen.body) for seen in server.seen if "messages" in seen.body
         )
-        assert all(one.tokens_in for one in said) and len({one.once for one in said}) == len(said)
+        assert all(one.tokens_in for one in output)
+        assert len({one.once for one in output}) == len(output)
         assert not scorer.estimate(WHOLE, [video(film())])
 
 
@@ -197,10 +200,12 @@ class LongFilm(FrameList):
 def test_of_three_hours_a_bounded_number_of_frames_is_read(tmp_path: Path, name: str) -> None:
     long = LongFilm(f"long film for {name}")
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, name, WHOLE, of=long)
+        result = score(tmp_path, server, name, WHOLE, of=long)
         shown = max(images(seen.body) for seen in server.seen if "messages" in seen.body)
-    assert isinstance(found, ScoredVideo) and shown == 64 == len(long.read)
-    assert {0, len(long) - 1} <= long.read and found.details["frames"]["video"]["sampled"] == 3 * 3600 + 1
+    assert isinstance(result, ScoredVideo)
+    assert shown == 64 == len(long.read)
+    assert {0, len(long) - 1} <= long.read
+    assert result.details["frames"]["video"]["sampled"] == 3 * 3600 + 1
 
 
 def test_a_context_that_holds_less_shows_fewer_frames_and_none_is_a_reason(tmp_path: Path) -> None:
@@ -220,8 +225,9 @@ def test_a_context_that_holds_less_shows_fewer_frames_and_none_is_a_reason(tmp_p
 def test_a_text_that_is_too_long_is_a_reason(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         prompt = SuitePrompt(prompt_id="p", text="word " * 40_000)
-        found = failure(score(tmp_path, server, "event_alignment", prompt))
-        assert found.failure is Failure.CONTEXT_TOO_LONG and not server.seen
+        result = failure(score(tmp_path, server, "event_alignment", prompt))
+        assert result.failure is Failure.CONTEXT_TOO_LONG
+        assert not server.seen
 
 
 def test_one_frame_is_enough(tmp_path: Path) -> None:
@@ -242,9 +248,10 @@ class Damaged(FrameList):
 
 def test_a_damaged_video_is_a_reason_and_what_was_paid_until_then_is_known(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = failure(score(tmp_path, server, "event_alignment", of=Damaged([flat(90)] * 4)))
-        assert found.failure is Failure.VIDEO_UNREADABLE and "ends early" in found.message
-        assert [(one.model, one.tokens_in) for one in found.usage.others] == [(READS, 100)]
+        result = failure(score(tmp_path, server, "event_alignment", of=Damaged([flat(90)] * 4)))
+        assert result.failure is Failure.VIDEO_UNREADABLE
+        assert "ends early" in result.message
+        assert [(one.model, one.tokens_in) for one in result.usage.others] == [(READS, 100)]
         assert failure(score(tmp_path, server, "themes", WHOLE, of=FrameList([]))).failure is (
             Failure.VIDEO_UNREADABLE
         )
@@ -276,7 +283,8 @@ def test_a_whole_run_on_files_and_nothing_twice(tmp_path: Path, ffmpeg: str) -> 
             row = estimate_dimension(scorer, units, OpenVideos(sampling), Prices(), paid)
             calls.append(row.cost.calls)
         # what is asked of the prompt counts once for both videos
-        assert calls == [7, 6, 4, 3] and not server.seen
+        assert calls == [7, 6, 4, 3]
+        assert not server.seen
 
         def run(number: int) -> int:
             work = SuiteWork(f"run{number}", choice.store_path, choice=choice, sampling=sampling)
@@ -289,7 +297,8 @@ def test_a_whole_run_on_files_and_nothing_twice(tmp_path: Path, ffmpeg: str) -> 
         assert Counter(steps(server)) == {
             "events": 2, "describe": 2, "embed": 1, "clarity": 6, "questions": 4, "actions": 1, "look": 2
         }  # fmt: skip
-        assert run(2) == 0 and len(steps(server)) == asked
+        assert run(2) == 0
+        assert len(steps(server)) == asked
     rows = ScoresStore(site.store).rows("locot2v-bench")
     assert {(row.dimension, row.score) for row in rows} == {
         ("event_alignment", 1.0), ("logical_structure", 0.75), ("themes", 1.0), ("human_action", 0.75)

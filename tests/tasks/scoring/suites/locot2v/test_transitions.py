@@ -36,8 +36,8 @@ def of(frames: list[np.ndarray]) -> float:
         pixels = [frames[place].astype(np.float64).ravel() for place in places]  # type: ignore[attr-defined]
         return np.stack(pixels) - 128
 
-    (found,) = transitions(video, [8], features, TransitionSettings(window_s=1.5))
-    return found.smoothness
+    (result,) = transitions(video, [8], features, TransitionSettings(window_s=1.5))
+    return result.smoothness
 
 
 def test_a_hard_cut_is_rough_and_a_dissolve_smooth() -> None:
@@ -46,7 +46,8 @@ def test_a_hard_cut_is_rough_and_a_dissolve_smooth() -> None:
     slow = of([mixed(n / 15) for n in range(16)])
     none = of([mixed(0)] * 16)
     assert hard < short < slow <= none
-    assert none == pytest.approx(1, abs=1e-6) and slow > 0.95
+    assert none == pytest.approx(1, abs=1e-6)
+    assert slow > 0.95
     # every similarity would have to fall to 0 for 0
     assert hard < 0.8
 
@@ -63,8 +64,9 @@ def test_smoothness_is_a_share(values: list[float]) -> None:
 
 
 def test_a_video_without_cuts_has_no_value_rather_than_one() -> None:
-    found = transition_smoothness([])
-    assert found.value is None and "no cut" in found.why
+    result = transition_smoothness([])
+    assert result.value is None
+    assert "no cut" in result.why
 
 
 def test_the_window_stays_in_the_video() -> None:
@@ -89,12 +91,14 @@ def test_pixels_and_motion() -> None:
     assert pixel_similarity(mixed(0), mixed(0)) == 1
     assert pixel_similarity(np.zeros((4, 4), np.uint8), np.full((4, 4), 51, np.uint8)) == pytest.approx(0.8)
     still, right = np.zeros((8, 8, 2), np.float32), np.full((8, 8, 2), 2.0, np.float32)
-    assert motion_similarity(still, still) == 1 and motion_similarity(right, right) == 1
+    assert motion_similarity(still, still) == 1
+    assert motion_similarity(right, right) == 1
     assert motion_similarity(right, -right) == pytest.approx(0, abs=0.01)
     assert motion_similarity(still, right) == pytest.approx(0, abs=0.02)
 
 
 def test_a_cut_at_the_very_end_is_still_one() -> None:
     frames = [mixed(0)] * 9 + [mixed(1)]
-    (found,) = transitions(side(frames), [9], lambda places: np.ones((len(places), 3)))
-    assert len(found.similarities) == 4 and found.smoothness < 1
+    (result,) = transitions(side(frames), [9], lambda places: np.ones((len(places), 3)))
+    assert len(result.similarities) == 4
+    assert result.smoothness < 1

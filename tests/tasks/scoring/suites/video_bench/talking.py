@@ -96,7 +96,7 @@ def pictures(body: Mapping[str, Any]) -> list[Image.Image]:
 
 def lights(body: Mapping[str, Any]) -> list[float]:
     """Return the brightness of the first image of each video of a few-shot request."""
-    found: list[float] = []
+    result: list[float] = []
     new = False
     images = iter(pictures(body))
     for part in body["messages"][1]["content"]:
@@ -105,9 +105,9 @@ def lights(body: Mapping[str, Any]) -> list[float]:
             continue
         picture = next(images)
         if new:
-            found.append(float(np.asarray(picture.convert("L"), np.float64).mean()))
+            result.append(float(np.asarray(picture.convert("L"), np.float64).mean()))
             new = False
-    return found
+    return result
 
 
 def steps(server: FaultyServer) -> list[str]:

@@ -36,22 +36,23 @@ NAMES = [dimension.name for dimension in DIMENSIONS if dimension.group == ALIGNM
 def score(
     folder: Path, server: FaultyServer, repeat: int = 0, name: str = "color_consistency", **settings: Any
 ) -> ScoredVideo | NotJudged:
-    (found,) = suite(folder, server, **settings).scorer(name).score(PROMPT, [video("a", film())], repeat)
-    return found
+    (result,) = suite(folder, server, **settings).scorer(name).score(PROMPT, [video("a", film())], repeat)
+    return result
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_score_takes_the_paper_s_five_requests(tmp_path: Path, name: str) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, name=name)
+        result = score(tmp_path, server, name=name)
         assert steps(server) == FIVE
         asked = [seen.body["model"] for seen in server.seen]
     big, small = MODELS
     assert asked == [big, small, small, big, big]
-    assert isinstance(found, ScoredVideo) and (found.value, found.calls) == (3, 5)
+    assert isinstance(result, ScoredVideo)
+    assert (result.value, result.calls) == (3, 5)
     # three requests to the one model, two to the other, each with a price of its own
-    assert (found.usage.tokens_in, found.usage.tokens_out) == (300, 60)
-    assert [(other.model, other.tokens_in) for other in found.usage.others] == [(small, 100)] * 2
+    assert (result.usage.tokens_in, result.usage.tokens_out) == (300, 60)
+    assert [(other.model, other.tokens_in) for other in result.usage.others] == [(small, 100)] * 2
     assert all(seen.body["temperature"] == 0 for seen in server.seen)
 
 
@@ -65,15 +66,17 @@ def test_who_is_told_what(tmp_path: Path) -> None:
         assert PROMPT.text in text(body[name])
     described, asked = USUAL["describe"], USUAL["first assistant"]["questions"][0]
     for name in FIVE[1:3]:
-        assert described["caption"] in text(body[name]) and described["description"] in text(body[name])
+        assert described["caption"] in text(body[name])
+        assert described["description"] in text(body[name])
     # the assistants see the same, and neither sees the other's questions
     assert text(body["first assistant"]) == text(body["second assistant"])
     assert asked not in text(body["second assistant"])
     questions = [asked, *USUAL["second assistant"]["questions"]]
     for number, question in enumerate(questions, 1):
-        assert f"{number}. {question}" in text(body["answer"]) and question in text(body["score"])
-    for said in (described["description"], USUAL["answer"]["description"], "1. Yes.\n2. No.\n3. Yes."):
-        assert said in text(body["score"])
+        assert f"{number}. {question}" in text(body["answer"])
+        assert question in text(body["score"])
+    for output in (described["description"], USUAL["answer"]["description"], "1. Yes.\n2. No.\n3. Yes."):
+        assert output in text(body["score"])
     assert described["description"] not in text(body["answer"])
     frames = {name: [one["detail"] for one in addresses(body[name])] for name in FIVE}
     assert frames == {
@@ -87,14 +90,15 @@ def test_who_is_told_what(tmp_path: Path) -> None:
 
 def test_the_whole_conversation_is_kept(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server)
-    assert isinstance(found, ScoredVideo)
-    talk = found.details["conversation"]
-    assert [part["step"] for part in talk] == FIVE and not any(part["kept"] for part in talk)
+        result = score(tmp_path, server)
+    assert isinstance(result, ScoredVideo)
+    talk = result.details["conversation"]
+    assert [part["step"] for part in talk] == FIVE
+    assert not any(part["kept"] for part in talk)
     for part in talk:
         assert {key: part["answer"][key] for key in USUAL[part["step"]]} == USUAL[part["step"]]
-    assert found.details["frames"]["video"]["places"] == [0, 2, 4, 6, 7]
-    assert found.usage.frames == 5
+    assert result.details["frames"]["video"]["places"] == [0, 2, 4, 6, 7]
+    assert result.usage.frames == 5
 
 
 def test_assistants_may_have_no_questions_and_all_five_are_still_asked(tmp_path: Path) -> None:
@@ -117,28 +121,29 @@ def test_more_questions_than_allowed_are_kept_and_not_asked(tmp_path: Path) -> N
         "answer": {"description": "A ball.", "answers": ["Yes.", "No."]},
     }
     with FaultyServer(Talk(changes), MODELS) as server:
-        found = score(tmp_path, server)
+        result = score(tmp_path, server)
         assert "three?" not in text(only(server, "answer").body)
-    assert isinstance(found, ScoredVideo)
-    assert found.details["conversation"][1]["answer"]["not_asked"] == ["three?"]
+    assert isinstance(result, ScoredVideo)
+    assert result.details["conversation"][1]["answer"]["not_asked"] == ["three?"]
 
 
 def test_a_second_assistant_may_see_the_first_one_s_questions(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, chained_questions=True)
+        result = score(tmp_path, server, chained_questions=True)
         assert steps(server) == FIVE
         first, second = (text(only(server, name).body) for name in FIVE[1:3])
         told = [seen.body["messages"][0]["content"] for seen in server.seen[1:3]]
     # told the same but for their own part and those questions
     assert told[0] != told[1]
     assert second == f"{first}\n\nQuestions of another assistant:\n1. Is the ball red?"
-    assert isinstance(found, ScoredVideo)
+    assert isinstance(result, ScoredVideo)
 
 
 def test_more_answers_than_questions_are_not_understood(tmp_path: Path) -> None:
     with FaultyServer(Talk({"second assistant": USUAL["first assistant"]}), MODELS) as server:
-        found = score(tmp_path, server)
-    assert isinstance(found, NotJudged) and "3 answers to 2 questions" in found.message
+        result = score(tmp_path, server)
+    assert isinstance(result, NotJudged)
+    assert "3 answers to 2 questions" in result.message
 
 
 @pytest.mark.parametrize(
@@ -164,12 +169,13 @@ def test_an_odd_answer_is_a_reason_that_names_the_step(
     tmp_path: Path, changes: dict[str, Any], failure: Failure, said: str
 ) -> None:
     with FaultyServer(Talk(changes), MODELS) as server:
-        found = score(tmp_path, server)
+        result = score(tmp_path, server)
         asked = len(server.seen)
-    assert isinstance(found, NotJudged)
-    assert found.failure is failure and said in found.message
+    assert isinstance(result, NotJudged)
+    assert result.failure is failure
+    assert said in result.message
     # what was paid for it is not lost
-    paid = found.usage.tokens_in + sum(other.tokens_in for other in found.usage.others)
+    paid = result.usage.tokens_in + sum(other.tokens_in for other in result.usage.others)
     assert paid == 100 * asked
 
 
@@ -180,21 +186,24 @@ def test_after_a_failure_only_what_is_missing_is_asked(tmp_path: Path) -> None:
     assert before == FIVE[:3]
     with FaultyServer(Talk(), MODELS) as server:
         # another process, after a kill
-        found = score(tmp_path, server)
+        result = score(tmp_path, server)
         assert steps(server) == ["answer", "score"]
         again = score(tmp_path, server)
         assert len(server.seen) == 2
-    assert isinstance(found, ScoredVideo) and found.calls == 2
-    assert [part["kept"] for part in found.details["conversation"]] == [True, True, True, False, False]
-    assert isinstance(again, ScoredVideo) and (again.value, again.calls, again.usage.tokens_in) == (3, 0, 0)
+    assert isinstance(result, ScoredVideo)
+    assert result.calls == 2
+    assert [part["kept"] for part in result.details["conversation"]] == [True, True, True, False, False]
+    assert isinstance(again, ScoredVideo)
+    assert (again.value, again.calls, again.usage.tokens_in) == (3, 0, 0)
 
 
 def test_what_was_paid_and_said_before_a_failure_is_told(tmp_path: Path) -> None:
     with FaultyServer(Talk({"score": {"description": "-", "reason": "-", "score": 9}}), MODELS) as server:
-        (found,) = suite(tmp_path, server).scorer("color_consistency").score(PROMPT, [video("a", film())])
+        (result,) = suite(tmp_path, server).scorer("color_consistency").score(PROMPT, [video("a", film())])
         assert steps(server) == list(FIVE)
-    assert isinstance(found, NotJudged) and found.calls == 5
-    assert [said["step"] for said in found.details["conversation"]] == list(FIVE)
+    assert isinstance(result, NotJudged)
+    assert result.calls == 5
+    assert [output["step"] for output in result.details["conversation"]] == list(FIVE)
 
 
 def test_a_repeat_is_asked_anew(tmp_path: Path) -> None:
@@ -242,7 +251,8 @@ def test_a_damaged_video_is_asked_nothing_about(tmp_path: Path) -> None:
         scorer = suite(tmp_path, server).scorer("scene_consistency")
         bad, good = scorer.score(PROMPT, [video("bad", Damaged()), video("good", film())])
         assert len(server.seen) == 5
-    assert isinstance(bad, NotJudged) and bad.failure is Failure.VIDEO_UNREADABLE
+    assert isinstance(bad, NotJudged)
+    assert bad.failure is Failure.VIDEO_UNREADABLE
     assert "ends early" in bad.message
     assert isinstance(good, ScoredVideo)
 
@@ -251,10 +261,11 @@ def test_a_prompt_that_no_request_holds(tmp_path: Path) -> None:
     long = PROMPT.model_copy(update={"text": "A red ball. " * 60_000})
     with FaultyServer(Talk(), MODELS) as server:
         scorer = suite(tmp_path, server).scorer("color_consistency")
-        (found,) = scorer.score(long, [video("a", film())])
+        (result,) = scorer.score(long, [video("a", film())])
         assert steps(server) == ["describe"]
-    assert isinstance(found, NotJudged) and found.failure is Failure.CONTEXT_TOO_LONG
-    assert [(one.model, one.tokens_in) for one in found.usage.others] == [(MODELS[0], 100)]
+    assert isinstance(result, NotJudged)
+    assert result.failure is Failure.CONTEXT_TOO_LONG
+    assert [(one.model, one.tokens_in) for one in result.usage.others] == [(MODELS[0], 100)]
 
 
 def test_what_a_prompt_says_is_not_filled_in_again(tmp_path: Path) -> None:
@@ -271,8 +282,9 @@ def test_other_models_behind_other_servers(tmp_path: Path) -> None:
     with FaultyServer(Talk(), ("own-vision", "own-words")) as server:
         scorer = suite(tmp_path, server, multimodal=eyes, language=words).scorer("color_consistency")
         scorer.check()
-        (found,) = scorer.score(PROMPT, [video("a", film())])
+        (result,) = scorer.score(PROMPT, [video("a", film())])
         asked = {step(seen.body): seen.body["model"] for seen in server.seen}
         assert "detail" not in addresses(only(server, "describe").body)[0]
-    assert isinstance(found, ScoredVideo)
-    assert set(asked.values()) == {"own-vision", "own-words"} and asked["score"] == "own-vision"
+    assert isinstance(result, ScoredVideo)
+    assert set(asked.values()) == {"own-vision", "own-words"}
+    assert asked["score"] == "own-vision"

@@ -59,17 +59,18 @@ def test_the_videos_of_a_prompt_are_one_request(tmp_path: Path, name: str) -> No
     # grids of four at 8 frames a second, or two frames a second and the last
     images = 2 if name in ("temporal_consistency", "motion_effects") else 5
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, films, name)
+        result = score(tmp_path, server, films, name)
         assert steps(server) == ["few-shot"]
         (seen,) = server.seen
     assert [one["detail"] for one in addresses(seen.body)] == ["low"] * 4 * images
-    assert seen.body["temperature"] == 0 and seen.body["model"] == MODELS[0]
+    assert seen.body["temperature"] == 0
+    assert seen.body["model"] == MODELS[0]
     # only the composition is held against the text's demands
     assert (PROMPT.text in text(seen.body)) == (name == "aesthetic_quality")
     # each video has its own score, whatever the order in which it was shown
     expected = [1 + round(luma - 16) * 255 // 219 // 60 for luma in LUMAS]
-    assert values(found) == expected == sorted(expected)
-    scored = [one for one in found if isinstance(one, ScoredVideo)]
+    assert values(result) == expected == sorted(expected)
+    scored = [one for one in result if isinstance(one, ScoredVideo)]
     assert sum(one.calls for one in scored) == 1
     assert sum(one.usage.tokens_in for one in scored) == 100
     assert max(one.usage.tokens_in for one in scored) - min(one.usage.tokens_in for one in scored) <= 1
@@ -110,24 +111,25 @@ def test_more_videos_than_a_batch_holds(
     tmp_path: Path, rest: str, sizes: list[int], shown: list[int]
 ) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, [film(luma=20 + 30 * at) for at in range(6)], shots=4, rest=rest)
+        result = score(tmp_path, server, [film(luma=20 + 30 * at) for at in range(6)], shots=4, rest=rest)
         assert [len(lights(seen.body)) for seen in server.seen] == shown
-    assert all(isinstance(one, ScoredVideo) for one in found)
+    assert all(isinstance(one, ScoredVideo) for one in result)
     assert [len(batch.counted) for batch in video_groups(6, 4, rest)] == sizes  # type: ignore[arg-type]
 
 
 @given(count=st.integers(0, 40), shots=st.integers(1, 9), rest=st.sampled_from(["even", "short", "fill"]))
 def test_every_video_is_scored_once_in_a_batch_that_fits(count: int, shots: int, rest: Any) -> None:
-    found = video_groups(count, shots, rest)
-    assert sorted(place for batch in found for place in batch.counted) == list(range(count))
-    assert len(found) == -(-count // shots)
-    for batch in found:
-        assert 1 <= len(batch.shown) <= shots and len(set(batch.shown)) == len(batch.shown)
-    sizes = [len(batch.counted) for batch in found]
+    result = video_groups(count, shots, rest)
+    assert sorted(place for batch in result for place in batch.counted) == list(range(count))
+    assert len(result) == -(-count // shots)
+    for batch in result:
+        assert 1 <= len(batch.shown) <= shots
+        assert len(set(batch.shown)) == len(batch.shown)
+    sizes = [len(batch.counted) for batch in result]
     if rest == "even" and sizes:
         assert max(sizes) - min(sizes) <= 1
-    if rest == "fill" and len(found) > 1:
-        assert {len(batch.shown) for batch in found} == {shots}
+    if rest == "fill" and len(result) > 1:
+        assert {len(batch.shown) for batch in result} == {shots}
 
 
 @pytest.mark.parametrize(
@@ -158,11 +160,13 @@ def test_an_answer_for_other_videos_is_none_for_the_whole_batch(
     tmp_path: Path, answer: Any, failure: Failure, said: str
 ) -> None:
     with FaultyServer(Talk({"few-shot": answer}), MODELS) as server:
-        found = score(tmp_path, server, [film(luma=luma) for luma in LUMAS[:3]])
-    assert len(found) == 3
-    for one in found:
-        assert isinstance(one, NotJudged) and one.failure is failure and said in one.message
-    assert sum(one.usage.tokens()[0] for one in found) == 100
+        result = score(tmp_path, server, [film(luma=luma) for luma in LUMAS[:3]])
+    assert len(result) == 3
+    for one in result:
+        assert isinstance(one, NotJudged)
+        assert one.failure is failure
+        assert said in one.message
+    assert sum(one.usage.tokens()[0] for one in result) == 100
 
 
 @pytest.mark.parametrize("odd", [0, 6, 3.5, "4", None, True, -1])
@@ -172,10 +176,10 @@ def test_one_odd_score_harms_no_other_video(tmp_path: Path, odd: Any) -> None:
 
     films = [film(luma=luma) for luma in LUMAS]
     with FaultyServer(Talk(scores=scores), MODELS) as server:
-        found = score(tmp_path, server, films)
-    assert values(found) == ["not_understood", 4, 4, 4]
-    assert sum(one.usage.tokens()[0] for one in found) == 100
-    assert sum(one.calls for one in found if isinstance(one, ScoredVideo)) <= 1
+        result = score(tmp_path, server, films)
+    assert values(result) == ["not_understood", 4, 4, 4]
+    assert sum(one.usage.tokens()[0] for one in result) == 100
+    assert sum(one.calls for one in result if isinstance(one, ScoredVideo)) <= 1
     with FaultyServer(Talk(), MODELS) as server:
         # such an answer is not kept
         assert values(score(tmp_path, server, films)) == [1, 2, 3, 4]
@@ -186,15 +190,15 @@ def test_a_batch_that_fails_harms_no_other_batch(tmp_path: Path) -> None:
         return [1] if min(shown) < 20 else [3] * len(shown)
 
     with FaultyServer(Talk(scores=scores), MODELS) as server:
-        found = score(tmp_path, server, [film(luma=luma) for luma in LUMAS], shots=2, order="given")
-    assert values(found) == ["not_understood", "not_understood", 3, 3]
+        result = score(tmp_path, server, [film(luma=luma) for luma in LUMAS], shots=2, order="given")
+    assert values(result) == ["not_understood", "not_understood", 3, 3]
 
 
 def test_a_damaged_or_empty_video_harms_no_other(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, [film(luma=20), Damaged(), film(0), film(luma=215)])
+        result = score(tmp_path, server, [film(luma=20), Damaged(), film(0), film(luma=215)])
         assert [len(lights(seen.body)) for seen in server.seen] == [2]
-    assert values(found) == [1, "video_unreadable", "video_unreadable", 4]
+    assert values(result) == [1, "video_unreadable", "video_unreadable", 4]
 
 
 def test_one_video_alone_and_a_video_of_one_frame(tmp_path: Path) -> None:
@@ -230,22 +234,25 @@ def test_a_dry_run_has_one_request_a_batch(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         scorer = suite(tmp_path, server, shots=3).scorer("motion_effects")
         expected = scorer.estimate(PROMPT, videos)
-        assert not server.seen and sorted(one.images for one in expected) == [4, 6]
+        assert not server.seen
+        assert sorted(one.images for one in expected) == [4, 6]
         assert {one.model for one in expected} == {MODELS[0]}
         scorer.score(PROMPT, videos)
         assert list(scorer.estimate(PROMPT, videos)) == []
         again = scorer.estimate(PROMPT, videos, 1)
         # a repeat is asked anew, and its requests are others than those of the first time
-        assert len(again) == 2 and not {one.once for one in again} & {one.once for one in expected}
+        assert len(again) == 2
+        assert not {one.once for one in again} & {one.once for one in expected}
 
 
 def test_what_a_failed_batch_took_and_said_is_told_once(tmp_path: Path) -> None:
     videos = [video(f"m{at}", film(luma=20 + at)) for at in range(3)]
     with FaultyServer(Talk(scores=lambda lights: [3] * 2), MODELS) as server:
-        found = suite(tmp_path, server).scorer("imaging_quality").score(PROMPT, videos)
+        result = suite(tmp_path, server).scorer("imaging_quality").score(PROMPT, videos)
         assert len(server.seen) == 1
-    failed = [one for one in found if isinstance(one, NotJudged)]
-    assert len(failed) == 3 and sorted(one.calls or 0 for one in failed) == [0, 0, 1]
+    failed = [one for one in result if isinstance(one, NotJudged)]
+    assert len(failed) == 3
+    assert sorted(one.calls or 0 for one in failed) == [0, 0, 1]
     assert sum(one.usage.tokens()[0] for one in failed) == 100
     assert all(one.message.startswith("few-shot: 2 scores") for one in failed)
     assert all(one.details["conversation"][0]["answer"] == failed[0].raw for one in failed)
@@ -258,10 +265,11 @@ def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
     with FaultyServer(Talk(), MODELS) as server:
         with monkeypatch.context() as patched:
             fill(patched, tmp_path / "store" / "suites")
-            (found,) = score(tmp_path, server, [film()], name)
-        assert isinstance(found, NotJudged) and found.failure in TRANSIENT_FAILURES
-        assert "no space left below" in found.message
-        assert (found.calls, found.usage.tokens()[0], len(server.seen)) == (1, 100, 1)
+            (result,) = score(tmp_path, server, [film()], name)
+        assert isinstance(result, NotJudged)
+        assert result.failure in TRANSIENT_FAILURES
+        assert "no space left below" in result.message
+        assert (result.calls, result.usage.tokens()[0], len(server.seen)) == (1, 100, 1)
         assert isinstance(score(tmp_path, server, [film()], name)[0], ScoredVideo)
 
 

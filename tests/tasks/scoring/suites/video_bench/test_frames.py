@@ -62,10 +62,13 @@ def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:
     (shown,) = shown_frames(
         [SampledVideo("d", three_hours)], "color_consistency", VideoBenchSettings(), GPT, 500
     )
-    assert len(shown.places) == 60 and shown.sampled == 3 * 3600 * 2 + 1
-    assert shown.places[0] == 0 and shown.places[-1] == len(three_hours) - 1
+    assert len(shown.places) == 60
+    assert shown.sampled == 3 * 3600 * 2 + 1
+    assert shown.places[0] == 0
+    assert shown.places[-1] == len(three_hours) - 1
     steps = np.diff(shown.places)
-    assert steps.max() - steps.min() <= 13 and not three_hours.reads
+    assert steps.max() - steps.min() <= 13
+    assert not three_hours.reads
     assert evenly(range(10), 1) == [0]
 
 
@@ -99,7 +102,8 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
     settings = VideoBenchSettings(grid=grid)
     one = SampledVideo("a", film(frames=5, fps=2.0, luma=100))
     (shown,) = shown_frames([one], "motion_effects", settings, GPT, 0)
-    assert shown.images == 2 and len(shown.places) == 5
+    assert shown.images == 2
+    assert len(shown.places) == 5
     parts = settings.exhibit("motion_effects", {"video": one}).fit(GPT, 0).parts()
     made = pictures({"messages": [{}, {"content": parts}]})
     assert [picture.size for picture in made] == [(64, 32), (64, 32)]
@@ -109,10 +113,12 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
         [np.asarray(one.convert("L").crop(corner), np.float64).mean() for corner in corners] for one in made
     ]
     assert np.all(np.diff(cells[0]) > 0.2)
-    assert cells[1][0] > 80 and max(cells[1][1:]) < 10
+    assert cells[1][0] > 80
+    assert max(cells[1][1:]) < 10
     # other dimensions have an image a frame
     (plain,) = shown_frames([one], "imaging_quality", settings, GPT, 0)
-    assert plain.grid is None and plain.images == 5
+    assert plain.grid is None
+    assert plain.images == 5
 
 
 @pytest.mark.parametrize(

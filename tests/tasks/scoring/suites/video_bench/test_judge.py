@@ -72,7 +72,8 @@ class Seeing(Talk):
 
 def test_every_aspect_has_a_dimension() -> None:
     mapping = aspect_dimensions()
-    assert set(mapping) == set(aspect_names()) and set(mapping.values()) <= set(BY_NAME)
+    assert set(mapping) == set(aspect_names())
+    assert set(mapping.values()) <= set(BY_NAME)
 
 
 @pytest.mark.parametrize("name", sorted(aspect_dimensions()))
@@ -84,11 +85,13 @@ def test_how_often_an_aspect_is_asked(tmp_path: Path, name: str) -> None:
         answer = made.compare(PROMPT, *pair(), aspect(name))
         asked = steps(server)
     if BY_NAME[aspect_dimensions()[name]].group == QUALITY:
-        assert orders == ["high_first", "low_first"] and asked == ["few-shot"]
+        assert orders == ["high_first", "low_first"]
+        assert asked == ["few-shot"]
         assert answer.details["calls"] == 1
     else:
         # the order of two videos that are scored apart has no say: the pair counts once
-        assert len(orders) == 1 and asked == FIVE * 2
+        assert len(orders) == 1
+        assert asked == FIVE * 2
         assert answer.details["calls"] == 10
     assert answer.details["dimension"] == aspect_dimensions()[name]
 
@@ -101,10 +104,12 @@ def test_a_pair_is_the_batch_in_both_orders(tmp_path: Path) -> None:
         other = made.compare(PROMPT, dark, bright, aspect("technical_quality"))
         assert steps(server) == ["few-shot"] * 2
         (first, second) = [lights(seen.body) for seen in server.seen]
-    assert first[0] > first[1] and second[0] < second[1]
+    assert first[0] > first[1]
+    assert second[0] < second[1]
     assert (one.choice, other.choice) == ("first", "second")
     assert one.details["scores"] == other.details["scores"][::-1]
-    assert one.usage.tokens_in == 100 and one.usage.frames == 10
+    assert one.usage.tokens_in == 100
+    assert one.usage.frames == 10
 
 
 def test_a_model_that_likes_what_comes_first_is_seen_to(tmp_path: Path) -> None:
@@ -125,11 +130,12 @@ def test_aesthetics_has_the_prompt_as_far_as_it_fits(tmp_path: Path, name: str, 
     with FaultyServer(Talk(), MODELS) as server:
         made = judge(tmp_path, server, multimodal=small)
         (expected,) = made.estimate(prompt, *pair(), aspect(name))
-        found = made.compare(prompt, *pair(), aspect(name))
-        said = text(server.seen[-1].body)
-    assert all(f"Scene {number}: " in said for number in (0, 199)) == sent
-    assert found.details.get("prompt", {}).get("cut", False) == sent
-    assert (expected.tokens_in > 5000) == sent and expected.tokens_in < 11_000
+        result = made.compare(prompt, *pair(), aspect(name))
+        output = text(server.seen[-1].body)
+    assert all(f"Scene {number}: " in output for number in (0, 199)) == sent
+    assert result.details.get("prompt", {}).get("cut", False) == sent
+    assert (expected.tokens_in > 5000) == sent
+    assert expected.tokens_in < 11_000
 
 
 def test_equal_scores_are_a_tie(tmp_path: Path) -> None:
@@ -143,13 +149,17 @@ def test_each_video_is_scored_once_for_all_aspects_of_a_dimension(tmp_path: Path
     bright, dark = pair()
     with FaultyServer(Seeing(), MODELS) as server:
         made = judge(tmp_path, server)
-        found = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
+        result = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
         turned = made.compare(PROMPT, dark, bright, aspect("temporal_flow"))
         assert steps(server) == FIVE * 2
-    assert found.choice == "first" and found.details["scores"] == [3, 1]
-    assert turned.choice == "second" and turned.details["calls"] == 0 and turned.usage.tokens_in == 0
-    assert len(found.details["first"]["conversation"]) == 5 == len(found.details["second"]["conversation"])
-    assert found.usage.tokens_in == 600 and sum(one.tokens_in for one in found.usage.others) == 400
+    assert result.choice == "first"
+    assert result.details["scores"] == [3, 1]
+    assert turned.choice == "second"
+    assert turned.details["calls"] == 0
+    assert turned.usage.tokens_in == 0
+    assert len(result.details["first"]["conversation"]) == 5 == len(result.details["second"]["conversation"])
+    assert result.usage.tokens_in == 600
+    assert sum(one.tokens_in for one in result.usage.others) == 400
 
 
 def test_a_long_prompt_loses_the_end_of_each_caption(tmp_path: Path) -> None:
@@ -158,15 +168,18 @@ def test_a_long_prompt_loses_the_end_of_each_caption(tmp_path: Path) -> None:
     small = {"model": MODELS[0], "context_tokens": 12_000, "answer_tokens": 1000}
     with FaultyServer(Talk(), MODELS) as server:
         made = judge(tmp_path, server, multimodal=small)
-        found = made.compare(prompt, *pair(), aspect("comprehensiveness"))
-        said = text(next(seen.body for seen in server.seen if step(seen.body) == "score"))
+        result = made.compare(prompt, *pair(), aspect("comprehensiveness"))
+        output = text(next(seen.body for seen in server.seen if step(seen.body) == "score"))
         frames = [len(addresses(seen.body)) for seen in server.seen if addresses(seen.body)]
         whole = judge(tmp_path, server).compare(prompt[:3000], *pair(), aspect("comprehensiveness"))
-    cut = found.details["prompt"]
-    assert cut["cut"] and cut["captions"] == 201 and cut["captions_cut"] == 200
+    cut = result.details["prompt"]
+    assert cut["cut"]
+    assert cut["captions"] == 201
+    assert cut["captions_cut"] == 200
     assert cut["tokens_read"] <= 5500 < cut["tokens"]
     # every scene is still told, the short one whole
-    assert all(f"Scene {number}: " in said for number in range(200)) and "The end." in said
+    assert all(f"Scene {number}: " in output for number in range(200))
+    assert "The end." in output
     assert frames == [5] * 6
     assert not whole.details["prompt"]["cut"]
 
@@ -175,7 +188,8 @@ def test_a_prompt_that_cannot_be_cut_enough_is_a_reason(tmp_path: Path) -> None:
     small = {"model": MODELS[0], "context_tokens": 2000, "answer_tokens": 1000}
     with FaultyServer(Talk(), MODELS) as server, pytest.raises(NotJudged) as problem:
         judge(tmp_path, server, multimodal=small).compare("a\n" * 9000, *pair(), aspect("comprehensiveness"))
-    assert problem.value.failure is Failure.CONTEXT_TOO_LONG and not server.seen
+    assert problem.value.failure is Failure.CONTEXT_TOO_LONG
+    assert not server.seen
 
 
 @pytest.mark.parametrize(("name", "odd", "paid"), [("color", "score", 1000), ("aesthetics", "few-shot", 100)])
@@ -203,13 +217,15 @@ def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
         quality = made.estimate(PROMPT, *pair(), aspect("aesthetics"))
         chain = made.estimate(PROMPT, *pair(), aspect("color"))
         assert not server.seen
-        assert [one.images for one in quality] == [10] and len(chain) == 10
+        assert [one.images for one in quality] == [10]
+        assert len(chain) == 10
         # no request for one video stands for the other's
         assert len({one.once for one in chain}) == 10
         # two aspects of one dimension share their requests
         flow = made.estimate(PROMPT, *pair(), aspect("temporal_flow"))
         style = made.estimate(PROMPT, *pair(), aspect("appearance_style"))
-        assert [one.once for one in flow] == [one.once for one in style] and all(one.once for one in flow)
+        assert [one.once for one in flow] == [one.once for one in style]
+        assert all(one.once for one in flow)
         made.compare(PROMPT, *pair(), aspect("color"))
         assert list(made.estimate(PROMPT, *pair(), aspect("color"))) == []
 
@@ -268,4 +284,5 @@ def test_the_score_request_has_the_frames_again(tmp_path: Path) -> None:
         bright = film()
         judge(tmp_path, server).compare(PROMPT, bright, bright, aspect("color"))
         # one video on both sides is scored once
-        assert steps(server) == FIVE and len(addresses(only(server, "score").body)) == 5
+        assert steps(server) == FIVE
+        assert len(addresses(only(server, "score").body)) == 5

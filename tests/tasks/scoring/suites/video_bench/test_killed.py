@@ -40,10 +40,10 @@ def score_all(folder: Path, url: str) -> list[Any]:
 
     made = suite(folder, At(url))  # type: ignore[arg-type]
     films = [video(f"m{number}", film(luma=30 + 40 * number)) for number in range(VIDEOS)]
-    found: list[Any] = list(made.scorer("imaging_quality").score(PROMPT, films))
+    result: list[Any] = list(made.scorer("imaging_quality").score(PROMPT, films))
     for one in films:
-        found += made.scorer("color_consistency").score(PROMPT, [one])
-    return found
+        result += made.scorer("color_consistency").score(PROMPT, [one])
+    return result
 
 
 @pytest.mark.parametrize("after", [1, 3, 9])
@@ -73,7 +73,8 @@ def test_after_a_kill_only_what_was_under_way_is_asked_again(tmp_path: Path, aft
         assert child.wait() == -signal.SIGKILL
         assert sum(answered.values()) == after
         cut.append(True)
-        found = score_all(tmp_path, server.url)
-    assert all(hasattr(one, "value") for one in found)
+        result = score_all(tmp_path, server.url)
+    assert all(hasattr(one, "value") for one in result)
     # one request for the batch and five a video, each answered once
-    assert sum(answered.values()) == 1 + 5 * VIDEOS and set(answered.values()) == {1}
+    assert sum(answered.values()) == 1 + 5 * VIDEOS
+    assert set(answered.values()) == {1}

@@ -25,10 +25,10 @@ def test_nine_dimensions_with_the_paper_s_scales(tmp_path: Path) -> None:
         assert [one.name for one in made.dimensions] == list(BY_NAME)
         scales = {one.name: (one.low, one.high) for one in DIMENSIONS}
         threes = {name for name, scale in scales.items() if scale == (1, 3)}
-        assert threes == {
-            f"{what}_consistency" for what in ("object_class", "action", "color", "scene")
-        } and set(scales.values()) == {(1, 3), (1, 5)}
-        assert [one.group for one in DIMENSIONS].count(QUALITY) == 4 and len(DIMENSIONS) == 9
+        assert threes == {f"{what}_consistency" for what in ("object_class", "action", "color", "scene")}
+        assert set(scales.values()) == {(1, 3), (1, 5)}
+        assert [one.group for one in DIMENSIONS].count(QUALITY) == 4
+        assert len(DIMENSIONS) == 9
         for one in DIMENSIONS:
             scorer = made.scorer(one.name)
             scorer.check()
@@ -113,16 +113,22 @@ def test_only_what_a_score_depends_on_is_in_its_settings(tmp_path: Path) -> None
             return suite(tmp_path, server, **settings).scorer(name).settings() != usual
 
         high = {"model": MODELS[0], "detail": "high"}
-        assert changed("color_consistency", multimodal=high) and changed("imaging_quality", multimodal=high)
-        assert changed("imaging_quality", shots=3) and not changed("color_consistency", shots=3)
-        assert changed("color_consistency", questions=1) and not changed("imaging_quality", questions=1)
-        assert changed("motion_effects", grid=False) and not changed("imaging_quality", grid=False)
+        assert changed("color_consistency", multimodal=high)
+        assert changed("imaging_quality", multimodal=high)
+        assert changed("imaging_quality", shots=3)
+        assert not changed("color_consistency", shots=3)
+        assert changed("color_consistency", questions=1)
+        assert not changed("imaging_quality", questions=1)
+        assert changed("motion_effects", grid=False)
+        assert not changed("imaging_quality", grid=False)
         assert not changed("motion_effects", grid={})
         assert changed("aesthetic_quality", quality_prompt=[])
         assert not changed("imaging_quality", quality_prompt=[])
-        assert changed("imaging_quality", fps=1) and changed("scene_consistency", most_frames=9)
+        assert changed("imaging_quality", fps=1)
+        assert changed("scene_consistency", most_frames=9)
         other = {"model": MODELS[1], "temperature": 0.5}
-        assert changed("scene_consistency", language=other) and not changed("imaging_quality", language=other)
+        assert changed("scene_consistency", language=other)
+        assert not changed("imaging_quality", language=other)
         # how long answers are guessed to be changes none
         guess = {"model": MODELS[0], "thinking_tokens": 9}
         assert not changed("imaging_quality", multimodal=guess)
@@ -180,7 +186,8 @@ def test_the_authors_prompt_file(tmp_path: Path) -> None:
             ("video_text_consistency", "imaging_quality", "aesthetic_quality"),
             ("scene_consistency", "imaging_quality"),
         ]
-        assert prompts[-1].text == "A harbour" and prompts[0].theme == "action"
+        assert prompts[-1].text == "A harbour"
+        assert prompts[0].theme == "action"
         file.write_text(json.dumps({"0": "One.", "1": "Two."}), encoding="utf-8")
         numbered = made.read_prompts(file)
         assert numbered is not None
