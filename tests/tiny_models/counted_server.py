@@ -124,9 +124,10 @@ class CountingPlan:
         out = text_tokens(text) + text_tokens(thoughts or "") + 1
         sizes = _sizes(body)
         tokens_in = self._words(body) + sum(self.image_tokens[body["model"]](*size) for size in sizes)
-        user = next(part["text"] for part in body["messages"][1]["content"] if part["type"] == "text")
+        system, user = (message["content"] for message in body["messages"])
+        text_of_user = next(part["text"] for part in user if part["type"] == "text")
         # as a judge is told it, or a captioner
-        told = re.search(r"^(?:- (\w+): |Viewpoint: (\w+)$)", user, re.MULTILINE)
+        told = re.search(r"^(?:- (\w+): |Viewpoint: (\w+)$)", f"{system}\n{text_of_user}", re.MULTILINE)
         dimension = (told[1] or told[2]) if told else ""
         self.counted.append(Counted(dimension, len(sizes), tokens_in, out))
         return Reply(text, reasoning=thoughts, tokens=(tokens_in, out))

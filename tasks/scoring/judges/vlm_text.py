@@ -160,35 +160,42 @@ class TextJudge(PairwiseJudge):
             "captioner": self._caption_settings(),
         }
 
+    def _caption_texts(self, aspect: AspectText) -> tuple[str, str]:
+        """Return what the captioner is told of an aspect: the texts of the system and of the user."""
+        told = {"dimension": aspect.dimension, "description": aspect.description}
+        return filled(self._caption_system, **told), filled(self._caption_user, **told)
+
     def _caption(self, video: Side, aspect: AspectText) -> JsonAnswer:
+        system, user = self._caption_texts(aspect)
         noted: dict[str, Any] = {"asked_by": digest_value(self._caption_settings()), "about": aspect.name}
 
         def parts() -> Parts:
-            text, choice = self._choose(video, aspect)
+            choice = self._choose(video, aspect)
             noted["frames"] = len(choice.places)
-            noted["expected_in"] = self._caption_tokens(text) + len(choice.places) * self._frame_tokens(video)
+            noted["expected_in"] = self._caption_tokens(aspect) + len(choice.places) * self._frame_tokens(
+                video
+            )
             return [
-                {"type": "text", "text": text},
+                {"type": "text", "text": user},
                 *video_parts("video", video, choice.places, self.captioner),
             ]
 
         return self._captions.ask(
             self._what(video, aspect),
-            self._caption_system,
+            system,
             parts,
             CAPTION_SCHEMA,
             description_in,
             lambda: noted,
         )
 
-    def _choose(self, video: Side, aspect: AspectText) -> tuple[str, FrameChoice]:
-        text = filled(self._caption_user, dimension=aspect.dimension, description=aspect.description)
+    def _choose(self, video: Side, aspect: AspectText) -> FrameChoice:
         limit = FrameLimit(
             frames=self.captioner.most_images,
-            tokens=self.captioner.request_tokens() - self._caption_tokens(text),
+            tokens=self.captioner.request_tokens() - self._caption_tokens(aspect),
             tokens_per_frame=self._frame_tokens(video),
         )
-        return text, choose_frames((video,), self._policy, limit, self._cache)[0]
+        return choose_frames((video,), self._policy, limit, self._cache)[0]
 
     def _frame_tokens(self, video: Side) -> int:
         side = self.captioner.image_side
@@ -204,9 +211,9 @@ class TextJudge(PairwiseJudge):
             second=second,
         )
 
-    def _caption_tokens(self, text: str) -> int:
+    def _caption_tokens(self, aspect: AspectText) -> int:
         around = MARK_TOKENS + LINE_TOKENS + self.captioner.schema_tokens
-        return self.captioner.text_tokens(self._caption_system + text) + around
+        return self.captioner.text_tokens("".join(self._caption_texts(aspect))) + around
 
     def _answer_tokens(self, text: str) -> int:
         return self.model.text_tokens(self._system + text) + MARK_TOKENS + self.model.schema_tokens
@@ -216,8 +223,9 @@ class TextJudge(PairwiseJudge):
         captions: list[Estimate] = []
         texts: list[str] = []
         lacking = 0
+        system, _ = self._caption_texts(aspect)
         for video in (first, second):
-            key = self._captions.key(self._what(video, aspect), self._caption_system, CAPTION_SCHEMA)
+            key = self._captions.key(self._what(video, aspect), system, CAPTION_SCHEMA)
             kept = self._captions.answers.find(key)
             texts.append("" if kept is None else read(kept.text, None, description_in))
             if kept is None:
@@ -233,13 +241,13 @@ class TextJudge(PairwiseJudge):
         return [*captions, answer]
 
     def _estimate_caption(self, video: Side, aspect: AspectText, key: str) -> Estimate:
-        text, choice = self._choose(video, aspect)
+        choice = self._choose(video, aspect)
         images = len(choice.places)
         assumed = self.captioner.thinking_tokens + self.model.description_tokens
         return Estimate(
             images=images,
             tokens_in=self._captions_measured.tokens_in(
-                self._caption_tokens(text) + images * self._frame_tokens(video)
+                self._caption_tokens(aspect) + images * self._frame_tokens(video)
             ),
             tokens_out=self._captions_measured.tokens_out(aspect.name, assumed),
             model=self.captioner.model,

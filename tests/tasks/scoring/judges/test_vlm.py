@@ -222,6 +222,12 @@ def test_descriptions_are_made_once_and_never_see_the_prompt(
     captioned = [s.body for s in server.seen if images(s.body)]
     assert len(captioned) == 4
     assert not any("red car" in json.dumps(body) for body in captioned)
+    # the viewpoint stands in the system's text (SLVMEval, appendix G.1)
+    told = [body["messages"][0]["content"] for body in captioned]
+    assert (
+        sum(f"Viewpoint: {COLOUR.dimension}\nDescription: {COLOUR.description}" in text for text in told) == 2
+    )
+    assert sum("Whether the scene is there." in text for text in told) == 2
     compared = json.dumps(server.seen[2].body)
     assert compared.index("3 pictures") < compared.index("2 pictures")
     assert "red car" in compared
