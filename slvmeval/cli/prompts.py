@@ -12,7 +12,7 @@ from slvmeval.cli import terminal
 app = typer.Typer(
     no_args_is_help=True,
     help="Read, export and check the prompts that models get.\n\n"
-    "Ours are in our own words. A folder of yours replaces them, for example by a paper's exact wording: "
+    "The built-in prompts are in our own words. Your folder replaces them, for example by a paper's exact wording: "
     "`slvmeval prompts export DIR`, edit the files, `slvmeval evaluate … --prompts DIR`.",
 )
 
@@ -61,9 +61,9 @@ def export(
         typer.Option("--area", metavar="AREA", help="Only this area. May be given several times."),
     ] = None,
 ) -> None:
-    """Write our prompts into a folder as AREA/NAME.txt, to be edited; files that are there stay.
+    """Write the built-in prompts into a folder as AREA/NAME.txt; existing files are kept.
 
-    A file that you do not change, or remove, means ours.
+    A file that you do not change, or remove, stands for the built-in prompt.
 
     Example: `slvmeval prompts export my-prompts --area judges --area descriptions`
     """
@@ -90,7 +90,7 @@ def export(
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(place, one.ours.read_bytes())
         written += 1
-    there = f"; {stayed} were there and are unchanged" if stayed else ""
+    there = f"; {stayed} existed and are unchanged" if stayed else ""
     terminal.say(
         f"{written} prompts written into {folder}{there}.",
         f"Edit them, then `slvmeval prompts check {folder}`.",
@@ -121,9 +121,9 @@ def check(
     else:
         terminal.say(
             *(f"{key}: yours" for key in changed),
-            f"{len(changed)} prompts of {folder} replace ours."
+            f"{len(changed)} prompts of {folder} replace the built-in ones."
             if changed
-            else f"{folder} changes nothing: all of its prompts are ours.",
+            else f"{folder} changes nothing: all of its prompts are the built-in ones.",
             *(f"{area}: digest {digest}" for area, digest in digests.items()),
         )
     if mistakes:

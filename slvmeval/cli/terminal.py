@@ -82,7 +82,9 @@ ReleaseOption = Annotated[
 PromptsOption = Annotated[
     Path | None,
     typer.Option(
-        "--prompts", metavar="DIR", help="Prompts in place of ours: `slvmeval prompts export DIR` makes some."
+        "--prompts",
+        metavar="DIR",
+        help="Folder of prompts that replace the built-in ones; see `slvmeval prompts`.",
     ),
 ]
 ModelFoldersOption = Annotated[

@@ -42,7 +42,7 @@ def test_an_export_is_ours_and_keeps_what_is_there(
     assert printed[1].startswith("1 prompts of")
     assert main(["prompts", "export", str(folder)]) == 0
     assert "1 prompts" not in (printed := capsys.readouterr().out)
-    assert f"{len(names)} were there" in printed
+    assert f"{len(names)} existed" in printed
     assert mine.read_text() == "Describe it for {dimension}: {description}"
     assert (folder / "judges" / "video_score.txt").read_text().strip() == prompt_text("judges/video_score")
     assert len(list(folder.rglob("*.txt"))) == len(prompt_catalogue())
