@@ -12,8 +12,8 @@ from slvmeval.cli import terminal
 app = typer.Typer(
     no_args_is_help=True,
     help="Read, export and check the prompts that models get.\n\n"
-    "The built-in prompts are in our own words. Your folder replaces them, for example by a paper's exact wording: "
-    "`slvmeval prompts export DIR`, edit the files, `slvmeval evaluate … --prompts DIR`.",
+    "The built-in prompts are in our own words. Your folder replaces them, for example by a paper's exact "
+    "wording: `slvmeval prompts export DIR`, edit the files, `slvmeval evaluate … --prompts DIR`.",
 )
 
 

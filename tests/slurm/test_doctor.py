@@ -155,7 +155,8 @@ def test_a_store_that_nodes_do_not_see(
     result = doctor(capsys, profile, store, code=1)
     verdict, words = result["node of cpu"]
     assert verdict == "FAIL"
-    assert f"there is no {store.parent}" in words
+    assert f"{store.parent}/" in words
+    assert "does not exist there" in words
     assert "file system" in words
 
 
