@@ -38,11 +38,9 @@ idle_s = 3
 def server(tmp_path: Path, slurm: Slurm) -> Iterator[PrefectServer]:
     """A Prefect server, in whose environment jobs are sent and commands run."""
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    result = PrefectServer(tmp_path, SLURM_CONF=str(slurm.conf), PATH=path)
-    result.start()
-    yield result
-    slurm.clean()
-    result.processes.close()
+    with PrefectServer(tmp_path, SLURM_CONF=str(slurm.conf), PATH=path) as started:
+        yield started
+        slurm.clean()
 
 
 def driver(slurm: Slurm) -> dict[str, str]:
