@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -171,41 +172,48 @@ def keep_termination() -> Iterator[None]:
     """Raise the termination again where an error took its place.
 
     Leaving a cluster may fail, and compiled code that calls Python, such as pydantic's serializers, turns
-    even a termination into an error of its own. Prefect says Failed of a flow that raises an error, and
-    Crashed of one that is terminated: nobody looks into a run that somebody ended.
+    even a termination into an error of its own. Prefect sets a flow that raises an error to Failed, and one
+    that is terminated to Crashed: a run that somebody ended must not look like a failure.
     """
     with _received_signals() as received:
         try:
             yield
         except Exception as problem:
-            if not received:
+            signals = received()
+            if not signals:
                 raise
             log.warning("while the run was ended: %s: %s", type(problem).__name__, problem)
-            ended = KeyboardInterrupt() if signal.SIGINT in received else TerminationSignal(received[0])
+            ended = KeyboardInterrupt() if signal.SIGINT in signals else TerminationSignal(signals[0])
             raise ended from problem
 
 
 @contextmanager
-def _received_signals() -> Iterator[list[int]]:
-    """Give the signals to end this process that have come so far; their handlers are called as before."""
-    received: list[int] = []
+def _received_signals() -> Iterator[Callable[[], list[int]]]:
+    """Give a function that returns the signals to end this process that have come so far.
 
-    def noting(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], Any]:
-        def note(number: int, frame: FrameType | None) -> Any:
-            received.append(number)
-            return handler(number, frame)
+    They are noted by Python's wake-up descriptor: a run can only be cancelled while Prefect's own handler is
+    in place. Where something else uses the descriptor, nothing is noted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield list
+        return
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        reading.setblocking(False)
+        writing.setblocking(False)
+        before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        if before != -1:
+            signal.set_wakeup_fd(before)
 
-        return note
+        def received() -> list[int]:
+            try:
+                noted = reading.recv(4096)
+            except BlockingIOError:
+                return []
+            return [number for number in noted if number in (signal.SIGTERM, signal.SIGINT)]
 
-    before = {}
-    # a signal that nothing handles ends the process at once; handlers can be set in the main thread only
-    if threading.current_thread() is threading.main_thread():
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-        before = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number, handler in before.items():
-        signal.signal(number, noting(handler))
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        try:
+            yield received
+        finally:
+            if before == -1:
+                signal.set_wakeup_fd(-1)

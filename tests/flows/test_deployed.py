@@ -373,7 +373,7 @@ def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None
 def test_a_pool_of_another_type_is_refused(server: PrefectServer, site: Path) -> None:
     server.processes.run(PREFECT, "--no-prompt", "work-pool", "delete", "slvmeval")
     server.ask("/work_pools/", {"name": "slvmeval", "type": "docker"})
-    assert "of the type 'docker'" in server.slvmeval("deploy", "--profile", "site.toml", fails=True)
+    assert "has the type 'docker'" in server.slvmeval("deploy", "--profile", "site.toml", fails=True)
     server.processes.run(PREFECT, "--no-prompt", "work-pool", "delete", "slvmeval")
 
 

@@ -71,6 +71,16 @@ def test_compiled_code_does_not_hide_that_it_was_ended() -> None:
         Ended(how=signal.SIGINT).model_dump()
 
 
+def test_prefect_s_handler_stays_in_place() -> None:
+    """Prefect cancels a run only while its own handler is there, and says Crashed where it is not."""
+    before = signal.getsignal(signal.SIGTERM)
+    with keep_termination():
+        assert signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(ValueError, match="of its own"), keep_termination():
+        raise ValueError("of its own")
+    assert signal.set_wakeup_fd(-1) == -1
+
+
 def test_other_errors_are_what_they_are() -> None:
     with pytest.raises(TimeoutError), keep_termination(), leaving_badly(False):
         pass
