@@ -146,7 +146,7 @@ def test_before_the_first_answer_only_lengths_of_answers_are_assumed(against: Ag
         run = against(plan, server)
         basis = run.check("gpt-5-video?thinking_tokens=0")
         assert "no answer" in basis
-        assert "0 tokens of thoughts" in basis
+        assert "0 reasoning tokens per answer" in basis
         run.check("gpt-5-mini-video?thinking_tokens=0")
         basis = run.check("gpt-5-text?thinking_tokens=0&description_tokens=200")
         assert "200 tokens a description" in basis

@@ -134,7 +134,7 @@ def test_a_folder_that_is_no_clip_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(PrerequisiteError, match="cannot be loaded as a CLIP"):
         load(tmp_path, "cpu")
-    with pytest.raises(PrerequisiteError, match="gives no features of texts and of pictures"):
+    with pytest.raises(PrerequisiteError, match="does not embed both texts and pictures"):
         load(tiny_detector(tmp_path / "detector"), "cpu")
     with pytest.raises(UserInputError, match="dtype 'int4'"):
         load(tmp_path, "cpu", "int4")
@@ -268,7 +268,7 @@ def test_the_script_wants_a_key(folder: Path) -> None:
     command = [sys.executable, str(script), "--loader", "transformers", "--model", str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert "the key that clients have to give" in done.stderr
+    assert "VLLM_API_KEY does not hold a key for the clients" in done.stderr
 
 
 def test_jina_is_pinned_in_all_its_parts() -> None:

@@ -94,7 +94,7 @@ def test_the_head_gives_the_numbers_of_its_layers(tmp_path: Path, ending: str) -
         wanted = chain(unit)[:, 0].numpy()
     head = load(tiny_aesthetic_head(tmp_path / "head", ending=ending), "cpu")
     assert head.scores(rows) == pytest.approx(wanted, abs=1e-4)
-    with pytest.raises(ValueError, match="made for 16"):
+    with pytest.raises(ValueError, match="expects 16"):
         head.scores(rows[:, :8])
 
 
@@ -103,7 +103,7 @@ def test_what_is_no_head_or_no_model_of_pictures_is_said(made: Path, tmp_path: P
 
     from tasks.models import aesthetic_head, picture_features
 
-    with pytest.raises(PrerequisiteError, match="has 0 files"):
+    with pytest.raises(PrerequisiteError, match="has 0 weight files"):
         aesthetic_head.load(tmp_path, "cpu")
     torch.save({"scoring_head.0.weight": torch.zeros(3, 16)}, tmp_path / "head.pth")
     with pytest.raises(PrerequisiteError, match=r"lacks scoring_head\.0\.bias"):

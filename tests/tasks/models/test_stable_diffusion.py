@@ -180,7 +180,7 @@ def test_values_that_are_no_numbers_are_an_error(folder: Path) -> None:
     with torch.no_grad():
         model._pipeline.unet.conv_out.bias.fill_(float("nan"))
     shown, masks = pictures(1)
-    with pytest.raises(PrerequisiteError, match="no numbers"):
+    with pytest.raises(PrerequisiteError, match="returned NaN"):
         paint(model, shown, masks, [1], steps=1)
 
 

@@ -272,7 +272,7 @@ def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, server: 
     assert result.model == "tiny"
     assert result.details["libraries"]["dtype"] == "float32"
     check_evaluator(there)
-    with pytest.raises(PrerequisiteError, match="at revision r1 with code None; r2"):
+    with pytest.raises(PrerequisiteError, match="at revision r1 with code None, but r2"):
         clip_score(FeatureCache(), hub, Keyed(), model="tiny", server="clip", revision="r2").check()
     with pytest.raises(PrerequisiteError, match="refused the key"):
         clip_score(FeatureCache(), hub, servers, model="tiny", server="clip", revision="r1").check()
