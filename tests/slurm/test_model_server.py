@@ -44,7 +44,7 @@ def test_a_job_serves_until_it_is_cancelled(
     store = Path(site.store)
     script = server_script(site, SERVER, store=store, name=NAME, model="small")
     job = submit_server(site, script, store, NAME)
-    with pytest.raises(UserInputError, match=f"job {job} serves {NAME} already"):
+    with pytest.raises(UserInputError, match=f"job {job} already serves {NAME}"):
         submit_server(site, script, store, NAME)
     slurm.wait(lambda: read_server(store, NAME), 60)
     server = read_server(store, NAME)
