@@ -6,7 +6,7 @@ A deployment's form and a command fill in the same parameters; :meth:`FlowParame
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
@@ -218,20 +218,15 @@ def required(what: str, path: str | None) -> str:
     return _full(path)
 
 
-def checked_prompts(folder: str | None, aspects: Collection[str] = ()) -> str:
-    """Return a user's folder of prompts in full, empty where none is given.
-
-    Parameters
-    ----------
-    aspects
-        Aspects besides ours, of which it may have descriptions.
+def checked_prompts(folder: str | None) -> str:
+    """Return a user's folder of prompts in full, or empty if not given.
 
     Raises
     ------
     UserInputError
-        If something in it is wrong; nothing is sent before that is mended.
+        If the folder has mistakes; nothing has been sent.
     """
-    require_prompts(folder, aspects)
+    require_prompts(folder)
     return full_or_none(folder) or ""
 
 

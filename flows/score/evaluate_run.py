@@ -104,7 +104,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         self.pairs = options.pairs_from or pairs_of_release(self.store, options.release, options.version)
         self.prices = load_prices(options.prices)
         self.wanted = options.selection.of(self.pairs.facts())
-        require_prompts(options.prompts, {pair.aspect for pair in self.wanted})
+        require_prompts(options.prompts)
         self.pairs.check(self.wanted)
         if not options.evaluators:
             raise UserInputError("no evaluator is named: `slvmeval evaluators` lists them")

@@ -18,6 +18,7 @@ from flows.parameters import (
     PriceList,
     RunOptions,
     Workers,
+    checked_prompts,
     full_or_none,
     required,
 )
@@ -174,8 +175,12 @@ class EvaluateParameters(ScoringParameters):
         """
         choices = [choice_from_text(text) for text in self.evaluators]
         choices += choices_from_file(Path(self.evaluators_file)) if self.evaluators_file else []
-        for choice in choices:
+        for place, choice in enumerate(choices):
             evaluator_factory(choice.use)
+            if own := choice.settings.get("prompts"):
+                # in full, since workers have another working folder
+                settings = {**choice.settings, "prompts": checked_prompts(own)}
+                choices[place] = choice.model_copy(update={"settings": settings})
         if self.pairs and (self.release or self.version):
             raise UserInputError("pairs of another set take the place of a release: name one of the two")
         return EvaluateOptions.at(

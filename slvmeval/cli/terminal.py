@@ -183,7 +183,7 @@ def print_json(value: Any) -> None:
 
 
 def print_factories(built_in: Mapping[str, str], added: Mapping[str, EntryPoint], as_json: bool) -> None:
-    """Print where evaluators or suites come from: ours, then those of installed packages."""
+    """Print where evaluators or suites come from: built-in ones, then those of installed packages."""
     rows = {**built_in, **{name: point.value for name, point in added.items()}}
     if as_json:
         print_json(rows)
@@ -310,7 +310,10 @@ MostTokensOption = Annotated[
 PricesOption = Annotated[
     Path | None,
     typer.Option(
-        "--prices", metavar="FILE", help="A price list that replaces ours.", rich_help_panel=LIMITS_PANEL
+        "--prices",
+        metavar="FILE",
+        help="Price list in place of the built-in one.",
+        rich_help_panel=LIMITS_PANEL,
     ),
 ]
 DryRunOption = Annotated[

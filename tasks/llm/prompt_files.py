@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Collection, Mapping
@@ -16,6 +17,8 @@ from storage_schemas.model import Frozen
 
 _SUFFIX = ".txt"
 _EMPTY = "it is empty: write the instructions for the model, or remove the file"
+#: Share of equal letters from which a name counts as a misspelt one; the key begins with the area.
+_NEAR_MISS = 0.9
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 #: The area whose files are named after aspects; packages may add aspects.
 DESCRIPTIONS = "descriptions"
@@ -128,13 +131,11 @@ def own_description(aspect: str, own: str | Path | None) -> str | None:
     return text
 
 
-def check_prompts(own: str | Path, aspects: Collection[str] = ()) -> list[str]:
+def check_prompts(own: str | Path) -> list[str]:
     """Return the mistakes in a user's folder of prompts, one line each.
 
-    Parameters
-    ----------
-    aspects
-        Further aspects that may have a description.
+    Packages and other benchmarks have aspects too, so a description may have any name that is not a near
+    miss of a built-in one.
 
     Raises
     ------
@@ -150,7 +151,9 @@ def check_prompts(own: str | Path, aspects: Collection[str] = ()) -> list[str]:
         if any(part.startswith(".") for part in inner.parts):
             continue
         key = inner.with_suffix("").as_posix()
-        described = key in {f"{DESCRIPTIONS}/{aspect}" for aspect in aspects}
+        described = inner.parent.as_posix() == DESCRIPTIONS and not difflib.get_close_matches(
+            key, known, n=1, cutoff=_NEAR_MISS
+        )
         if inner.suffix != _SUFFIX or (key not in known and not described):
             mistakes.append(f"{inner}: there is no such prompt{_hint(inner, known, areas)}")
             continue
@@ -164,7 +167,7 @@ def check_prompts(own: str | Path, aspects: Collection[str] = ()) -> list[str]:
     return mistakes
 
 
-def require_prompts(own: str | Path | None, aspects: Collection[str] = ()) -> None:
+def require_prompts(own: str | Path | None) -> None:
     """Check a user's folder of prompts, if any, before anything is sent.
 
     Raises
@@ -174,7 +177,7 @@ def require_prompts(own: str | Path | None, aspects: Collection[str] = ()) -> No
     """
     if not own:
         return
-    mistakes = check_prompts(own, aspects)
+    mistakes = check_prompts(own)
     if mistakes:
         raise UserInputError("\n".join([f"{own} cannot be used:", *mistakes]))
     if next(_folder(own).glob(f"*/*{_SUFFIX}"), None) is None:

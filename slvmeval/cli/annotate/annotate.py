@@ -67,7 +67,9 @@ def serve(
     ] = None,
     texts: Annotated[
         Path | None,
-        typer.Option("--texts", metavar="DIR", help="Folder with your own texts, which override ours."),
+        typer.Option(
+            "--texts", metavar="DIR", help="Folder with your texts, which replace the built-in ones."
+        ),
     ] = None,
     processes: Annotated[
         int,

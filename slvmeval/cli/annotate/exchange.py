@@ -74,7 +74,9 @@ def export(
     ] = "en",
     texts: Annotated[
         Path | None,
-        typer.Option("--texts", metavar="DIR", help="Folder with your own texts, which override ours."),
+        typer.Option(
+            "--texts", metavar="DIR", help="Folder with your texts, which replace the built-in ones."
+        ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Include tasks that already have their votes.")

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_evaluators(as_json: terminal.JsonOption = False) -> None:
-    """List the evaluators, ours and those of installed packages. None of them is imported.
+    """List the built-in evaluators and those of installed packages. None of them is imported.
 
     Example: `slvmeval evaluators`
     """

@@ -68,7 +68,7 @@ def report(
         typer.Option(
             "--against",
             metavar="paper|FILE",
-            help="Show published values beside ours: those of the paper, or of a TOML file.",
+            help="Show published values beside the release's: those of the paper, or of a TOML file.",
         ),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
@@ -161,7 +161,7 @@ def make(
     ] = "",
     prices: Annotated[
         Path | None,
-        typer.Option("--prices", metavar="FILE", help="The price list that was used; ours by default."),
+        typer.Option("--prices", metavar="FILE", help="The price list used; by default the built-in one."),
     ] = None,
     release: ReleaseOption = None,
     version: terminal.VersionOption = None,

@@ -54,7 +54,7 @@ def register(parent: typer.Typer) -> None:
 
 @app.command(name="list")
 def list_suites(as_json: terminal.JsonOption = False) -> None:
-    """List the suites, ours and those of installed packages. None of them is imported.
+    """List the built-in suites and those of installed packages. None of them is imported.
 
     Example: `slvmeval suite list`
     """

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.score.options import EvaluateParameters
+from infra.profile import load_profile
 from slvmeval.cli.main import main
+from storage_schemas.errors import UserInputError
 from tasks.llm.prompt_files import prompt_catalogue, prompt_text
 
 
@@ -70,3 +73,20 @@ def test_a_build_is_refused_before_it_begins(tmp_path: Path, capsys: pytest.Capt
     assert main(["build", *given, "--recipe", "paper", "--prompts", str(own.parent)]) == 1
     assert "color_instruction.txt: the placeholder {object} is missing" in capsys.readouterr().err
     assert not (tmp_path / "store").exists()
+
+
+def test_prompts_of_one_evaluator_are_checked_and_found_from_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "mine" / "judges"
+    own.mkdir(parents=True)
+    (own / "video_judge_system.txt").write_text("Which?")
+    site = load_profile(None, {"store": str(tmp_path / "store")}, {})
+    parameters = EvaluateParameters(evaluators=("gpt-5-video", "gpt-5-video?label=mine&prompts=mine"))
+    ours, mine = parameters.options(site).evaluators
+    assert "prompts" not in ours.settings
+    assert mine.settings["prompts"] == str(tmp_path / "mine")
+    (own / "video_judge_sytem.txt").write_text("Which?")
+    with pytest.raises(UserInputError, match=r"video_judge_sytem\.txt: there is no such prompt"):
+        parameters.options(site)

@@ -122,8 +122,11 @@ def test_a_package_s_aspect_may_be_described(tmp_path: Path) -> None:
     own(tmp_path, descriptions__loudness="How loud it is.")
     assert own_description("loudness", tmp_path) == "How loud it is."
     assert own_description("color", tmp_path) is None
-    assert check_prompts(tmp_path, ["loudness"]) == []
-    assert len(check_prompts(tmp_path)) == 1
+    assert check_prompts(tmp_path) == []
+    own(tmp_path, descriptions__colour="Misspelt.")
+    (mistake,) = check_prompts(tmp_path)
+    assert mistake.startswith("descriptions/colour.txt: there is no such prompt")
+    (tmp_path / "descriptions" / "colour.txt").unlink()
     own(tmp_path, descriptions__loudness="")
     with pytest.raises(UserInputError, match="it is empty"):
         own_description("loudness", tmp_path)
