@@ -312,7 +312,7 @@ PricesOption = Annotated[
     typer.Option(
         "--prices",
         metavar="FILE",
-        help="Price list in place of the built-in one.",
+        help="Your own price list.",
         rich_help_panel=LIMITS_PANEL,
     ),
 ]

@@ -67,9 +67,7 @@ def serve(
     ] = None,
     texts: Annotated[
         Path | None,
-        typer.Option(
-            "--texts", metavar="DIR", help="Folder with your texts, which replace the built-in ones."
-        ),
+        typer.Option("--texts", metavar="DIR", help="Folder with texts that replace the built-in."),
     ] = None,
     processes: Annotated[
         int,

@@ -74,9 +74,7 @@ def export(
     ] = "en",
     texts: Annotated[
         Path | None,
-        typer.Option(
-            "--texts", metavar="DIR", help="Folder with your texts, which replace the built-in ones."
-        ),
+        typer.Option("--texts", metavar="DIR", help="Folder with texts that replace the built-in."),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Include tasks that already have their votes.")
