@@ -67,7 +67,7 @@ def serve(
     ] = None,
     texts: Annotated[
         Path | None,
-        typer.Option("--texts", metavar="DIR", help="Folder with texts that replace the built-in."),
+        typer.Option("--texts", metavar="DIR", help="Folder of texts that replace the built-in ones."),
     ] = None,
     processes: Annotated[
         int,

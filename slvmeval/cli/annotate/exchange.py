@@ -74,7 +74,7 @@ def export(
     ] = "en",
     texts: Annotated[
         Path | None,
-        typer.Option("--texts", metavar="DIR", help="Folder with texts that replace the built-in."),
+        typer.Option("--texts", metavar="DIR", help="Folder of texts that replace the built-in ones."),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Include tasks that already have their votes.")
