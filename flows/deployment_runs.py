@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 import time
@@ -29,7 +28,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.urls import url_for
 
 from infra.prefect_server import FLOW_NAMES
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, did_you_mean
 
 _LOOK_EVERY_S = 2.0
 _LINES_AT_ONCE = 200
@@ -52,8 +51,7 @@ def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
             continue
     ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES))))
     names = sorted(deployment.name for deployment in ours)
-    near = difflib.get_close_matches(name.rpartition("/")[2], names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name.rpartition("/")[2], names)
     have = f"it has {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` creates them"
     raise UserInputError(f"no deployment {name!r} on that server: {have}.{hint}")
 
@@ -73,8 +71,7 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
         if not equals or not key:
             raise UserInputError(f"--param {text}: write KEY=VALUE, such as release=eight")
         if known and key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(key, known)
             raise UserInputError(
                 f"--param {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
             )

@@ -6,7 +6,6 @@ takes precedence over the environment (``SLVMEVAL_STORE`` etc.), the environment
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from infra.pool import Pool, PoolName, check_pools
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen, ModelServer
 
 #: Prefix of environment variables: ``SLVMEVAL_`` and a field's name in upper case.
@@ -187,8 +186,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise UserInputError(f"profile {path} is not valid TOML: {problem}") from problem
     for key in values:
         if key not in Profile.model_fields:
-            near = difflib.get_close_matches(key, Profile.model_fields, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(key, Profile.model_fields)
             raise UserInputError(
                 f"profile {path}: unknown key {key!r}.{hint} Keys: {', '.join(Profile.model_fields)}"
             )
@@ -212,8 +210,7 @@ def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path |
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         keys = ModelServer.model_fields if where[0] == "model_servers" else Pool.model_fields
-        near = difflib.get_close_matches(where[-1], keys, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(where[-1], keys)
         return f"{source}: {'.'.join(where)}: unknown key.{hint} Keys: {', '.join(keys)}"
     got = "" if isinstance(first["input"], dict | Profile | Pool) else f" (got {first['input']!r})"
     return f"{source}: {'.'.join(where) or 'values'}: {message}{got}"

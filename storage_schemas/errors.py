@@ -100,6 +100,18 @@ class SetAside(SlvmevalError):
         return f"{self.reason.value}: {self.message}"
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `` Did you mean …?`` with the nearest known name, or an empty text.
+
+    Examples
+    --------
+    >>> did_you_mean("rond", ["rounds", "fps"]), did_you_mean("x", ["rounds"])
+    (" Did you mean 'rounds'?", '')
+    """
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 def suggestion(name: str, names: Iterable[str], otherwise: str = "it has", more: Iterable[str] = ()) -> str:
     """Return the end of a message about an unknown name: the nearest known names, else all of them.
 

@@ -7,7 +7,6 @@ name; a user's own recipe is a TOML or JSON file with the same fields.
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from tasks.aspects.base import CUSTOM, Operation, Parameters
@@ -263,8 +262,7 @@ def load_recipe(name_or_path: str) -> Recipe:
         return BUILT_IN[name_or_path]
     path = Path(name_or_path)
     if path.suffix not in (".toml", ".json"):
-        near = difflib.get_close_matches(name_or_path, BUILT_IN, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name_or_path, BUILT_IN)
         raise UserInputError(
             f"no recipe {name_or_path!r}.{hint} Built in: {', '.join(BUILT_IN)}; "
             "or give the path of a .toml or .json file."

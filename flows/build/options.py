@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import re
@@ -24,7 +23,7 @@ from flows.parameters import (
 )
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
@@ -109,8 +108,7 @@ def source_root(text: str) -> SourceRoot:
         if not path:
             raise UserInputError(f"--sources {text}: give the folder after the colon, {kind}:PATH")
         return SourceRoot(kind=kind, path=path, options=_adapter_options(kind, given, text))
-    near = difflib.get_close_matches(kind, ADAPTERS, n=1)
-    hint = f" Did you mean {near[0]}:{rest}?" if near else ""
+    hint = did_you_mean(f"{kind}:{rest}", [f"{known}:{rest}" for known in ADAPTERS])
     raise UserInputError(
         f"--sources {text}: unknown kind of source {kind!r}.{hint} Kinds: {', '.join(ADAPTERS)}"
     )
@@ -153,8 +151,7 @@ def typed_options(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     typed = {}
     for key, value in options.items():
         if key not in choices:
-            near = difflib.get_close_matches(key, choices, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(key, choices)
             have = f"its options are {', '.join(choices)}" if choices else "it has no options"
             raise UserInputError(f"sources of the kind {kind} have no option {key!r}: {have}.{hint}")
         for part in (hints[key], *get_args(hints[key])):
@@ -223,8 +220,7 @@ def _put(fields: dict[str, Any], path: Sequence[str], value: Any, change: str) -
 def _known(here: dict[str, Any], key: str, above: Sequence[str], change: str) -> None:
     if key in here:
         return
-    near = difflib.get_close_matches(key, here, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(key, here)
     where = ".".join(above) or "the recipe"
     raise UserInputError(f"--set {change}: {where} has no {key!r}.{hint} Keys: {', '.join(here)}")
 

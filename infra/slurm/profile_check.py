@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from infra.pool import Pool, seconds_of
 from infra.profile import Profile
 from infra.slurm.commands import Node, Partition, nodes, partitions
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, did_you_mean
 
 #: A node's GRES: ``gpu:h100:4(S:0-3)`` is name, type and count, then sockets.
 _GRES = re.compile(r"(?P<name>\w+)(?::(?P<type>[^:,(]+))??(?::(?P<count>\d+))?(?:\([^)]*\))?(?:,|$)")
@@ -67,7 +66,7 @@ def misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) 
     if pool.partition not in known:
         yield (
             "partition",
-            f"no partition {pool.partition!r}.{near(pool.partition, known)} "
+            f"no partition {pool.partition!r}.{did_you_mean(pool.partition, known)} "
             f"Partitions: {', '.join(known) or 'none'}",
         )
         return
@@ -131,12 +130,6 @@ def walltime_text(seconds: int) -> str:
     return f"{days}-{clock}" if days else clock
 
 
-def near(word: str, choices: Iterable[str]) -> str:
-    """Return `` Did you mean …?`` if one of the choices is similar, else an empty text."""
-    close = difflib.get_close_matches(word, list(choices), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
 def _too_large(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tuple[str, str]]:
     cores = max(node.cpus for node in members)
     if pool.cores > cores:
@@ -158,7 +151,7 @@ def _no_gpu(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tuple[s
         return
     kinds = sorted({_kind(match) for node in members for match in _GRES.finditer(node.gres)})
     have = f"its nodes have: {', '.join(kinds)}" if kinds else "its nodes have none: choose another partition"
-    yield "gres", f"no node of {there} has {pool.gres!r}.{near(pool.gres, kinds)} {have}"
+    yield "gres", f"no node of {there} has {pool.gres!r}.{did_you_mean(pool.gres, kinds)} {have}"
 
 
 def _kind(match: re.Match[str]) -> str:
@@ -170,7 +163,10 @@ def _no_feature(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tup
     for word in _FEATURE.findall(pool.constraint or ""):
         if word not in known and not word.startswith("*"):
             have = f"Features there: {', '.join(known)}" if known else "Its nodes have no features"
-            yield "constraint", f"no node of {there} has the feature {word!r}.{near(word, known)} {have}"
+            yield (
+                "constraint",
+                f"no node of {there} has the feature {word!r}.{did_you_mean(word, known)} {have}",
+            )
 
 
 def _constraint(text: str | None) -> Callable[[Sequence[str]], bool]:

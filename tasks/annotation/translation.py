@@ -19,7 +19,7 @@ from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
 from storage_schemas.rng import derived_seed
 from tasks.annotation.installation import annotation_folder
-from tasks.llm.answers import NotFitting
+from tasks.llm.answers import UnusableAnswer
 from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
@@ -277,16 +277,16 @@ class _TranslationQuestion(Question[Translation]):
         )
 
     def accepted(self, answer: ChatAnswer) -> Translation:
-        """Return the translation; raise NotFitting if the answer is not a translation of the caption."""
+        """Return the translation; raise UnusableAnswer if the answer is not a translation of the caption."""
         parameters = self._parameters
         _, text = whole_text(answer, parameters.most_tokens)
         if not has_words(text):
-            raise NotFitting("it has no words")
+            raise UnusableAnswer("it has no words")
         if len(text) > _MOST_TIMES * len(self._caption) + _MOST_MORE:
-            raise NotFitting("it is far longer than the caption")
+            raise UnusableAnswer("it is far longer than the caption")
         letters = _LETTERS.get(parameters.language)
         if letters is not None and not letters.search(text):
-            raise NotFitting(f"it is not in {LANGUAGE_NAMES[parameters.language]}")
+            raise UnusableAnswer(f"it is not in {LANGUAGE_NAMES[parameters.language]}")
         return Translation(
             caption=self.digest,
             language=parameters.language,

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from storage_schemas.analysis import CaptionAnalysis
-from tasks.llm.answers import NotFitting, clean_text
+from tasks.llm.answers import UnusableAnswer, clean_text
 
 #: Maximum characters of a wrong key's name in a reason.
 _LONGEST_KEY = 80
@@ -47,25 +47,25 @@ def read_analysis(text: str, most_items: int, most_letters: int) -> CaptionAnaly
 
     Raises
     ------
-    NotFitting
+    UnusableAnswer
         If the answer is not a valid analysis, with the first reason.
     """
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise NotFitting(f"it is not one JSON object and nothing else ({problem})") from problem
+        raise UnusableAnswer(f"it is not one JSON object and nothing else ({problem})") from problem
     if not isinstance(values, dict):
-        raise NotFitting(f"it is a JSON {type(values).__name__} and not an object")
+        raise UnusableAnswer(f"it is a JSON {type(values).__name__} and not an object")
     missing = [name for name in CaptionAnalysis.model_fields if name not in values]
     if missing:
-        raise NotFitting(f"keys are missing: {', '.join(missing)}")
+        raise UnusableAnswer(f"keys are missing: {', '.join(missing)}")
     try:
         analysis = CaptionAnalysis.model_validate(values)
     except ValidationError as problem:
         first = problem.errors()[0]
         # an unknown key is the answer's own text
         where = clean_text(".".join(map(str, first["loc"])))[:_LONGEST_KEY]
-        raise NotFitting(f"{where}: {first['msg']}") from problem
+        raise UnusableAnswer(f"{where}: {first['msg']}") from problem
     return _cleaned(analysis, most_items, most_letters)
 
 
@@ -73,7 +73,7 @@ def _cleaned(analysis: CaptionAnalysis, most_items: int, most_letters: int) -> C
     fields: dict[str, list[Any]] = {}
     for name, items in analysis.model_dump().items():
         if len(items) > most_items:
-            raise NotFitting(f"{name} has {len(items)} entries, more than {most_items}")
+            raise UnusableAnswer(f"{name} has {len(items)} entries, more than {most_items}")
         cleaned = [_clean_item(name, item, most_letters) for item in items]
         fields[name] = list({json.dumps(item): item for item in cleaned}.values())
     return CaptionAnalysis.model_validate(fields)
@@ -84,7 +84,7 @@ def _clean_item(name: str, item: Any, most_letters: int) -> Any:
         return {key: _clean_item(f"{name}.{key}", text, most_letters) for key, text in item.items()}
     text = clean_text(item)
     if not text:
-        raise NotFitting(f"{name} has an empty entry")
+        raise UnusableAnswer(f"{name} has an empty entry")
     if len(text) > most_letters:
-        raise NotFitting(f"{name} has an entry of {len(text)} characters, more than {most_letters}")
+        raise UnusableAnswer(f"{name} has an entry of {len(text)} characters, more than {most_letters}")
     return text

@@ -27,7 +27,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _UNSEEN = re.compile("[\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-class NotFitting(ValueError):
+class UnusableAnswer(ValueError):
     """An answer is invalid; the message is written for whoever answers, a model or a person."""
 
 
@@ -36,7 +36,7 @@ def split_thinking(text: str) -> tuple[str, str]:
 
     Raises
     ------
-    NotFitting
+    UnusableAnswer
         If the reasoning does not end.
     """
     stripped = text.strip()
@@ -45,7 +45,7 @@ def split_thinking(text: str) -> tuple[str, str]:
         return "", stripped
     thoughts, end, rest = stripped.removeprefix(_THINKING).partition(_THOUGHT)
     if not end:
-        raise NotFitting("the reasoning did not end, and nothing came after it")
+        raise UnusableAnswer("the reasoning did not end, and nothing came after it")
     return thoughts.strip(), rest.strip()
 
 
@@ -111,7 +111,7 @@ def ask(
         raise failed(Failure.REFUSED, "the server's filter held the answer back")
     try:
         thoughts, text = split_thinking(answer.text)
-    except NotFitting as problem:
+    except UnusableAnswer as problem:
         raise failed(Failure.CUT_OFF, str(problem)) from problem
     if not text:
         raise failed(Failure.NO_ANSWER, "the answer is empty")

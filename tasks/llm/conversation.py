@@ -15,7 +15,7 @@ from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.judgements import Failure
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.chat import client_of
-from tasks.llm.requests import Calls, Check, NotKept, Parts, read
+from tasks.llm.requests import AnswerNotStored, Calls, Check, Parts, read
 from tasks.llm.servers import Servers, check_server
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
 from tasks.llm.vision_models import MARK_TOKENS, VlmModel
@@ -228,7 +228,7 @@ class LiveAsker:
         ------
         NotJudged
             If there is none; it names the step, and has the conversation and its cost so far.
-        NotKept
+        AnswerNotStored
             If the answer cannot be stored.
         """
         calls, expected = self.roles.calls_of(step), 0
@@ -251,7 +251,7 @@ class LiveAsker:
             problem.message = f"{step.name}: {problem.message}"
             self.failed(problem)
             raise
-        except NotKept as problem:
+        except AnswerNotStored as problem:
             self.add(calls.model.model, problem.usage, 1)
             raise
         if shown is not None:

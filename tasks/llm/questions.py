@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
-from tasks.llm.answers import NotFitting, split_thinking
+from tasks.llm.answers import UnusableAnswer, split_thinking
 from tasks.llm.chat import ChatAnswer, ChatRequest, ask_all
 from tasks.llm.servers import ChatServer
 
@@ -41,7 +41,7 @@ class Question(ABC, Generic[Answer]):
 
     @abstractmethod
     def accepted(self, answer: ChatAnswer) -> Answer:
-        """Return the result of an answer; raise NotFitting, with a reason that the model may see."""
+        """Return the result of an answer; raise UnusableAnswer, with a reason that the model may see."""
 
 
 class Unanswered(Frozen):
@@ -101,7 +101,7 @@ def ask_questions(
             return None
         try:
             accepted = question.accepted(answer)
-        except NotFitting as problem:
+        except UnusableAnswer as problem:
             question.unfit.append(str(problem))
             if len(question.unfit) < tries:
                 return question.request()
@@ -125,14 +125,14 @@ def whole_text(answer: ChatAnswer, most_tokens: int) -> tuple[str, str]:
 
     Raises
     ------
-    NotFitting
+    UnusableAnswer
         If it was cut off or has no text.
     """
     if answer.finish_reason == "length":
-        raise NotFitting(f"it was cut off after {most_tokens} tokens, be brief")
+        raise UnusableAnswer(f"it was cut off after {most_tokens} tokens, be brief")
     thoughts, text = split_thinking(answer.text)
     if not text:
-        raise NotFitting("there was nothing after the reasoning" if thoughts else "it is empty")
+        raise UnusableAnswer("there was nothing after the reasoning" if thoughts else "it is empty")
     return answer.reasoning or thoughts, text
 
 

@@ -21,7 +21,7 @@ Parts = list[dict[str, Any]]
 Check = Callable[[Any], Any]
 
 
-class NotKept(SetAside):
+class AnswerNotStored(SetAside):
     """An answer was paid for but cannot be stored: the store is full or cannot be written.
 
     Parameters
@@ -102,7 +102,7 @@ class Calls:
         ------
         NotJudged
             If there is no answer.
-        NotKept
+        AnswerNotStored
             If there is one, and it cannot be stored.
         SetAside
             If it is clear before the request that the store cannot be written, or a video cannot be read.
@@ -130,7 +130,7 @@ class Calls:
         except SetAside as problem:
             if not received:
                 raise
-            raise NotKept(problem.reason, problem.message, usage_of(received[0])) from problem
+            raise AnswerNotStored(problem.reason, problem.message, usage_of(received[0])) from problem
         paid = received[0] if made else None
         return JsonAnswer(
             value=read(stored.text, paid, check),

@@ -20,7 +20,7 @@ UNFIT = "unfit"
 
 
 @dataclass(frozen=True)
-class TakenOver:
+class ImportedEdits:
     """Result of importing the files.
 
     Parameters
@@ -78,7 +78,7 @@ def edit_text(draft: Draft) -> str:
     )
 
 
-def take_over(project: Project) -> TakenOver:
+def import_edits(project: Project) -> ImportedEdits:
     """Import all files with a verdict as reviews; the files stay.
 
     Raises
@@ -116,7 +116,7 @@ def take_over(project: Project) -> TakenOver:
         except UserInputError as problem:
             unfit.append(UnusedLine(path.name, UNFIT, str(problem)))
     current = {review.id for review in project.current().values()}
-    return TakenOver(
+    return ImportedEdits(
         tuple(review for review in reviews if review.id in current),
         tuple(open_),
         tuple(unfit),

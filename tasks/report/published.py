@@ -6,7 +6,6 @@ and what the release lacks, does not stop a comparison: it is listed, a line eac
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
@@ -16,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from tasks.report.accuracy import MEAN, POOLED, Matrix, MatrixCell
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.systems import ASPECT_ORDER, systems_of
@@ -148,7 +147,7 @@ def _misshapen(table: Any) -> str:
     if missing := [key for key in _KEYS if key not in table]:
         return f"without {', '.join(missing)}"
     if unknown := [key for key in table if key not in _KEYS]:
-        return f"unknown key {unknown[0]!r}{_near(unknown[0], _KEYS)}"
+        return f"unknown key {unknown[0]!r} ({suggestion(unknown[0], _KEYS)})"
     if table["gives"] not in get_args(Quantity):
         return f"gives {table['gives']!r}: choose {', '.join(get_args(Quantity))}"
     if not all(isinstance(table[key], str) for key in ("table", "section")):
@@ -288,8 +287,8 @@ class _Fit:
         """Tell whether a name is one of those that such a table may have; else note the problem."""
         if name in known:
             return True
-        hint = _near(name, known) or f" (there are {', '.join(known)})"
-        line = f"{_place(value)}: unknown {what} {name!r} in {value.gives}{hint}: not compared"
+        hint = suggestion(name, known, "there are")
+        line = f"{_place(value)}: unknown {what} {name!r} in {value.gives} ({hint}): not compared"
         self._problems[line] = None
         return False
 
@@ -337,11 +336,6 @@ class _Fit:
 
 def _place(value: PublishedValue) -> str:
     return f"table {value.table}" if value.table[:1].isdigit() else value.table
-
-
-def _near(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 _PLACE = (Column("table", "table"), Column("section", "section", shown=False))

@@ -16,7 +16,7 @@ from tasks.pairs.view import Side
 KEPT_BYTES = 256 << 20
 
 
-class FramesKeeper:
+class FrameCache:
     """The most recently used frames by identity; thread-safe.
 
     Parameters
@@ -49,19 +49,19 @@ class FramesKeeper:
                 self.bytes -= self._frames.popitem(last=False)[1].nbytes
 
 
-class KeptSide(Side):
+class CachedSide(Side):
     """A video whose frames are not read again while they are cached.
 
     Parameters
     ----------
     side
         The video; it has to know the identity of its frames without reading them.
-    keeper
+    cache
         The cache.
     """
 
-    def __init__(self, side: Side, keeper: FramesKeeper) -> None:
-        self._side, self._keeper = side, keeper
+    def __init__(self, side: Side, cache: FrameCache) -> None:
+        self._side, self._cache = side, cache
         self.width, self.height, self.color, self.fps = side.width, side.height, side.color, side.fps
 
     def __len__(self) -> int:
@@ -85,12 +85,12 @@ class KeptSide(Side):
     def planes(self, places: Sequence[int]) -> Planes:
         """Return frames by place, read-only; only frames that are not cached are read."""
         ids = self.frame_ids(places)
-        frames = self._keeper.take(ids)
+        frames = self._cache.take(ids)
         missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in frames}
         if missing:
             read = self._side.planes(list(missing.values()))
             new = {id_: frame.copy() for id_, frame in zip(missing, read, strict=True)}
-            self._keeper.put(new)
+            self._cache.put(new)
             frames |= new
         shape = (len(ids), self.height * 3 // 2, self.width)
         planes = np.stack([frames[id_] for id_ in ids]) if ids else np.empty(shape, np.uint8)

@@ -17,7 +17,7 @@ from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
 from tasks.pairs.view import Pair, open_pair
 from tasks.scoring.base import AspectText
-from tasks.scoring.frame_cache import FramesKeeper, KeptSide
+from tasks.scoring.frame_cache import CachedSide, FrameCache
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.request import PairFacts, prompt_digest
 
@@ -140,7 +140,7 @@ class ReleasePairs(Frozen):
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
         pair = open_pair(self.release.store, self.release, pair_id)
-        return replace(pair, high=KeptSide(pair.high, _keeper), low=KeptSide(pair.low, _keeper))
+        return replace(pair, high=CachedSide(pair.high, _frames), low=CachedSide(pair.low, _frames))
 
     def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
         """Return an aspect as it is described to evaluators."""
@@ -190,7 +190,7 @@ def pairs_of_release(store: Store, name: str | None, version: int | None) -> Rel
     return ReleasePairs(store_path=str(store.root), name=release.name, version=release.version)
 
 
-_keeper = FramesKeeper()
+_frames = FrameCache()
 
 
 @cache

@@ -18,14 +18,13 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import ValidationError
 
-from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.errors import Reason, SetAside, UserInputError, did_you_mean
 from storage_schemas.model import Frozen
 from storage_schemas.source import Source
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, content_id, read_bytes, refuse_to_leave
@@ -141,8 +140,7 @@ class FolderAdapter(SourceAdapter):
             if line.video in lines:
                 raise UserInputError(f"{file}, line {number}: a second line for {line.video}")
             if line.video not in self._found:
-                near = get_close_matches(line.video, self._found, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                _log.warning("%s, line %d: no video %r%s", file, number, line.video, hint)
+                hint = did_you_mean(line.video, self._found)
+                _log.warning("%s, line %d: no video %r.%s", file, number, line.video, hint)
             lines[line.video] = line
         return lines

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, did_you_mean
 from tasks.sources.base import SourceAdapter
 from tasks.sources.folder import FolderAdapter
 from tasks.sources.vript import VriptAdapter
@@ -40,8 +39,7 @@ def open_sources(
     """
     adapter = ADAPTERS.get(kind)
     if adapter is None:
-        near = get_close_matches(kind, ADAPTERS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(kind, ADAPTERS)
         raise UserInputError(f"unknown kind of source {kind!r}: choose {' or '.join(ADAPTERS)}.{hint}")
     try:
         inspect.signature(adapter).bind(root, cache, settle_s, **options)

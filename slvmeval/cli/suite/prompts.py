@@ -251,7 +251,7 @@ def accept(
 
     Example: `slvmeval suite prompts accept PROMPTS`
     """
-    from tasks.prompt_suite.edit_files import take_over
+    from tasks.prompt_suite.edit_files import import_edits
     from tasks.prompt_suite.project import Project
 
     project = Project(folder)
@@ -262,19 +262,19 @@ def accept(
             project.review(draft.prompt_id, draft.digest, "accepted", draft.text, by)
         terminal.say(f"{len(open_)} drafts accepted as they are")
         return
-    taken = take_over(project)
-    accepted = sum(one.verdict == "accepted" for one in taken.reviews)
+    imported = import_edits(project)
+    accepted = sum(one.verdict == "accepted" for one in imported.reviews)
     terminal.say(
-        f"{accepted} accepted, {len(taken.reviews) - accepted} left out, {len(taken.open)} open, "
-        f"{len(taken.unfit)} files do not fit"
+        f"{accepted} accepted, {len(imported.reviews) - accepted} left out, {len(imported.open)} open, "
+        f"{len(imported.unfit)} files do not fit"
     )
-    if taken.replaced:
+    if imported.replaced:
         terminal.say(
-            f"{len(taken.replaced)} files say what was replaced since, which stays: "
-            f"{', '.join(taken.replaced[:10])}; save a file again to bring it back"
+            f"{len(imported.replaced)} files say what was replaced since, which stays: "
+            f"{', '.join(imported.replaced[:10])}; save a file again to bring it back"
         )
-    say_left_out(taken.unfit, "does not fit")
-    raise typer.Exit(terminal.SOME_SET_ASIDE if taken.unfit else 0)
+    say_left_out(imported.unfit, "does not fit")
+    raise typer.Exit(terminal.SOME_SET_ASIDE if imported.unfit else 0)
 
 
 @app.command()

@@ -25,7 +25,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 import unicodedata
 from collections.abc import Collection
@@ -35,7 +34,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen
 
 Encoding = Literal["utf-8", "utf-8-sig", "cp932"]
@@ -148,9 +147,8 @@ class AnswerMapping(Frozen):
         hint = f"its columns are {have}; if they look wrong, set another encoding in [file]"
         for field, name in self.columns.items():
             if name not in columns:
-                near = difflib.get_close_matches(name, columns, n=1)
-                suggestion = f" Did you mean {near[0]!r}?" if near else ""
-                raise UserInputError(f"{file} has no column {name!r} ({field}): {hint}.{suggestion}")
+                near = did_you_mean(name, columns)
+                raise UserInputError(f"{file} has no column {name!r} ({field}): {hint}.{near}")
         column_of = {field: name for field in FIELDS if (name := self.columns.get(field, field)) in columns}
         for field in ("worker", "preferred", "rating"):
             if field not in column_of:

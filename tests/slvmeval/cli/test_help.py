@@ -130,7 +130,7 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-s", "foldr:/x"], "Did you mean folder:/x?"),
+        (["-s", "foldr:/x"], "Did you mean 'folder:/x'?"),
         (["-s", "/x", "--recipe", "cpu-aprox"], "Did you mean 'cpu-approx'?"),
         (["-s", "/x", "--recipe", "/none.toml"], "recipe /none.toml: No such file"),
         (["-s", "/x", "--set", "clips_per_pairs=3"], "Did you mean 'clips_per_pair'?"),

@@ -18,7 +18,7 @@ from tasks.captions.analyser import AnalyserRecipe, NotAnalysed
 from tasks.captions.answer_schema import analysis_schema, read_analysis
 from tasks.captions.llm import REVISION, LlmAnalyser, LlmParameters, default_prompt
 from tasks.captions.stage import make_analyser
-from tasks.llm.answers import NotFitting, clean_text, split_thinking
+from tasks.llm.answers import UnusableAnswer, clean_text, split_thinking
 from tasks.llm.servers import ModelServer, Servers
 from tasks.recipe import recipe_from
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
@@ -238,7 +238,7 @@ def test_any_text_is_an_analysis_or_does_not_fit(text: str) -> None:
     try:
         _, rest = split_thinking(text)
         read_analysis(rest, 5, 10)
-    except NotFitting:
+    except UnusableAnswer:
         return
     raise AssertionError(f"{text!r} is no analysis")  # no short text is one
 
@@ -247,7 +247,7 @@ def test_any_text_is_an_analysis_or_does_not_fit(text: str) -> None:
 def test_whatever_fits_is_within_its_bounds(subjects: list[str]) -> None:
     try:
         analysis = read_analysis(json.dumps({**EMPTY, "subject": subjects}), 5, 10)
-    except NotFitting:
+    except UnusableAnswer:
         return
     assert len(analysis.subject) <= 5
     assert all(0 < len(text) <= 10 and clean_text(text) == text for text in analysis.subject)

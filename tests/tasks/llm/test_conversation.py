@@ -17,7 +17,7 @@ from storage_schemas.model import ModelServer
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.answers import objects, score_in
 from tasks.llm.conversation import DryRunAsker, LiveAsker, Roles, Step, dry_run
-from tasks.llm.requests import NotKept, Parts
+from tasks.llm.requests import AnswerNotStored, Parts
 from tasks.llm.servers import Servers
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged
 from tasks.llm.vision_models import VlmModel
@@ -233,7 +233,7 @@ def test_an_answer_that_cannot_be_stored_counts_as_paid(
         asker = LiveAsker(roles(tmp_path, server))
         with monkeypatch.context() as patched:
             fill(patched, tmp_path)
-            with pytest.raises(NotKept):
+            with pytest.raises(AnswerNotStored):
                 asker.ask(STEP)
     assert asker.calls == 1
     assert asker.usage().tokens() == (100, 20)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import PrerequisiteError
-from tasks.llm.answers import NotFitting
+from tasks.llm.answers import UnusableAnswer
 from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
 from tasks.llm.servers import ChatServer
@@ -31,7 +31,7 @@ class Number(Question[int]):
     def accepted(self, answer: ChatAnswer) -> int:
         _, text = whole_text(answer, 99)
         if not text.isdigit():
-            raise NotFitting(f"{text} is not a number")
+            raise UnusableAnswer(f"{text} is not a number")
         return int(text)
 
 
@@ -146,7 +146,7 @@ def test_refusals_that_differ_are_those_of_each_question(replies: dict[str, Repl
     ],
 )
 def test_an_answer_without_a_whole_text_is_invalid(answer: ChatAnswer, reason: str) -> None:
-    with pytest.raises(NotFitting, match=reason):
+    with pytest.raises(UnusableAnswer, match=reason):
         whole_text(answer, 99)
 
 

@@ -13,7 +13,7 @@ from storage_schemas.errors import Reason
 from storage_schemas.judgements import Failure
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.chat import ChatClient
-from tasks.llm.requests import Calls, NotKept, Parts
+from tasks.llm.requests import AnswerNotStored, Calls, Parts
 from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VlmModel
@@ -111,7 +111,7 @@ def test_what_an_answer_took_is_known_where_it_cannot_be_kept(
         asking = calls(server, clients, tmp_path)
         with monkeypatch.context() as patched:
             fill(patched, tmp_path)
-            with pytest.raises(NotKept, match="no space left below") as problem:
+            with pytest.raises(AnswerNotStored, match="no space left below") as problem:
                 asking.ask({}, "Score.", words, SCHEMA, score)
         assert problem.value.reason is Reason.OUT_OF_SPACE
         assert (problem.value.usage.tokens_in, problem.value.usage.tokens_out) == (100, 20)

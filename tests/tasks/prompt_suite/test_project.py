@@ -10,7 +10,7 @@ import pytest
 
 from storage_schemas.errors import StoreError, UserInputError
 from tasks.prompt_suite.drafts import Version
-from tasks.prompt_suite.edit_files import take_over, write_edit_files
+from tasks.prompt_suite.edit_files import import_edits, write_edit_files
 from tasks.prompt_suite.project import MOST_TEXT, Draft, Project
 from tasks.prompt_suite.videos import SourceVideo
 
@@ -127,14 +127,14 @@ def test_files_go_out_and_come_back(project: Project) -> None:
     first.write_text(first.read_text().replace("verdict: open", "verdict: accepted", 1))
     mended = second.read_text().replace("verdict: open", "verdict: left_out", 1)
     second.write_text("\ufeff" + mended.replace("\n", "\r\n").replace("by:", "by: Anna"))
-    taken = take_over(project)
+    taken = import_edits(project)
     assert [(one.prompt_id, one.verdict, one.text, one.by) for one in taken.reviews] == [
         ("p1", "accepted", TEXT, ""),
         ("p2", "left_out", "", "Anna"),
     ]
     assert (taken.open, taken.unfit) == (("p3",), ())
     # again: nothing is there twice, and what a person works on is not replaced
-    take_over(project)
+    import_edits(project)
     assert len(project.reviews()) == 2
     assert write_edit_files(project) == ([], [third])
 
@@ -144,17 +144,17 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     for path in (first, second):
         path.write_text(path.read_text().replace("verdict: open", "verdict: accepted"))
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    take_over(project)
+    import_edits(project)
     project.review("p1", draft().digest, "accepted", "Better.", "Anna")
     # taken over before: nothing to do, and nothing to complain of
-    again = take_over(project)
+    again = import_edits(project)
     assert again.unfit == ()
     # and it does not count as what was said of the prompt
     assert ([one.prompt_id for one in again.reviews], again.replaced) == (["p2"], ("p1",))
     assert len(project.reviews()) == 3
     first.write_text(first.read_text() + "Mended.")
     os.utime(first, (1_000_000_000, 1_000_000_000))
-    (unfit,) = take_over(project).unfit
+    (unfit,) = import_edits(project).unfit
     assert "Anna has accepted a text of it meanwhile" in unfit.message
     result = project.approved(draft())
     assert result is not None
@@ -162,7 +162,7 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     # saved after that
     later = result.seconds + 5
     os.utime(first, (later, later))
-    assert take_over(project).unfit == ()
+    assert import_edits(project).unfit == ()
     result = project.approved(draft())
     assert result is not None
     assert result.text.endswith("Mended.")
@@ -185,7 +185,7 @@ def test_a_file_that_does_not_fit_stops_no_other(project: Project, old: str, new
     text = first.read_text().replace(old, new, 1)
     first.write_text(text.replace("verdict: open", "verdict: accepted"))
     second.write_text(second.read_text().replace("verdict: open", "verdict: accepted", 1))
-    taken = take_over(project)
+    taken = import_edits(project)
     assert [one.prompt_id for one in taken.reviews] == ["p2"]
     (unfit,) = taken.unfit
     assert unfit.where == "p1.md"
@@ -193,7 +193,7 @@ def test_a_file_that_does_not_fit_stops_no_other(project: Project, old: str, new
 
 
 def test_an_empty_folder_is_said(tmp_path: Path) -> None:
-    for call in (write_edit_files, take_over):
+    for call in (write_edit_files, import_edits):
         with pytest.raises(UserInputError, match="has no drafts"):
             call(Project(tmp_path))
 

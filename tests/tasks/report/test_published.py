@@ -328,7 +328,7 @@ def test_a_file_that_is_none_ends_it(tmp_path: Path, content: str | bytes, messa
         ("[[tables]]\nsection = '1'", "[[tables]] number 1: without table, gives, columns, rows"),
         (
             "[[tables]]\ntable = '1'\nsection = '1'\ngives = 'accuracy'\ncolumns = []\nrows = {}\nrow = 1",
-            "table 1: unknown key 'row' (did you mean 'rows'?)",
+            "table 1: unknown key 'row' (did you mean rows?)",
         ),
         (
             "[[tables]]\ntable = 1\nsection = '1'\ngives = 'accuracy'\ncolumns = []\nrows = {}",

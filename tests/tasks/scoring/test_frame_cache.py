@@ -10,7 +10,7 @@ import numpy as np
 from storage_schemas.frames import Planes
 from storage_schemas.pair import PairRecord
 from tasks.pairs.view import Side, open_record
-from tasks.scoring.frame_cache import FramesKeeper, KeptSide
+from tasks.scoring.frame_cache import CachedSide, FrameCache
 from tests.tasks.pairs.synthetic import make_source
 
 
@@ -39,8 +39,8 @@ def test_both_videos_of_a_pair_share_what_is_equal(tmp_path: Path) -> None:
     record: PairRecord = made.pair("aesthetics")
     pair = open_record(made.store, record, "prompt")
     high, low = Counted(pair.high), Counted(pair.low)
-    keeper = FramesKeeper()
-    one, two = KeptSide(high, keeper), KeptSide(low, keeper)
+    cache = FrameCache()
+    one, two = CachedSide(high, cache), CachedSide(low, cache)
     every = range(len(pair.high))
     assert np.array_equal(one.planes(every), pair.high.planes(every))
     assert np.array_equal(two.planes(every), pair.low.planes(every))
@@ -58,9 +58,9 @@ def test_memory_has_a_bound(tmp_path: Path) -> None:
     made = make_source(tmp_path / "store")
     side = open_record(made.store, made.pair("aesthetics"), "prompt").high
     frame = side.planes([0]).nbytes
-    keeper = FramesKeeper(most_bytes=3 * frame)
-    kept = KeptSide(Counted(side), keeper)
+    cache = FrameCache(most_bytes=3 * frame)
+    kept = CachedSide(Counted(side), cache)
     for place in range(10):
         kept.planes([place])
-    assert keeper.bytes == 3 * frame
-    assert len(keeper.take(side.frame_ids(range(10)))) == 3
+    assert cache.bytes == 3 * frame
+    assert len(cache.take(side.frame_ids(range(10)))) == 3

@@ -25,7 +25,7 @@ from tasks.llm.prompt_files import own_description
 from tasks.pairs.file_pairs import VideoSide, read_pairs_file
 from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText
-from tasks.scoring.frame_cache import FramesKeeper, KeptSide
+from tasks.scoring.frame_cache import CachedSide, FrameCache
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.judges.meta_sets.base import LoadedSet, MetaPair, MetaSet
 from tasks.scoring.judges.meta_sets.fetv import Fetv
@@ -181,7 +181,7 @@ class MetaSetPairs(Frozen):
         meta_pair = self.meta_pairs()[pair_id]
         rate = Fraction(self.fps)
         sides = [
-            KeptSide(VideoSide(path, rate, self.long_side), _keeper)
+            CachedSide(VideoSide(path, rate, self.long_side), _frames)
             for path in (meta_pair.video_a, meta_pair.video_b)
         ]
         if meta_pair.gold == "b":
@@ -209,7 +209,7 @@ class MetaSetPairs(Frozen):
         """Check nothing more: :meth:`facts` has just read every needed video."""
 
 
-_keeper = FramesKeeper()
+_frames = FrameCache()
 
 
 @cache

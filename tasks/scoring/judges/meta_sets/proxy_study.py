@@ -30,7 +30,7 @@ from storage_schemas.rng import keyed_rank
 from tasks.pairs.file_pairs import VideoSide
 from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import AspectText
-from tasks.scoring.frame_cache import FramesKeeper, KeptSide
+from tasks.scoring.frame_cache import CachedSide, FrameCache
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.judges.meta_sets.fetv import SCORES, TRUTH, FetvFiles, read_fetv
 from tasks.scoring.judges.meta_sets.proxy_clips import ClipDamage, JoinedSide, damage_of
@@ -164,7 +164,7 @@ class ProxyPairs(Frozen):
         )
 
     def _clip(self, path: Path) -> Side:
-        return KeptSide(VideoSide(path, Fraction(self.fps), self.long_side), _keeper)
+        return CachedSide(VideoSide(path, Fraction(self.fps), self.long_side), _frames)
 
     def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
         """Return the aspect's text for evaluators."""
@@ -174,7 +174,7 @@ class ProxyPairs(Frozen):
         """Check nothing more: the draw has just read every video."""
 
 
-_keeper = FramesKeeper()
+_frames = FrameCache()
 
 
 @cache
