@@ -52,7 +52,7 @@ def test_what_is_wrong_in_the_profile_is_said_before_any_server(
     assert main(["deploy", "--profile", profile(tmp_path)]) == 1
     assert "names no sources" in capsys.readouterr().err
     assert main(["deploy", "--profile", profile(tmp_path, 'sources = ["vrip:/x"]')]) == 1
-    assert "Did you mean vript:/x?" in capsys.readouterr().err
+    assert "Did you mean 'vript:/x'?" in capsys.readouterr().err
     good = profile(tmp_path, 'sources = ["/x"]')
     assert main(["deploy", "--profile", good, "--recipe", "cpu-aprox"]) == 1
     assert "Did you mean 'cpu-approx'?" in capsys.readouterr().err

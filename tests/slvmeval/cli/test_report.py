@@ -73,7 +73,7 @@ def test_a_report_against_published_values(
     assert main(words) == 3
     printed = capsys.readouterr()
     assert printed.err.splitlines() == [
-        "table 4: unknown aspect 'colour' in accuracy (did you mean 'color'?): not compared"
+        "table 4: unknown aspect 'colour' in accuracy (did you mean color?): not compared"
     ]
     line = next(line for line in printed.out.splitlines() if "Comprehensiveness" in line)
     assert line.split()[:8] == [
