@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -30,9 +28,11 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType, TaskRun
 from prefect.exceptions import ObjectNotFound, TerminationSignal
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Crashed
 
 from flows.board import RunBoard
+from infra.end_signals import end_signals
 from infra.prefect_server import FLOW_NAMES
 from infra.progress import read_runs
 from storage_schemas.store import Store
@@ -174,46 +174,46 @@ def keep_termination() -> Iterator[None]:
     Leaving a cluster may fail, and compiled code that calls Python, such as pydantic's serializers, turns
     even a termination into an error of its own. Prefect sets a flow that raises an error to Failed, and one
     that is terminated to Crashed: a run that somebody ended must not look like a failure.
+
+    After a termination Prefect's client tries once more and no longer: a server that the same signal has
+    ended would hold the process up for minutes.
     """
-    with _received_signals() as received:
+    with end_signals() as received:
         try:
             yield
-        except Exception as problem:
-            signals = received()
-            if not signals:
+        except BaseException as problem:
+            ended = _termination(received())
+            if ended is None and isinstance(problem, Exception):
+                raise
+            _try_once_more.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 1}))
+            if ended is None or not isinstance(problem, Exception):
                 raise
             log.warning("while the run was ended: %s: %s", type(problem).__name__, problem)
-            ended = KeyboardInterrupt() if signal.SIGINT in signals else TerminationSignal(signals[0])
             raise ended from problem
 
 
+#: Holds the setting until the process ends.
+_try_once_more = ExitStack()
+
+
 @contextmanager
-def _received_signals() -> Iterator[Callable[[], list[int]]]:
-    """Give a function that returns the signals to end this process that have come so far.
-
-    They are noted by Python's wake-up descriptor: a run can only be cancelled while Prefect's own handler is
-    in place. Where something else uses the descriptor, nothing is noted.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield list
-        return
-    reading, writing = socket.socketpair()
-    with reading, writing:
-        reading.setblocking(False)
-        writing.setblocking(False)
-        before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-        if before != -1:
-            signal.set_wakeup_fd(before)
-
-        def received() -> list[int]:
-            try:
-                noted = reading.recv(4096)
-            except BlockingIOError:
-                return []
-            return [number for number in noted if number in (signal.SIGTERM, signal.SIGINT)]
-
+def ending_after_termination() -> Iterator[None]:
+    """End the process as its signal says where the flow could not tell the server about it."""
+    with end_signals() as received:
         try:
-            yield received
-        finally:
-            if before == -1:
-                signal.set_wakeup_fd(-1)
+            yield
+        except Exception as problem:
+            ended = _termination(received())
+            if ended is None:
+                raise
+            log.warning("Prefect's server does not know that the run was ended: %s", problem)
+            if isinstance(ended, TerminationSignal):
+                raise SystemExit(128 + ended.signal) from problem
+            raise ended from problem
+
+
+def _termination(signals: Sequence[int]) -> BaseException | None:
+    """Return what the first signal raises, or None without one."""
+    if not signals:
+        return None
+    return KeyboardInterrupt() if signal.SIGINT in signals else TerminationSignal(signals[0])

@@ -13,10 +13,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
-from infra.exit_guard import ExitGuard
+from infra import embedded_server
 from storage_schemas.errors import PrerequisiteError
 
 #: The name of the flow, and of its main deployment.
@@ -128,26 +127,23 @@ def _embedded_server() -> Iterator[str]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = str(listener.getsockname()[1])
-    package = find_spec("prefect")
-    assert package is not None and package.origin is not None
-    # the folder of packages comes first on its path, where otherwise the current folder would
-    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(Path(package.origin).parents[1])]
-    command += ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port]
-    command += ["--log-level", "error", "--lifespan", "on"]
-    process = subprocess.Popen(command, env={**os.environ, **_EMBEDDED})
-    guard = ExitGuard(_END, str(process.pid))
+    # this project's folder is not put on its path, where its packages could hide others
+    command = [sys.executable, "-P", str(Path(embedded_server.__file__)), port]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, **_EMBEDDED}
+    )
     url = f"http://127.0.0.1:{port}/api"
     try:
         _wait_for(process, url)
         yield url
     finally:
-        process.terminate()
+        assert process.stdin is not None
+        process.stdin.close()
         try:
-            process.wait(5)
+            process.wait(2 * embedded_server.CLOSE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        guard.dismiss()
 
 
 #: What Prefect sets for such a server, too.
@@ -175,16 +171,6 @@ def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
         f"the embedded Prefect server did not start ({problem}): try again, set PREFECT_API_URL to a "
         "running server, or build with --direct, which needs none"
     )
-
-
-#: Ends the process with the given id.
-_END = """
-import os, signal, sys
-try:
-    os.kill(int(sys.argv[1]), signal.SIGTERM)
-except ProcessLookupError:
-    pass
-"""
 
 
 def _drain() -> None:

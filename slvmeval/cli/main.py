@@ -13,6 +13,7 @@ from types import FrameType
 
 import typer
 
+from infra.end_signals import end_signals
 from slvmeval.cli import models, prompts
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, plan, sources
@@ -84,7 +85,10 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @contextmanager
 def _ending_cleanly() -> Iterator[None]:
-    """Let SIGTERM (a cancelled job) unwind as an interrupt does, so that worker processes are ended."""
+    """Let SIGTERM (a cancelled job) unwind as an interrupt does, so that worker processes are ended.
+
+    A second signal ends this process at once.
+    """
 
     def end(_number: int, _frame: FrameType | None) -> None:
         raise SystemExit(_TERMINATED)
@@ -94,6 +98,7 @@ def _ending_cleanly() -> Iterator[None]:
         return
     before = signal.signal(signal.SIGTERM, end)
     try:
-        yield
+        with end_signals():
+            yield
     finally:
         signal.signal(signal.SIGTERM, before)

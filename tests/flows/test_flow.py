@@ -31,7 +31,9 @@ def start_flow(options: BuildOptions, folder: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": prefect_home(folder)}
     environment.pop("PREFECT_API_URL", None)
     command = [sys.executable, str(ROOT / "tests/flows/flow_on_server.py"), str(folder / "options.json")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
 
 
 def answers(output: str) -> dict[str, str]:
@@ -96,8 +98,17 @@ def test_where_nothing_is_new_no_server_is_started(
     assert done.stdout.split() == ["False", direct]
 
 
-def test_a_killed_flow_leaves_no_process_behind(
-    options: BuildOptions, add_film: AddFilm, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kill", "how"),
+    [(os.kill, signal.SIGKILL), (os.killpg, signal.SIGTERM)],
+    ids=["the driver", "everything at once"],
+)
+def test_a_flow_that_is_ended_leaves_no_process_behind(
+    kill: Callable[[int, int], None],
+    how: signal.Signals,
+    options: BuildOptions,
+    add_film: AddFilm,
+    tmp_path: Path,
 ) -> None:
     """Server, cluster and workers end by themselves, and the next build goes on."""
     add_film(tmp_path / "videos", 1)
@@ -109,9 +120,9 @@ def test_a_killed_flow_leaves_no_process_behind(
         assert process.poll() is None, "no frames came"
         time.sleep(0.05)
     others = psutil.Process(process.pid).children(recursive=True)
-    assert any("uvicorn" in " ".join(other.cmdline()) for other in others)
-    process.kill()
-    process.communicate()
+    assert any("embedded_server" in " ".join(other.cmdline()) for other in others)
+    kill(process.pid, how)
+    process.communicate(timeout=60)
     _, left = psutil.wait_procs(others, timeout=60)
     assert [other.cmdline() for other in left if other.status() != psutil.STATUS_ZOMBIE] == []
     before = committed(store)
