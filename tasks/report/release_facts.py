@@ -151,20 +151,24 @@ _COUNTS = (Column("sources", "Sources", "count"), Column("pairs", "Pairs", "coun
 def content_tables(release: Release) -> list[Table]:
     """Return a release's sources by content category, and by duration."""
     categories = [{**vars(one), "category": one.category or NO_CATEGORY} for one in category_counts(release)]
+    bins = [vars(one) for one in duration_bins(release) if one.sources or one.pairs]
     return [
         Table(
             "content-categories",
             "Content categories",
             (Column("category", "Category"), *_COUNTS),
             tuple(categories),
-            "The sources' content categories: their data set's, or by `slvmeval sources categorise`.",
-            "No source has a content category: `slvmeval sources categorise` asks a language model.",
+            "The data set's own, or chosen by a language model from the captions.",
+            ""
+            if categories
+            else "No source has a content category: `slvmeval sources categorise` asks a language model.",
         ),
         Table(
             "source-durations",
             "Duration of the sources",
             (Column("from_s", "From, s", "count"), Column("to_s", "To, s", "count"), *_COUNTS),
-            tuple(vars(one) for one in duration_bins(release) if one.sources or one.pairs),
+            tuple(bins),
             "Sources, and their pairs, in bins of duration; empty bins are left out.",
+            "" if bins else "The release has no sources.",
         ),
     ]
