@@ -41,6 +41,7 @@ class Reason(StrEnum):
     DUPLICATE_ID = "duplicate_id"
     UNSAFE_PATH = "unsafe_path"
     BAD_ARCHIVE = "bad_archive"
+    BAD_CONTENT_CATEGORY = "bad_content_category"
     # the pair
     TOO_FEW_CLIPS = "too_few_clips"
     TOO_FEW_ELIGIBLE_CLIPS = "too_few_eligible_clips"

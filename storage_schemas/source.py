@@ -5,6 +5,7 @@ The timeline lists the frames of a source with times and checksums.
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from storage_schemas.parquet import read_table
 from storage_schemas.store import TIMELINE, Store
 
 MAX_ID_LENGTH = 200
+MAX_CONTENT_CATEGORY = 60
+_CATEGORY_SIGNS = frozenset(" &,.'’()/+-–")
 
 SOURCES = pa.schema(
     [
@@ -30,6 +33,7 @@ SOURCES = pa.schema(
         ("licence", pa.string()),
         ("redistributable", pa.bool_()),
         ("credit", pa.string()),
+        ("content_category", pa.string()),
         ("duration_s", pa.float64()),
         ("frames_id", pa.string()),
         ("frames_checksum", pa.string()),
@@ -53,6 +57,23 @@ CLIPS = pa.schema(
 )
 
 
+def content_category_mistake(text: str) -> str | None:
+    """Return why a text cannot be a content category, which appears in pages and tables; None if it can.
+
+    Examples
+    --------
+    >>> content_category_mistake("Travel & Events")
+    >>> content_category_mistake("<b>Sports</b>")
+    "has '<' in it"
+    """
+    if len(text) > MAX_CONTENT_CATEGORY:
+        return f"has {len(text)} characters, at most {MAX_CONTENT_CATEGORY} are allowed"
+    for sign in text:
+        if not (sign.isalnum() or sign in _CATEGORY_SIGNS or unicodedata.category(sign).startswith("M")):
+            return f"has {sign!r} in it"
+    return None
+
+
 class Clip(Frozen):
     """A semantically coherent interval of a source, with one caption.
 
@@ -69,7 +90,8 @@ class Source(Frozen):
     """One long, human-made video with captioned clips.
 
     `id` is the data set's own, or else derived from the content's hash, so that a moved file remains the same
-    source. `video` is the path of the file; it is not part of any artifact's id.
+    source. `video` is the path of the file; `content_category` says what kind of video it is (SLVMEval,
+    appendix D, figure 8), empty if unknown. Neither is part of any artifact's id.
     """
 
     id: str
@@ -81,6 +103,7 @@ class Source(Frozen):
     licence: str = "unknown"
     redistributable: bool = False
     credit: str = ""
+    content_category: str = ""
 
     @property
     def prompt(self) -> str:
@@ -104,6 +127,7 @@ class SourceRow(Frozen):
     licence: str
     redistributable: bool
     credit: str
+    content_category: str = ""
     duration_s: float
     frames_id: str
     frames_checksum: str

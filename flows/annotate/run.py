@@ -28,7 +28,15 @@ from tasks.annotation.media import (
     is_written,
     media_stage,
 )
-from tasks.annotation.publish import PublishResult, Showing, choose_campaign, publish, showing
+from tasks.annotation.publish import (
+    PublishPlan,
+    PublishResult,
+    Showing,
+    choose_campaign,
+    publish,
+    publish_plan,
+    showing,
+)
 from tasks.annotation.sync import Collected, collect
 from tasks.annotation.translation import TranslationResult, TranslationStore, translate_captions
 from tasks.llm.servers import Servers
@@ -116,6 +124,10 @@ class Annotation:
     def idle(self) -> bool:
         """Return whether no video needs writing."""
         return not self.missing()
+
+    def plan(self) -> PublishPlan:
+        """Return what publishing would show and cost."""
+        return publish_plan(self.campaign, self.shown, len(self.missing()))
 
     def run(self, open_executor: Callable[[], Executor]) -> AnnotationResult:
         """Run all steps that are requested and due.

@@ -37,13 +37,14 @@ class DemoItem(PackageFile):
 
 @dataclass(frozen=True)
 class Licence:
-    """A film's licence and credit."""
+    """A film's licence, credit and content category."""
 
     video: str
     title: str
     licence: str
     redistributable: bool
     credit: str
+    content_category: str
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,16 @@ LICENCES = (
         "CC-BY-3.0",
         True,
         "(c) copyright 2008, Blender Foundation / www.bigbuckbunny.org",
+        "Film & Animation",
     ),
-    Licence("cityCC0.mpg", "City towers at night", "CC0-1.0", True, "from the examples of the Kivy project"),
+    Licence(
+        "cityCC0.mpg",
+        "City towers at night",
+        "CC0-1.0",
+        True,
+        "from the examples of the Kivy project",
+        "Travel & Events",
+    ),
 )
 
 

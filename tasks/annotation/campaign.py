@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.model import Frozen
+from storage_schemas.model import Frozen, first_error
 
 Language = Literal["en", "ja"]
 
@@ -46,8 +47,12 @@ class Campaign(Frozen):
     drop_excluded
         Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
         release's recipe (`FilterRule.drop_excluded`).
-    pay_per_task, currency
-        Pay for one task, for the organiser's cost estimate only.
+    pay_per_task, pay_per_hour, currency
+        What a worker receives for one task: an amount, or a rate for each hour of the task's expected time
+        (SLVMEval, appendix A.1). Shown on the consent page, and used for the organiser's costs.
+    expected_share, expected_answer_s
+        The expected time of a task: this share of the length of its two videos together, plus seconds for
+        reading and answering.
     completion_code
         Code that workers enter on the platform when they have finished; if empty, each worker gets a code of
         their own.
@@ -71,7 +76,10 @@ class Campaign(Frozen):
     least_seen: float = Field(default=0.9, gt=0, le=1)
     least_look_s: float = Field(default=3.0, ge=0)
     drop_excluded: bool = False
-    pay_per_task: float = Field(default=0.0, ge=0)
+    pay_per_task: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    pay_per_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    expected_share: float = Field(default=1.0, gt=0, le=4)
+    expected_answer_s: float = Field(default=60.0, ge=0, le=86_400)
     currency: str = "USD"
     completion_code: str = ""
     organisation: str = ""
@@ -92,6 +100,47 @@ class Campaign(Frozen):
             raise ValueError("name at least one language, and each only once")
         return value
 
+    @model_validator(mode="after")
+    def _one_way_to_pay(self) -> Campaign:
+        if self.pay_per_task and self.pay_per_hour:
+            raise ValueError("give pay_per_task or pay_per_hour, not both")
+        return self
+
+    def expected_s(self, videos_s: float) -> float:
+        """Return the expected time of a task in seconds, from the length of its two videos together."""
+        return self.expected_share * videos_s + self.expected_answer_s
+
+    def pay_for(self, videos_s: float) -> float:
+        """Return the pay of a task, from the length of its two videos together in seconds.
+
+        By the hour it is rounded up to the currency's smallest unit, so that nobody gets less than the rate.
+        """
+        if not self.pay_per_hour:
+            return self.pay_per_task
+        units = 10.0 ** decimals(self.currency)
+        # what rounding of binary fractions adds must not cost a unit
+        return math.ceil(self.expected_s(videos_s) / 3600 * self.pay_per_hour * units - 1e-6) / units
+
+
+#: Currencies without minor units.
+_WHOLE_UNITS = frozenset({"JPY", "KRW", "VND", "CLP", "ISK"})
+
+
+def decimals(currency: str) -> int:
+    """Return the number of decimals of amounts in a currency."""
+    return 0 if currency in _WHOLE_UNITS else 2
+
+
+def money(value: float, currency: str) -> str:
+    """Return an amount of money; currencies without minor units have no decimals.
+
+    Examples
+    --------
+    >>> money(1234.5, "EUR"), money(110, "JPY")
+    ('1,234.50 EUR', '110 JPY')
+    """
+    return f"{value:,.{decimals(currency)}f} {currency}"
+
 
 def load_campaign(path: Path, **over: object) -> Campaign:
     """Read a campaign from a TOML file; `over` overrides its values.
@@ -110,6 +159,4 @@ def load_campaign(path: Path, **over: object) -> Campaign:
     try:
         return Campaign.model_validate({**values, **over})
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"{path}: {where}: {first['msg']}") from problem
+        raise UserInputError(f"{path}: {first_error(problem)}") from problem

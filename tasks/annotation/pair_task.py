@@ -156,6 +156,11 @@ class PairTask(PairMedia):
         """Return the duration of a side's video in seconds."""
         return self.high_s if side == "high" else self.low_s
 
+    @property
+    def videos_s(self) -> float:
+        """The length of both videos together in seconds."""
+        return self.high_s + self.low_s
+
     def bytes_of(self, side: SideWord) -> int:
         """Return the size of a side's file in bytes."""
         return self.high_bytes if side == "high" else self.low_bytes

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from typing import Literal
 
 from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
@@ -56,8 +57,8 @@ class CampaignCost:
 
     Parameters
     ----------
-    rate
-        Pay for one task.
+    rate, per
+        Pay for one ``task``, or for one ``hour`` of tasks' expected time.
     so_far
         For all answered tasks, including gold ones and those beyond the needed number.
     to_end
@@ -65,6 +66,7 @@ class CampaignCost:
     """
 
     rate: float
+    per: Literal["task", "hour"]
     so_far: float
     to_end: float
     currency: str
@@ -176,17 +178,15 @@ def campaign_progress(
     now
         The time, UTC.
     rate
-        Pay for a task; the campaign's own by default.
+        Pay for a task, whatever its length; the campaign's own way to pay by default.
     zone
         Time zone of the days; this machine's by default.
     """
     aspects = by_aspect(tasks)
     total = added_up(aspects)
-    # a share of `gold_share` of all tasks given out are gold
-    tasks_left = total.left / (1 - campaign.gold_share) if campaign.gold_pairs else float(total.left)
+    tasks_left = total.left * with_gold(campaign)
     times = [time for vote in votes if vote.origin == "web" and (time := when(vote.at)) is not None]
     speed = pace(times, now)
-    paid = campaign.pay_per_task if rate is None else rate
     return CampaignProgress(
         at=now,
         aspects=aspects,
@@ -200,5 +200,27 @@ def campaign_progress(
         days=tuple(by_day(times, now, zone=zone)),
         pace=speed,
         end=estimated_end(tasks_left, speed, now) if total.left else None,
-        cost=CampaignCost(paid, len(votes) * paid, tasks_left * paid, campaign.currency),
+        cost=_cost(campaign if rate is None else _paid_by_task(campaign, rate), tasks, votes),
+    )
+
+
+def with_gold(campaign: Campaign) -> float:
+    """Return how many tasks are given out for each vote that counts: some of them are gold."""
+    return 1 / (1 - campaign.gold_share) if campaign.gold_pairs else 1.0
+
+
+def _paid_by_task(campaign: Campaign, rate: float) -> Campaign:
+    return campaign.model_copy(update={"pay_per_task": rate, "pay_per_hour": 0.0})
+
+
+def _cost(campaign: Campaign, tasks: Iterable[TaskProgress], votes: Iterable[Vote]) -> CampaignCost:
+    left = (
+        campaign.pay_for(task.videos_s) * max(0, task.wanted - task.votes) for task in tasks if not task.gold
+    )
+    return CampaignCost(
+        rate=campaign.pay_per_hour or campaign.pay_per_task,
+        per="hour" if campaign.pay_per_hour else "task",
+        so_far=sum(campaign.pay_for(vote.pair_duration_s) for vote in votes),
+        to_end=sum(left) * with_gold(campaign),
+        currency=campaign.currency,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence, Sized
@@ -16,10 +17,11 @@ from storage_schemas.ids import digest_text
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release, release_names
 from storage_schemas.store import Store
-from tasks.annotation.campaign import Campaign, load_campaign
+from tasks.annotation.campaign import Campaign, load_campaign, money
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
 from tasks.annotation.pair_task import PairTask, task_of
+from tasks.annotation.progress import with_gold
 from tasks.annotation.translation import TranslationStore
 from tasks.votes.release_votes import filtered_from, rule_of
 
@@ -95,6 +97,81 @@ class PublishResult:
         if self.failed:
             words.append(f"{self.failed_pairs} pairs of {_sources(self.failed)} have no videos")
         return "; ".join(words) + "."
+
+
+@dataclass(frozen=True)
+class PublishPlan:
+    """What publishing would show, and what the campaign's votes take in all.
+
+    Parameters
+    ----------
+    pairs, sources_without_videos
+        Pairs that would be shown, and sources whose videos have to be written first.
+    withheld
+        Sources whose licence forbids showing them.
+    answers
+        Answers until every pair has its votes, gold ones included; existing votes are not deducted.
+    hours
+        Expected time of these answers, hours.
+    pay, least_pay, most_pay
+        Pay for all of them, and for a single task, in the campaign's currency.
+    """
+
+    campaign: Campaign
+    pairs: int
+    sources_without_videos: int
+    withheld: tuple[str, ...]
+    answers: float
+    hours: float
+    pay: float
+    least_pay: float
+    most_pay: float
+
+    def in_words(self) -> list[str]:
+        """Describe the plan in lines."""
+        one, currency = self.campaign, self.campaign.currency
+        release = f"release {one.release} version {one.version}"
+        shown = f"Campaign {one.name} would show {self.pairs} pairs of {release}"
+        if self.sources_without_videos:
+            shown += f"; videos of {self.sources_without_videos} sources have to be written first"
+        if self.withheld:
+            shown += f"; {_sources(self.withheld)} may not be redistributed and would be left out"
+        lines = [
+            f"{shown}.",
+            f"{math.ceil(self.answers):,} answers, {one.workers_per_pair} a pair"
+            f"{' and gold ones' if one.gold_pairs else ''}, take {self.hours:,.1f} hours, if a task takes "
+            f"{one.expected_share:g} times the length of its two videos and {one.expected_answer_s:g} s.",
+        ]
+        if not self.pay:
+            return [*lines, "The campaign sets no pay: pay_per_hour, or pay_per_task."]
+        each = money(self.least_pay, currency)
+        if self.most_pay > self.least_pay:
+            each += f" to {money(self.most_pay, currency)}"
+        rate = f", at {one.pay_per_hour:g} {currency} an hour" if one.pay_per_hour else ""
+        return [
+            *lines,
+            f"Pay: {each} for a task{rate}; {money(self.pay, currency)} in all, without a platform's fee.",
+        ]
+
+
+def publish_plan(campaign: Campaign, selected: Showing, sources_without_videos: int) -> PublishPlan:
+    """Return what publishing would show, and what its votes take."""
+    # gold pairs are known: their votes are not needed
+    needed = [record for record in selected.records if record.pair_id not in campaign.gold_pairs]
+    lengths = [(record.high_frames + record.low_frames) / record.fps for record in needed]
+    pays = [campaign.pay_for(length) for length in lengths]
+    times = campaign.workers_per_pair * with_gold(campaign)
+    return PublishPlan(
+        campaign=campaign,
+        pairs=len(selected.records),
+        sources_without_videos=sources_without_videos,
+        withheld=selected.withheld,
+        answers=times * len(needed),
+        hours=times * sum(map(campaign.expected_s, lengths)) / 3600,
+        pay=times * sum(pays),
+        least_pay=min(pays, default=0.0),
+        most_pay=max(pays, default=0.0),
+    )
 
 
 def _sources(some: Sized) -> str:

@@ -30,7 +30,7 @@ from tasks.llm.servers import Servers, check_server
 #: The paper's model, and the revision pinned by this project.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
-_ADVICE = "change that parameter of caption_analysis, or use a server that supports it (vLLM does)"
+ADVICE = "change that parameter of caption_analysis, or use a server that supports it (vLLM does)"
 # Maximum characters of an invalid answer that are shown to the model again.
 _SHOWN = 4000
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
@@ -42,8 +42,8 @@ def default_prompt() -> str:
     return prompt_text("caption-analysis/caption_analysis")
 
 
-class LlmParameters(Frozen):
-    """Parameters of the analyser ``llm``; all but `server` are in the id of an analysis.
+class ThinkingModel(Frozen):
+    """A language model that reads captions, with the paper's settings (SLVMEval, appendix E.1).
 
     Parameters
     ----------
@@ -51,26 +51,21 @@ class LlmParameters(Frozen):
         The model and revision that the server is expected to serve. Servers do not report the revision.
     server
         The server's name in ``[model_servers]`` of the profile.
-    prompt
-        The instruction.
     thinking
         Whether the model reasons before it answers (paper: yes).
     temperature, top_p, top_k, min_p, repetition_penalty
-        The paper's values (appendix E.1).
+        The paper's values.
     tries
-        Maximum attempts per caption until an answer is valid.
+        Maximum attempts per question until an answer is valid.
     most_characters
-        Longer captions are truncated to whole sentences within this limit (the paper's have about 1,000).
+        Longer texts are shortened to this limit (the paper's captions have about 1,000).
     most_tokens
         Maximum tokens of an answer, including its reasoning.
-    most_items, most_letters
-        Maximum length of a list and of a text in an analysis.
     """
 
     model: str = Field(default=MODEL, min_length=1)
     revision: str | None = None
     server: str = Field(default="caption-analysis", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-    prompt: str = Field(default_factory=default_prompt, min_length=1)
     thinking: bool = True
     temperature: float = Field(default=0.6, ge=0, le=2)
     top_p: float = Field(default=0.95, gt=0, le=1)
@@ -80,8 +75,6 @@ class LlmParameters(Frozen):
     tries: int = Field(default=3, ge=1, le=10)
     most_characters: int = Field(default=16_000, ge=100)
     most_tokens: int = Field(default=8192, ge=64)
-    most_items: int = Field(default=50, ge=1)
-    most_letters: int = Field(default=120, ge=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -89,6 +82,40 @@ class LlmParameters(Frozen):
         if isinstance(values, dict) and values.get("model", MODEL) == MODEL:
             return {"revision": REVISION, **values}
         return values
+
+    def request(
+        self, messages: Sequence[dict[str, Any]], answer_schema: dict[str, Any], seed: int
+    ) -> ChatRequest:
+        """Return a request with these settings."""
+        return ChatRequest(
+            messages=tuple(messages),
+            answer_schema=answer_schema,
+            sampling=Sampling(
+                temperature=self.temperature, top_p=self.top_p, seed=seed, most_tokens=self.most_tokens
+            ),
+            extra_body={
+                "top_k": self.top_k,
+                "min_p": self.min_p,
+                "repetition_penalty": self.repetition_penalty,
+                "chat_template_kwargs": {"enable_thinking": self.thinking},
+            },
+        )
+
+
+class LlmParameters(ThinkingModel):
+    """Parameters of the analyser ``llm``; all but `server` are in the id of an analysis.
+
+    Parameters
+    ----------
+    prompt
+        The instruction.
+    most_items, most_letters
+        Maximum length of a list and of a text in an analysis.
+    """
+
+    prompt: str = Field(default_factory=default_prompt, min_length=1)
+    most_items: int = Field(default=50, ge=1)
+    most_letters: int = Field(default=120, ge=1)
 
 
 class LlmAnalyser(CaptionAnalyser):
@@ -148,7 +175,7 @@ class LlmAnalyser(CaptionAnalyser):
         """
         answers = {} if journal is None else journal.read()
         texts = {
-            digest_text(caption): _text(caption, self._parameters.most_characters) for caption in captions
+            digest_text(caption): shortened(caption, self._parameters.most_characters) for caption in captions
         }
         questions = [
             _CaptionQuestion(digest, text, self._parameters)
@@ -168,7 +195,7 @@ class LlmAnalyser(CaptionAnalyser):
         if questions:
             server = self._servers.find(self._parameters.server, self._parameters.model)
             ask_questions(
-                server, questions, self._parameters.tries, "captions", "analysis", on_result, _ADVICE
+                server, questions, self._parameters.tries, "captions", "analysis", on_result, ADVICE
             )
         results: list[CaptionAnalysis | NotAnalysed] = []
         for caption in captions:
@@ -202,22 +229,11 @@ class _CaptionQuestion(Question[CaptionAnswer]):
             reason = without_marks(self.unfit[-1])
             again = f"That answer cannot be used: {reason}. Answer again, by all the rules."
             messages.append({"role": "user", "content": again})
-        return ChatRequest(
-            messages=tuple(messages),
-            answer_schema=analysis_schema(parameters.most_items, parameters.most_letters),
-            sampling=Sampling(
-                temperature=parameters.temperature,
-                top_p=parameters.top_p,
-                # from caption and attempt alone, so that results do not depend on the order of answers
-                seed=derived_seed("caption-analysis", self.digest, len(self.unfit)) % 2**31,
-                most_tokens=parameters.most_tokens,
-            ),
-            extra_body={
-                "top_k": parameters.top_k,
-                "min_p": parameters.min_p,
-                "repetition_penalty": parameters.repetition_penalty,
-                "chat_template_kwargs": {"enable_thinking": parameters.thinking},
-            },
+        return parameters.request(
+            messages,
+            analysis_schema(parameters.most_items, parameters.most_letters),
+            # from caption and attempt alone, so that results do not depend on the order of answers
+            derived_seed("caption-analysis", self.digest, len(self.unfit)) % 2**31,
         )
 
     def accepted(self, answer: ChatAnswer) -> CaptionAnswer:
@@ -247,7 +263,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _text(caption: str, most: int) -> str:
+def shortened(caption: str, most: int) -> str:
     """Return the caption, truncated to whole sentences or at least whole words if too long."""
     # lone surrogates, which JSON can represent, cannot be sent
     text = caption.encode("utf-8", "replace").decode("utf-8").strip()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from storage_schemas.release import Release
 from storage_schemas.source import SourceRow
-from tasks.report.release_facts import release_facts
+from tasks.report.release_facts import NO_CATEGORY, category_counts, release_facts
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _CREATIVE = re.compile(r"CC[ -](BY(?:-(?:SA|NC|ND|NC-SA|NC-ND))?)[ -]([1-4]\.0)", re.IGNORECASE)
@@ -119,6 +119,7 @@ def _body(
             f"| all | {pairs} |",
             "",
             *_facts(release, passed),
+            *_categories(release, passed),
             "",
             "```python",
             "import datasets",
@@ -155,6 +156,17 @@ def _facts(release: Release, passed: Sequence[SourceRow]) -> list[str]:
         f"| {' | '.join(value for _, value in texts)} |",
         "",
         "Videos are sources and low-quality videos, and the durations are over both.",
+    ]
+
+
+def _categories(release: Release, passed: Sequence[SourceRow]) -> list[str]:
+    """Return what kinds of video are exported, as a table (SLVMEval, figure 8); none without categories."""
+    counts = category_counts(release, {row.source_id for row in passed})
+    if not counts:
+        return []
+    lines = ["", "| content category | sources | pairs |", "|---|---:|---:|"]
+    return lines + [
+        f"| {plain(one.category or NO_CATEGORY)} | {one.sources} | {one.pairs} |" for one in counts
     ]
 
 

@@ -39,6 +39,7 @@ def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[Sour
         licence=source.licence,
         redistributable=source.redistributable,
         credit=source.credit,
+        content_category=source.content_category,
         duration_s=facts.timeline.duration_s,
         frames_id=frames_id(source, recipe),
         frames_checksum=checksum,
@@ -137,7 +138,10 @@ def write_release(
         "recipe": recipe.digest(),
         "pairs": release_checksum(ordered),
         "sources": digest_value(
-            sorted([r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title] for r in sources)
+            sorted(
+                [r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title, r.content_category]
+                for r in sources
+            )
         ),
         "clips": digest_value([row.model_dump() for row in ordered_clips]),
         "planned": dict(planned),

@@ -10,13 +10,13 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from tasks.report.table import Table, aspect_title
 
@@ -70,6 +70,8 @@ class Figure:
 def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[Figure]:
     """Return the figures of those tables that have rows."""
     drawn: dict[str, Callable[[Table, Sequence[str]], Canvas]] = {
+        "content-categories": _categories,
+        "source-durations": _durations,
         "accuracy-by-duration": _duration,
         "order-bias": _order,
         "filter-accuracies": _filter,
@@ -235,6 +237,39 @@ def _filter(table: Table, evaluators: Sequence[str]) -> Canvas:
         axes.set_xlabel("all pairs, %")
         axes.set_ylabel("kept pairs, %")
     return canvas
+
+
+def _categories(table: Table, _evaluators: Sequence[str]) -> Canvas:
+    height = 0.22 * len(table.rows) + 0.7
+    canvas = Canvas(figsize=(6.2, height))
+    axes = canvas.add_axes((0.36, 0.45 / height, 0.62, 1 - 0.5 / height))
+    places = range(len(table.rows))
+    axes.barh(places, [row["sources"] for row in table.rows], height=0.7, color=PALETTE[0])
+    axes.set_yticks(places, [row["category"] for row in table.rows])
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.set_xlabel("sources")
+    _count_axis(axes, "x")
+    return canvas
+
+
+def _durations(table: Table, _evaluators: Sequence[str]) -> Canvas:
+    canvas = Canvas(figsize=(6.2, 2.2))
+    axes = canvas.add_axes((0.09, 0.2, 0.89, 0.75))
+    for row in table.rows:
+        width = row["to_s"] - row["from_s"]
+        axes.bar(row["from_s"], row["sources"], width=width, align="edge", color=PALETTE[0])
+    axes.set_xlabel("duration, s")
+    axes.set_ylabel("sources")
+    _count_axis(axes, "y")
+    return canvas
+
+
+def _count_axis(axes: Axes, along: Literal["x", "y"]) -> None:
+    (axes.xaxis if along == "x" else axes.yaxis).set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.grid(axis=along, color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
 
 
 _COLOURS = {

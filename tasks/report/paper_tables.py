@@ -64,7 +64,7 @@ class PaperPiece:
 def paper_pieces(
     gathered: JudgedRelease, matrix: Matrix, tables: Mapping[str, Table], figures: Mapping[str, Figure]
 ) -> list[PaperPiece]:
-    """Return the paper's tables 1, 2, 3, 5, 7 and 8 and figures 3 and 4 for a release.
+    """Return the paper's tables 1, 2, 3, 5, 7 and 8 and figures 3, 4, 8 and 9 for a release.
 
     Parameters
     ----------
@@ -138,6 +138,20 @@ def paper_pieces(
             "Accuracy on all rated pairs and on those that people kept; $r$ is Pearson's, over evaluators. "
             f"Release {release}.",
             tables["filter-accuracies"].empty,
+        ),
+        _figure(
+            "figure-8",
+            "Content categories",
+            figures.get("content-categories"),
+            f"Sources by content category. Release {release}.",
+            tables["content-categories"].empty,
+        ),
+        _figure(
+            "figure-9",
+            "Duration of the sources",
+            figures.get("source-durations"),
+            f"Sources by duration. Release {release}.",
+            tables["source-durations"].empty,
         ),
     ]
 

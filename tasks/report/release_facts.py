@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import fmean
@@ -58,6 +59,59 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class CategoryCount:
+    """Sources and pairs of one content category; an empty name stands for sources without one."""
+
+    category: str
+    sources: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class DurationBin:
+    """Sources, and their pairs, with a duration of `from_s` to less than `to_s` seconds."""
+
+    from_s: int
+    to_s: int
+    sources: int
+    pairs: int
+
+
+def category_counts(release: Release, sources: Collection[str] | None = None) -> list[CategoryCount]:
+    """Return a release's sources by content category (SLVMEval, figure 8): largest first, no category last.
+
+    Parameters
+    ----------
+    sources
+        Count only these sources; by default all.
+
+    Returns
+    -------
+    list of CategoryCount
+        Empty if no source has a category.
+    """
+    rows = [row for row in release.sources() if sources is None or row.source_id in sources]
+    category = {row.source_id: row.content_category for row in rows}
+    if not any(category.values()):
+        return []
+    videos = Counter(category.values())
+    pairs = Counter(category[record.source_id] for record in release.pairs() if record.source_id in category)
+    counts = [CategoryCount(name, videos[name], pairs[name]) for name in videos]
+    return sorted(counts, key=lambda one: (not one.category, -one.sources, one.category))
+
+
+def duration_bins(release: Release) -> list[DurationBin]:
+    """Return the bins of the recipe's `bin_seconds` up to the longest source (SLVMEval, figure 9)."""
+    width = int(release.recipe.get("bin_seconds", 100))
+    sources = Counter(int(row.duration_s // width) for row in release.sources())
+    pairs = Counter(record.bin_s // width for record in release.pairs())
+    return [
+        DurationBin(place * width, (place + 1) * width, sources[place], pairs[place])
+        for place in range(max([*sources, *pairs, 0]) + 1)
+    ]
+
+
 def release_facts(release: Release, sources: Collection[str] | None = None) -> ReleaseFacts:
     """Return the numbers of a release, or of those of its sources that are named; all 0 without sources."""
     rows = [row for row in release.sources() if sources is None or row.source_id in sources]
@@ -87,3 +141,34 @@ def facts_table(release: Release) -> Table:
         ({column.key: getattr(facts, column.key) for column in _COLUMNS},),
         "Videos are sources and low-quality videos; the durations are over both. Equal prompts count once.",
     )
+
+
+#: Shown for sources without a content category.
+NO_CATEGORY = "none given"
+_COUNTS = (Column("sources", "Sources", "count"), Column("pairs", "Pairs", "count"))
+
+
+def content_tables(release: Release) -> list[Table]:
+    """Return a release's sources by content category, and by duration."""
+    categories = [{**vars(one), "category": one.category or NO_CATEGORY} for one in category_counts(release)]
+    bins = [vars(one) for one in duration_bins(release) if one.sources or one.pairs]
+    return [
+        Table(
+            "content-categories",
+            "Content categories",
+            (Column("category", "Category"), *_COUNTS),
+            tuple(categories),
+            "The data set's own, or chosen by a language model from the captions.",
+            ""
+            if categories
+            else "No source has a content category: `slvmeval sources categorise` asks a language model.",
+        ),
+        Table(
+            "source-durations",
+            "Duration of the sources",
+            (Column("from_s", "From, s", "count"), Column("to_s", "To, s", "count"), *_COUNTS),
+            tuple(bins),
+            "Sources, and their pairs, in bins of duration; empty bins are left out.",
+            "" if bins else "The release has no sources.",
+        ),
+    ]

@@ -37,7 +37,7 @@ from tasks.report.owned_folder import OwnedFolder
 from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.published import Against, Published, hold_against
-from tasks.report.release_facts import facts_table, release_facts
+from tasks.report.release_facts import content_tables, facts_table, release_facts
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
 from tasks.report.table import Table
 from tasks.statistics.comparisons import compare_all
@@ -118,6 +118,15 @@ SECTIONS = (
         ("filter-accuracies",),
     ),
     Section(
+        "content",
+        "Content",
+        "What the videos are",
+        "The sources by what kind of video they are, and by length.",
+        ("content-categories",),
+        ("content-categories", "source-durations"),
+        ("source-durations",),
+    ),
+    Section(
         "power",
         "Power",
         "What this number of pairs can show",
@@ -156,6 +165,7 @@ def report_of(
     members = compare_all(gathered.trials, gathered.ties)
     made = [
         facts_table(gathered.release),
+        *content_tables(gathered.release),
         accuracy_table(gathered, matrix),
         order_table(gathered),
         order_table(gathered, by_aspect=True),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.set_aside import SetAsideRow
-from storage_schemas.source import MAX_ID_LENGTH, Source
-from tasks.sources.clips import MAX_CAPTION_BYTES
+from storage_schemas.source import MAX_ID_LENGTH, Source, content_category_mistake
+from tasks.sources.clips import MAX_CAPTION_BYTES, clean_caption
+from tasks.sources.content_categories import read_content_categories
 from tasks.sources.content_hash import ContentHashes
 
 # Control characters, lone surrogates, line and paragraph separators.
@@ -130,15 +131,17 @@ class SourceAdapter(ABC):
         """Yield each source, or the row of why it was set aside; bad sources do not affect others.
 
         The same folder gives the same sources in the same order. Of several sources with equal content, the
-        first usable one is kept; ids are unique.
+        first usable one is kept; ids are unique. A source whose data set names no content category gets the
+        one in :mod:`tasks.sources.content_categories`, if any.
         """
+        categories = read_content_categories(self.root)
         hashes = ContentHashes(self.cache, self.settle_s)
         by_content: dict[str, str] = {}
         by_id: dict[str, str] = {}
         try:
             for source_id, location, make in self.items():
                 try:
-                    source = _made(make, hashes, location)
+                    source = _categorised(_made(make, hashes, location), categories, location)
                     _refuse_second(source, location, by_id, by_content)
                 except SetAside as problem:
                     yield SetAsideRow(
@@ -167,6 +170,18 @@ def _made(make: Callable[[ContentHashes], Source], hashes: ContentHashes, locati
             Reason.CAPTIONS_MALFORMED,
             f"{location} contains an invalid value ({problem}): correct or remove it",
         ) from problem
+
+
+def _categorised(source: Source, categories: Mapping[str, str], location: str) -> Source:
+    """Return a source with its content category as one line of text, validated."""
+    named = source.content_category or categories.get(source.id, "")
+    category = " ".join(clean_caption(named).split())
+    if mistake := content_category_mistake(category):
+        raise SetAside(
+            Reason.BAD_CONTENT_CATEGORY,
+            f"{location}: the content category {category[:80]!a} {mistake}: write a short plain name",
+        )
+    return source.model_copy(update={"content_category": category})
 
 
 def _refuse_second(source: Source, location: str, by_id: dict[str, str], by_content: dict[str, str]) -> None:

@@ -7,7 +7,7 @@
 An optional ``licences.jsonl`` in the root has the origin of videos, one per line::
 
     {"video": "holiday/beach.mp4", "title": "Beach", "licence": "CC BY 4.0", "redistributable": true,
-     "credit": "A. Person"}
+     "credit": "A. Person", "content_category": "Travel & Events"}
 
 A video without such a line has the licence "unknown" and may not be redistributed.
 """
@@ -44,6 +44,7 @@ class LicenceLine(Frozen):
     licence: str = "unknown"
     redistributable: bool = False
     credit: str = ""
+    content_category: str = ""
 
 
 class FolderAdapter(SourceAdapter):
@@ -118,6 +119,7 @@ class FolderAdapter(SourceAdapter):
             licence=about.licence,
             redistributable=about.redistributable,
             credit=about.credit,
+            content_category=about.content_category,
         )
 
     def _licences(self) -> dict[str, LicenceLine]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import lzma
 import os
@@ -168,6 +169,7 @@ _log = logging.getLogger(__name__)
 
 LICENCE = "Vript: academic use only, no distribution"
 
+_META = "vript_meta/vript_long_videos_meta.json"
 _CAPTIONS, _VIDEOS, _CLIPS = "vript_captions", "vript_long_videos", "vript_long_videos_clips"
 _CAPTION_END, _CUT_END, _ASR_END = "_caption.json", "_cut_meta.json", "_asr.jsonl"
 _TIME_ENDS = (_CUT_END, _ASR_END)
@@ -287,6 +289,23 @@ class VriptAdapter(SourceAdapter):
         return files
 
     @cached_property
+    def _about(self) -> dict[str, dict[str, Any]]:
+        """What the data set's metadata says of its videos, by id; an object by id, or a list of objects."""
+        path = self.root / _META
+        if not path.is_file():
+            return {}
+        refuse_to_leave(path, self.root, _META)
+        try:
+            values = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError) as problem:
+            raise UserInputError(f"{path} is not JSON ({problem}): fetch it again, or remove it") from problem
+        if isinstance(values, list):
+            values = {str(row.get("video_id")): row for row in values if isinstance(row, dict)}
+        if not isinstance(values, dict):
+            raise UserInputError(f"{path} is neither an object nor a list: fetch it again, or remove it")
+        return {id_: row for id_, row in values.items() if isinstance(row, dict)}
+
+    @cached_property
     def _broken(self) -> list[DataFile]:
         """Archives that cannot be opened."""
         files = [file for folder in self._files.values() for file in folder]
@@ -325,6 +344,7 @@ class VriptAdapter(SourceAdapter):
             licence=LICENCE,
             redistributable=False,
             credit=f"YouTube video {source_id}, captioned in Vript",
+            content_category=_category(self._about.get(source_id, {}), f"{_META}, {source_id}"),
         )
 
     def _scene_captions(self, data: dict[str, Any], where: str) -> dict[int, str]:
@@ -392,6 +412,17 @@ def _object(value: Any, key: str, where: str) -> dict[str, Any]:
     if not isinstance(part, dict):
         raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where}: {key!r} must be an object")
     return part
+
+
+def _category(about: dict[str, Any], where: str) -> str:
+    """Return a video's category: a text, or the first of a list, as YouTube gives it."""
+    value = about.get("category") or about.get("categories") or ""
+    first = value[0] if isinstance(value, list) else value
+    if not isinstance(first, str):
+        raise SetAside(
+            Reason.BAD_CONTENT_CATEGORY, f"{where}: the category must be text, found {first!r:.80}"
+        )
+    return first
 
 
 def _video_id(file: DataFile) -> str:

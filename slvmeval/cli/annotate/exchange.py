@@ -224,6 +224,10 @@ def publish(
         typer.Option("--settings", metavar="FILE", help="Settings of the campaign, as TOML."),
     ] = None,
     private_audience: PrivateOption = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only print how many answers are needed, and their time and pay."),
+    ] = False,
     workers: terminal.WorkersOption = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
@@ -239,6 +243,7 @@ def publish(
 
     Example: `slvmeval annotate publish demo --store STORE`
     """
+    from dataclasses import asdict
     from functools import partial
 
     from flows.annotate.options import AnnotateParameters
@@ -261,6 +266,13 @@ def publish(
         BuildProgress(options.open_store().cache, quiet or as_json) as progress,
         annotation(options, progress) as prepared,
     ):
+        if dry_run:
+            plan = prepared.plan()
+            if as_json:
+                terminal.print_json({**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")})
+            else:
+                terminal.say(*plan.in_words())
+            return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
     if as_json:
         terminal.print_json(

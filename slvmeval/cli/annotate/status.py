@@ -28,7 +28,12 @@ def status(
     campaign: CampaignArgument = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=0, metavar="AMOUNT", help="Pay per task; the campaign's by default."),
+        typer.Option(
+            "--rate",
+            min=0,
+            metavar="AMOUNT",
+            help="Pay per task, for the cost; by default what the campaign pays.",
+        ),
     ] = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
@@ -115,8 +120,7 @@ def _lines(state: CampaignState) -> list[str]:
     if cost.rate:
         lines.append(
             f"cost: {cost.so_far:.2f} {cost.currency} so far, {cost.to_end:.2f} still to come, at "
-            f"{cost.rate:g} "
-            "per task"
+            f"{cost.rate:g} per {'hour of expected time' if cost.per == 'hour' else 'task'}"
         )
     if now.last_vote:
         lines.append(f"newest vote: {_time(now.last_vote)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from slvmeval.cli.annotate.database import DatabaseOption, one_campaign, opened_
 from slvmeval.cli.annotate.exchange import CampaignArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from storage_schemas.votes import Standing, VotesStore
     from tasks.annotation.desk.desk import Desk
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tasks.votes.quality import QualityRule, WorkerQuality
 
 
-COLUMNS = ("code", "answers", "standing", "platform", "session", "worker")
+COLUMNS = ("code", "answers", "pay", "currency", "standing", "platform", "session", "worker")
 
 
 def codes(
@@ -36,9 +37,10 @@ def codes(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """List completion codes and the number of tasks each worker answered, to check before you pay.
+    """List completion codes with the number of tasks each worker answered and the pay for them.
 
-    A worker gets the code with the first answer; workers who are not listed have answered nothing.
+    A worker gets the code with the first answer; workers who are not listed have answered nothing. Check the
+    codes before you pay.
 
     Example: `slvmeval annotate codes spring --out codes.csv --store STORE`
     """
@@ -50,21 +52,28 @@ def codes(
     with opened_desk(store, profile, database) as (_, desk):
         name = one_campaign(desk, campaign)
         workers = [one for one in desk.organiser.workers(name) if one.code]
+        settings, pay = desk.campaigns.get(name), defaultdict[str, float](float)
+        for _, vote in desk.votes.read(name):
+            pay[vote.worker] += settings.pay_for(vote.pair_duration_s)
+    table = _table(workers, pay, settings.currency)
     if out is None:
-        typer.echo(_table(workers), nl=False)
+        typer.echo(table, nl=False)
         return
-    write_atomic(out, _table(workers).encode("utf-8", "replace"))
+    write_atomic(out, table.encode("utf-8", "replace"))
     terminal.say(f"{len(workers)} workers of campaign {name} in {out}")
 
 
-def _table(workers: list[WorkerProgress]) -> str:
+def _table(workers: list[WorkerProgress], pay: Mapping[str, float], currency: str) -> str:
+    from tasks.annotation.campaign import decimals
+
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(COLUMNS)
     for one in workers:
         # keep text from addresses from being interpreted as a formula
         session = f"'{one.session}" if one.session[:1] in tuple("=+-@\t\r") and one.session else one.session
-        lines.writerow((one.code, one.votes, one.standing, one.platform, session, one.worker))
+        owed = f"{pay.get(one.worker, 0):.{decimals(currency)}f}"
+        lines.writerow((one.code, one.votes, owed, currency, one.standing, one.platform, session, one.worker))
     return text.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""``slvmeval sources``: inspect a data set before a build."""
+"""``slvmeval sources``: inspect a data set before a build, and categorise its videos."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from slvmeval.cli import terminal
 
 if TYPE_CHECKING:
     from storage_schemas.source import Source
+    from tasks.llm.questions import Unanswered
 
-app = typer.Typer(no_args_is_help=True, help="Inspect a data set before a build.")
+app = typer.Typer(no_args_is_help=True, help="Inspect a data set before a build, and categorise its videos.")
 
 
 def register(parent: typer.Typer) -> None:
@@ -22,18 +23,20 @@ def register(parent: typer.Typer) -> None:
 
 @app.callback()
 def _group() -> None:
-    """Inspect a data set before a build."""
+    """Inspect a data set before a build, and categorise its videos."""
+
+
+DataSetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND:PATH", help="folder:PATH or vript:PATH; a plain PATH is a folder. Options as for build."
+    ),
+]
 
 
 @app.command()
 def scan(
-    root: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND:PATH",
-            help="folder:PATH or vript:PATH; a plain PATH is a folder. Options as for build.",
-        ),
-    ],
+    root: DataSetArgument,
     settle: terminal.SettleOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
@@ -81,6 +84,92 @@ def scan(
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
+@app.command()
+def categorise(
+    root: DataSetArgument,
+    category: Annotated[
+        list[str] | None,
+        typer.Option("--category", metavar="NAME", help="A category; repeatable. By default YouTube's 15."),
+    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", metavar="NAME", help="The model; Qwen/Qwen3-8B by default.")
+    ] = "",
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server",
+            metavar="NAME",
+            help="Its server in the profile's model_servers; caption-analysis by default.",
+        ),
+    ] = "",
+    prompts: terminal.PromptsOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Let a language model choose the content category of each source that has none, from its captions.
+
+    The answers go into content_categories.jsonl of the data set as they arrive; you may correct them there.
+    The next build puts them into the release: gallery, report and data set card count videos by category.
+    Exit code 3 if some sources stay without one.
+
+    Example: `slvmeval sources categorise folder:VIDEOS --profile site.toml`
+    """
+    from flows.build.options import source_root
+    from storage_schemas.errors import UserInputError
+    from storage_schemas.set_aside import SetAsideRow
+    from storage_schemas.source import content_category_mistake
+    from tasks.captions.content_category import CONTENT_CATEGORY, CategoryParameters, ask_categories
+    from tasks.llm.prompt_files import prompt_text, require_prompts
+    from tasks.llm.questions import Unanswered
+    from tasks.llm.servers import Servers
+    from tasks.sources.content_categories import CATEGORIES_NAME, CategoryLine, append_content_category
+    from tasks.sources.registry import open_sources
+
+    data_set, site = source_root(root), terminal.settings(profile, store=store)
+    for name in category or ():
+        if mistake := content_category_mistake(name):
+            raise UserInputError(f"--category {name!r} {mistake}")
+    if category and len(set(category)) < 2:
+        raise UserInputError("name at least two different categories: --category NAME --category NAME")
+    require_prompts(prompts)
+    given = {"model": model, "server": server, "categories": category}
+    values = {"prompt": prompt_text(CONTENT_CATEGORY, prompts), **{k: v for k, v in given.items() if v}}
+    parameters = CategoryParameters.model_validate(values)
+    path = Path(data_set.path)
+    items = list(open_sources(data_set.kind, path, None, 0.0, **data_set.options).scan())
+    sources = [item for item in items if not isinstance(item, SetAsideRow)]
+    without = [source for source in sources if not source.content_category]
+    failed: dict[str, str] = {}
+    chosen: dict[str, str] = {}
+
+    with terminal.step_bar("sources", as_json) as step:
+
+        def on_category(source: Source, result: str | Unanswered, answered_by: str) -> None:
+            if isinstance(result, Unanswered):
+                failed[source.id] = result.message
+            else:
+                line = CategoryLine(
+                    source_id=source.id, content_category=result, title=source.title, model=answered_by
+                )
+                append_content_category(path, line)
+                chosen[source.id] = result
+            step(len(chosen) + len(failed), len(without), source.title)
+
+        ask_categories(without, parameters, Servers(site.model_servers, Path(site.store)), on_category)
+    known = len(sources) - len(without)
+    if as_json:
+        terminal.print_json({"chosen": chosen, "failed": failed, "known": known})
+    else:
+        terminal.say(
+            f"{len(chosen)} of {len(without)} sources got a category in {path / CATEGORIES_NAME}; "
+            f"{known} had one",
+            *(f"{id_}: {message}" for id_, message in failed.items()),
+        )
+    if failed:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
 def _usable(source: Source) -> dict[str, Any]:
     """Probe a source; report what a build would set aside."""
     from storage_schemas.errors import SetAside
@@ -102,6 +191,7 @@ def _usable(source: Source) -> dict[str, Any]:
         "captions": len(source.clips),
         "licence": source.licence,
         "redistributable": source.redistributable,
+        "content_category": source.content_category,
         "reason": "",
         "message": "",
     }

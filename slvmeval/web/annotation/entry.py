@@ -13,7 +13,7 @@ from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.security import address_of, too_many
 from slvmeval.web.annotation.sessions import BrowserSession, language_for
 from slvmeval.web.annotation.site import Site, site_of
-from tasks.annotation.campaign import Campaign
+from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.desk.workers import WorkerSession
 
@@ -103,7 +103,10 @@ def _after(worker: WorkerSession) -> str:
 def consent_page(request: Request, campaign: str) -> Response:
     """Show the consent page."""
     site = site_of(request)
-    return site.page(request, "consent", site.session(request, campaign))
+    session = site.session(request, campaign)
+    settings, lengths = site.campaign(campaign), site.desk.campaigns.videos_s(campaign)
+    pay = [money(settings.pay_for(seconds), settings.currency) for seconds in lengths or ()]
+    return site.page(request, "consent", session, pay=" – ".join(dict.fromkeys(pay)))
 
 
 @router.post("/consent")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from slvmeval.web.annotation.entry import answered
 from slvmeval.web.annotation.sessions import BrowserSession, MediaLink
 from slvmeval.web.annotation.site import Site, site_of
+from tasks.annotation.campaign import money
 from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.pair_task import LONGEST_COMMENT, PLACES, Place
@@ -66,7 +67,11 @@ def task_page(request: Request, campaign: str) -> Response:
         if target is None:
             raise
         return RedirectResponse(target, 303)
-    return site.page(request, "task", session, view=assignment.view(), urls=urls(site, assignment))
+    settings = site.campaign(campaign)
+    pay = (
+        money(settings.pay_for(assignment.task.videos_s), settings.currency) if settings.pay_per_hour else ""
+    )
+    return site.page(request, "task", session, view=assignment.view(), urls=urls(site, assignment), pay=pay)
 
 
 def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str | None:

@@ -130,7 +130,7 @@ class Answers:
             preference_s=max((moment(row.preferred_at) - opened).total_seconds(), 0.0),
             total_s=max((moment(now) - opened).total_seconds(), 0.0),
             watched_s=sum(length(seen) for seen in assignment.seen.values()),
-            pair_duration_s=assignment.task.high_s + assignment.task.low_s,
+            pair_duration_s=assignment.task.videos_s,
             comment=comment,
             opened_at=row.opened_at,
             at=now,

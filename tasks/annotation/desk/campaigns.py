@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
@@ -34,6 +34,15 @@ class Campaigns:
     def tasks(self, name: str) -> list[PairTask]:
         """Return the tasks that are shown, by pair id."""
         return self._tasks(name, TASKS.c.shown.is_(True))
+
+    def videos_s(self, name: str) -> tuple[float, float] | None:
+        """Return the least and greatest length in seconds of a shown task's videos; None without tasks."""
+        with self._database.read() as connection:
+            query = select(func.min(TASKS.c.videos_s), func.max(TASKS.c.videos_s))
+            least, most = connection.execute(
+                query.where(TASKS.c.campaign == name, TASKS.c.shown.is_(True))
+            ).one()
+            return None if least is None else (least, most)
 
     def task(self, name: str, pair_id: str) -> PairTask:
         """Return a published task, even if it is no longer shown.

@@ -66,7 +66,10 @@ class ErasedRows:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """The progress of one pair: votes that count, open leases, and the number of needed votes."""
+    """The progress of one pair: votes that count, open leases, and the number of needed votes.
+
+    `videos_s` is the length of its two videos together, in seconds.
+    """
 
     pair_id: str
     aspect: str
@@ -74,6 +77,7 @@ class TaskProgress:
     votes: int
     leases: int
     wanted: int
+    videos_s: float = 0.0
 
     @property
     def done(self) -> bool:
@@ -143,13 +147,18 @@ class Organiser:
             new, changed = [], []
             for one in given:
                 task = one.model_copy(update={"gold": one.gold or one.pair_id in gold})
-                values = {"gold": task.gold, "shown": True, "body": task.model_dump_json()}
+                values = {
+                    "gold": task.gold,
+                    "shown": True,
+                    "videos_s": task.videos_s,
+                    "body": task.model_dump_json(),
+                }
                 old = known.get(task.pair_id)
                 if old is None:
                     row = {"campaign": campaign.name, "pair_id": task.pair_id, "aspect": task.aspect}
                     new.append({**row, "votes": 0, **values})
                     continue
-                if (old.gold, old.shown, old.body) == tuple(values.values()):
+                if (old.gold, old.shown, old.videos_s, old.body) == tuple(values.values()):
                     continue
                 if PairTask.model_validate_json(old.body).must_see != task.must_see:
                     raise UserInputError(
@@ -228,15 +237,15 @@ class Organiser:
         with self._database.read() as connection:
             wanted = self._campaigns.find(connection, campaign).workers_per_pair
             running = self._assignments.leases(connection, campaign)
-            columns = (TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.gold, TASKS.c.votes)
+            columns = (TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.gold, TASKS.c.votes, TASKS.c.videos_s)
             rows = connection.execute(
                 select(*columns)
                 .where(TASKS.c.campaign == campaign, TASKS.c.shown.is_(True))
                 .order_by(TASKS.c.aspect, TASKS.c.pair_id)
             )
             return [
-                TaskProgress(pair_id, aspect, gold, votes, running.get(pair_id, 0), wanted)
-                for pair_id, aspect, gold, votes in rows
+                TaskProgress(pair_id, aspect, gold, votes, running.get(pair_id, 0), wanted, videos_s)
+                for pair_id, aspect, gold, votes, videos_s in rows
             ]
 
     def workers(self, campaign: str) -> list[WorkerProgress]:

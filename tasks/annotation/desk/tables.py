@@ -53,7 +53,8 @@ COUNTERS = Table(
     PrimaryKeyConstraint("campaign", "stream"),
 )
 
-#: `votes` is the number of votes that count; `shown` is false for a task that is no longer published.
+#: `votes` is the number of votes that count; `shown` is false for a task that is no longer published;
+#: `videos_s` is the length of both videos together.
 TASKS = Table(
     "desk_tasks",
     METADATA,
@@ -62,6 +63,7 @@ TASKS = Table(
     Column("aspect", Text, nullable=False),
     Column("gold", Boolean, nullable=False),
     Column("shown", Boolean, nullable=False),
+    Column("videos_s", Float, nullable=False),
     Column("votes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     PrimaryKeyConstraint("campaign", "pair_id"),

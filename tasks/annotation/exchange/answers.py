@@ -127,7 +127,7 @@ class VoteReader:
                     name: _seconds(name, fields.get(name, ""))
                     for name in ("preference_s", "total_s", "watched_s")
                 },
-                "pair_duration_s": task.high_s + task.low_s,
+                "pair_duration_s": task.videos_s,
                 "comment": fields.get("comment", "")[:LONGEST_COMMENT],
                 **{name: self._time(name, fields.get(name, "")) for name in ("opened_at", "at")},
             }

@@ -165,8 +165,8 @@ def task_rows(
             "pair": slot.pair_id,
             "number": slot.number,
             "aspect": task.aspect,
-            "seconds": round(task.high_s + task.low_s, 3),
-            "pay": settings.pay_per_task,
+            "seconds": round(task.videos_s, 3),
+            "pay": settings.pay_for(task.videos_s),
             "currency": settings.currency,
         }
         if options.links == "none":

@@ -13,7 +13,7 @@ from storage_schemas.release import Release
 from storage_schemas.store import ENCODED, FRAMES, Store
 from tasks.report.pictures import STRIP_COLUMNS, sheet_clips, strip_tile
 from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug
-from tasks.report.release_facts import release_facts
+from tasks.report.release_facts import NO_CATEGORY, category_counts, duration_bins, release_facts
 
 
 def index_data(
@@ -118,6 +118,7 @@ def source_head(folder: SourceFolder) -> dict[str, Any]:
         "title": row.title if folder.licensed else "Source that may not be shown",
         "credit": row.credit,
         "licence": row.licence,
+        "content_category": row.content_category if folder.licensed else "",
         "redistributable": row.redistributable,
         "duration_s": row.duration_s,
         "width": row.width,
@@ -181,11 +182,9 @@ def pair_data(record: PairRecord, folder: SourceFolder, differences: dict[str, f
 
 
 def statistics(store: Store, release: Release) -> dict[str, Any]:
-    """Return the release's facts, durations by bin, and its bytes compared with full copies."""
+    """Return the release's facts, sources by duration and category, and bytes compared with full copies."""
     width = int(release.recipe.get("bin_seconds", 100))
     sources, degraded = release.sources(), release.degraded_clips()
-    durations = Counter(int(row.duration_s // width) for row in sources)
-    pairs = Counter(record.bin_s // width for record in release.pairs())
     frame_bytes = {row.source_id: 0.0 for row in sources}
     cached = encoded = 0
     for row in sources:
@@ -200,9 +199,9 @@ def statistics(store: Store, release: Release) -> dict[str, Any]:
     return {
         "facts": release_facts(release).as_texts(),
         "bin_s": width,
-        "bins": [
-            {"from_s": place * width, "sources": durations[place], "pairs": pairs[place]}
-            for place in range(max([*durations, *pairs, 0]) + 1)
+        "bins": [vars(one) for one in duration_bins(release)],
+        "content_categories": [
+            {**vars(one), "category": one.category or NO_CATEGORY} for one in category_counts(release)
         ],
         "degraded_bytes": sum(row.bytes for row in degraded),
         "degraded_clips": len(degraded),

@@ -62,6 +62,30 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     assert values["campaign"]["name"] == "small-1"
 
 
+def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "paid.toml"
+    settings.write_text('name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\ncurrency = "EUR"\n')
+    given = ["publish", "small", "--settings", str(settings), "--dry-run", "--quiet"]
+    first, second, third = output_of(capsys, *given).splitlines()
+    assert first.startswith("Campaign paid would show 4 pairs of release small version 1; ")
+    # four pairs of two videos of 40 s, one of them shorter by what was removed; a minute each for the answers
+    lengths = [80, 80, 72, 80]
+    hours = 3 * sum(length + 60 for length in lengths) / 3600
+    assert second.startswith(f"12 answers, 3 a pair, take {hours:.1f} hours, if a task takes 1 times")
+    pays = [(length + 60) / 100 for length in lengths]
+    assert third == (
+        f"Pay: {min(pays):.2f} EUR to {max(pays):.2f} EUR for a task, at 36 EUR an hour; "
+        f"{3 * sum(pays):.2f} EUR in all, without a platform's fee."
+    )
+    values = json.loads(output_of(capsys, *given, "--json"))
+    assert (values["pairs"], values["answers"], values["pay"]) == (4, 12, pytest.approx(3 * sum(pays)))
+    assert "there is no campaign 'paid'" in output_of(capsys, "status", "paid", code=1)
+    settings.write_text('name = "paid"\npay_per_hour = 36\npay_per_task = 1\n')
+    assert "give pay_per_task or pay_per_hour, not both" in output_of(capsys, *given, code=1)
+
+
 def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "tasks.csv"
     assert output_of(capsys, "export", "--links", "none", "--language", "ja", "--out", str(out)).startswith(

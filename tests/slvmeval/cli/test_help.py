@@ -31,6 +31,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
     assert {" ".join(words) for words, _ in ALL} == {
         *("build", "retry", "plan", "demo", "doctor", "status", "verify", "gc"),
         *("gallery", "materialise", "export", "pairs list", "pairs show", "sources scan"),
+        "sources categorise",
         *("schema show", "models list", "models fetch", "models add", "models verify", "models path"),
         *("evaluate", "evaluators", "judgements export", "judgements import"),
         *("report", "submission make", "submission check", "leaderboard"),

@@ -3,17 +3,20 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import ValidationError
 
 from storage_schemas.votes import Vote
-from tasks.annotation.campaign import Campaign
+from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.desk.organiser import TaskProgress
 from tasks.annotation.progress import added_up, by_aspect, campaign_progress
 
 NOW = datetime(2026, 3, 6, 12, 30, tzinfo=UTC)
 
 
-def task(aspect: str, votes: int, leases: int = 0, gold: bool = False, wanted: int = 5) -> TaskProgress:
-    return TaskProgress(f"{aspect}-{votes}-{leases}", aspect, gold, votes, leases, wanted)
+def task(
+    aspect: str, votes: int, leases: int = 0, gold: bool = False, wanted: int = 5, videos_s: float = 60.0
+) -> TaskProgress:
+    return TaskProgress(f"{aspect}-{votes}-{leases}", aspect, gold, votes, leases, wanted, videos_s)
 
 
 def vote(number: int, hours_ago: float, gold: bool = False, origin: str = "web") -> Vote:
@@ -87,6 +90,39 @@ def test_all_answers_cost_also_gold_ones_and_those_beyond_the_number() -> None:
     assert (progress.answered, progress.gold_votes, progress.from_files) == (4, 1, 1)
     other = campaign_progress(settings, [task("color", 3)], votes, NOW, rate=2.0)
     assert (other.cost.so_far, other.cost.rate) == (8.0, 2.0)
+
+
+def test_pay_by_the_hour_follows_the_length_of_the_videos() -> None:
+    hourly = {"pay_per_task": 0, "pay_per_hour": 12, "expected_share": 0.5, "expected_answer_s": 30}
+    settings = campaign(**hourly, gold_pairs=("g",), gold_share=0.2)
+    # 60 s of video: a minute of work; 3600 s: half an hour and 30 s
+    assert (settings.pay_for(60), settings.pay_for(3600)) == (0.20, 6.10)
+    # rounded up, in units that the currency has
+    assert settings.pay_for(61) == 0.21
+    yen = settings.model_copy(update={"currency": "JPY", "pay_per_hour": 1100.0})
+    assert (yen.pay_for(60), money(yen.pay_for(60), "JPY")) == (19.0, "19 JPY")
+    progress = campaign_progress(
+        settings, [task("color", 3), task("color", 1, videos_s=3600.0)], [vote(1, 5), vote(2, 4)], NOW
+    )
+    assert (progress.cost.rate, progress.cost.per) == (12.0, "hour")
+    assert progress.cost.so_far == pytest.approx(2 * 0.20)
+    assert progress.cost.to_end == pytest.approx((2 * 0.20 + 4 * 6.10) / 0.8)
+    by_task = campaign_progress(settings, [task("color", 3)], [vote(1, 5)], NOW, rate=2.0)
+    assert (by_task.cost.per, by_task.cost.so_far) == ("task", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"pay_per_hour": 12}, "give pay_per_task or pay_per_hour, not both"),
+        ({"pay_per_task": 0, "pay_per_hour": -1}, "pay_per_hour"),
+        ({"expected_share": 0}, "expected_share"),
+        ({"pay_per_task": float("inf")}, "pay_per_task"),
+    ],
+)
+def test_pay_that_cannot_be_meant_is_refused(values: dict[str, float], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        campaign(**values)
 
 
 def test_a_gold_share_without_gold_pairs_costs_nothing() -> None:

@@ -85,7 +85,7 @@ def test_each_mistake_is_one_line_and_nothing_is_sent(tmp_path: Path) -> None:
     (tmp_path / "judges" / "text_judge_user.txt").write_bytes(b"\xff\xfe")
     mistakes = check_prompts(tmp_path)
     expected = [
-        ("captions/x.txt", "the areas are caption-analysis, descriptions"),
+        ("captions/x.txt", "the areas are caption-analysis, content-categories, descriptions"),
         ("judges/caption_sytem.txt", "judges has video_judge_system"),
         ("judges/text_judge_user.txt", "cannot be read"),
         ("judges/video_judge_user.txt", "{prompt} is missing"),

@@ -146,6 +146,7 @@ def _source(
         licence="CC BY 3.0" if redistributable else "academic use only",
         redistributable=redistributable,
         credit="A. Person" if redistributable else "",
+        content_category="Travel & Events" if redistributable else "Sports",
         duration_s=float(COUNT) if redistributable else 240.0,
         frames_id=frames,
         frames_checksum=written.checksum,

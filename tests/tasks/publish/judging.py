@@ -145,6 +145,7 @@ def _source(source_id: str, frames_id: str, frames: int) -> SourceRow:
         licence="CC0-1.0",
         redistributable=True,
         credit="",
+        content_category="Music" if source_id.endswith("0") else "Travel & Events",
         duration_s=float(frames),
         frames_id=frames_id,
         frames_checksum=digest_text(frames_id),

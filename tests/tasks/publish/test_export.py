@@ -93,6 +93,8 @@ def test_the_card_says_where_things_are_and_whose_they_are(exported: Path) -> No
     # of the one source that is passed on
     assert "| videos | unique prompts | longest | mean duration | mean prompt |" in text
     assert "| 5 | 1 | 40.0 s |" in text
+    assert "| content category | sources | pairs |\n|---|---:|---:|\n| Travel &#38; Events | 1 | 4 |" in text
+    assert "Sports" not in text
     assert "A. Person" in text
     assert "<b>" not in text.replace("film/&#60;b", "")
     assert "academic use only: 1" in (exported / "LICENSE.md").read_text(encoding="utf-8")

@@ -108,6 +108,10 @@ def test_the_data_say_what_the_release_says(gallery: Path, small: Any) -> None:
     ]
     statistics = data["statistics"]
     assert 0 < statistics["degraded_bytes"] < statistics["full_copies_bytes"]
+    assert statistics["content_categories"] == [
+        {"category": "Sports", "sources": 1, "pairs": 4},
+        {"category": "Travel & Events", "sources": 1, "pairs": 4},
+    ]
     assert dict(statistics["facts"])["Longest"] == "240.0 s"
     assert dict(statistics["facts"])["Unique prompts"] == "2"
     _, page = page_of(gallery, FREE)

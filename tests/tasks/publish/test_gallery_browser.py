@@ -90,7 +90,8 @@ def test_pairs_are_listed_filtered_and_grouped(page: Any, gallery: Path) -> None
 def test_statistics_and_reasons_can_be_read_without_seeing(page: Any, gallery: Path) -> None:
     page.goto((gallery / "index.html").as_uri())
     drawings = page.locator("#charts svg[role=img]")
-    assert drawings.count() == 3
+    assert drawings.count() == 4
+    assert "Travel & Events: 1 source, 4 pairs" in page.locator("#charts svg desc").nth(2).text_content()
     page.locator("#charts details summary").first.click()
     assert "too_few_eligible_clips 1" in text(page, "#charts table >> nth=0")
     assert "</script><script>" in text(page, "#set-aside-list")

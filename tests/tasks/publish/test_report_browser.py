@@ -96,8 +96,8 @@ def test_figures_take_the_colours_of_the_page(open_page: Callable[..., Any], rep
     assert luminance(open_page(reports[0].as_uri()), label) < 100
     page = open_page(reports[0].as_uri(), scheme="dark")
     assert luminance(page, label) > 150
-    assert page.locator("svg.figure").count() == 3
-    assert page.locator("svg.figure[role=img][aria-label]").count() == 3
+    assert page.locator("svg.figure").count() == 5
+    assert page.locator("svg.figure[role=img][aria-label]").count() == 5
     box = page.locator("svg.figure").first.bounding_box()
     assert box["width"] > 300
     assert box["height"] > 80

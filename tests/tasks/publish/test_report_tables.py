@@ -189,7 +189,10 @@ def test_what_has_no_data_says_why(report: Report) -> None:
     assert "no votes yet" in report.tables["filter-correlation"].empty
     for table in report.tables.values():
         assert bool(table.rows) != bool(table.empty), table.name
-    assert set(report.figures) == {"accuracy-by-duration", "order-bias"}
+    assert set(report.figures) == {
+        *("accuracy-by-duration", "order-bias"),
+        *("content-categories", "source-durations"),
+    }
 
 
 def test_one_scorer_alone(wide: Release) -> None:

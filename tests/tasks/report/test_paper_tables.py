@@ -79,6 +79,8 @@ def of_printed_values(gathered: JudgedRelease) -> dict[str, PaperPiece]:
         "duration-correlation": correlations,
         "accuracy-by-duration": nothing,
         "filter-accuracies": nothing,
+        "content-categories": nothing,
+        "source-durations": nothing,
     }
     pieces = paper_pieces(gathered, matrix_of(gathered), tables, {})
     return {piece.name: piece for piece in pieces}
@@ -225,7 +227,7 @@ def test_any_release_gives_well_formed_pieces(gathered: JudgedRelease, tmp_path:
     pieces = {piece.name: piece for piece in report.paper}
     assert list(pieces) == [
         *("table-1", "table-2", "table-3", "table-5", "table-7", "table-8"),
-        *("figure-3", "figure-4"),
+        *("figure-3", "figure-4", "figure-8", "figure-9"),
     ]
     assert {name for name, piece in pieces.items() if piece.empty} == {"table-5"}
     assert "clipscore?policy=ignore-max" in pieces["table-5"].empty

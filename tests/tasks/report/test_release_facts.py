@@ -9,7 +9,14 @@ from typing import Any, cast
 import pytest
 
 from storage_schemas.release import Release
-from tasks.report.release_facts import facts_table, release_facts
+from tasks.report.release_facts import (
+    CategoryCount,
+    category_counts,
+    content_tables,
+    duration_bins,
+    facts_table,
+    release_facts,
+)
 from tests.tasks.publish.judging import build_wide
 
 FILMS = 4
@@ -58,3 +65,31 @@ def test_a_video_of_two_pairs_and_a_prompt_of_two_sources_count_once() -> None:
     facts = release_facts(cast(Release, release))
     assert (facts.pairs, facts.videos, facts.prompts) == (3, 4, 1)
     assert facts.mean_s == 55.0
+
+
+def test_sources_by_content_category_and_by_duration(tmp_path: Path) -> None:
+    release = build_wide(tmp_path, FILMS)
+    categories, durations = content_tables(release)
+    # films 0 to 3, with two pairs each
+    assert [tuple(row.values()) for row in categories.rows] == [("Travel & Events", 3, 6), ("Music", 1, 2)]
+    assert sum(row["sources"] for row in durations.rows) == FILMS
+    for row in durations.rows:
+        assert row["sources"] == sum(row["from_s"] <= length < row["to_s"] for length in LENGTHS)
+    assert [one.from_s for one in duration_bins(release)] == [0, 100, 200, 300]
+    assert category_counts(release, ["film-01"]) == [CategoryCount("Travel & Events", 1, 2)]
+
+
+def test_sources_without_a_category_are_counted_last_and_alone_say_nothing() -> None:
+    def release(*categories: str) -> Any:
+        rows = [
+            SimpleNamespace(source_id=str(place), duration_s=60.0, content_category=category)
+            for place, category in enumerate(categories)
+        ]
+        return SimpleNamespace(sources=lambda: rows, pairs=lambda: [], recipe={})
+
+    assert [(one.category, one.sources) for one in category_counts(release("", "", "Music"))] == [
+        ("Music", 1),
+        ("", 2),
+    ]
+    categories, _ = content_tables(release("", ""))
+    assert (categories.rows, "sources categorise" in categories.empty) == ((), True)

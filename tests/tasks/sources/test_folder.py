@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from storage_schemas.ids import digest_file
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from tasks.sources.base import SourceAdapter
+from tasks.sources.content_categories import CATEGORIES_NAME, CategoryLine, append_content_category
 from tasks.sources.content_hash import CACHE_NAME
 from tasks.sources.registry import open_sources
 
@@ -196,6 +198,63 @@ def test_a_mistake_in_the_licences_stops_everything(tmp_path: Path, line: str) -
     write_video(tmp_path, "a.mp4")
     (tmp_path / "licences.jsonl").write_text(line)
     with pytest.raises(UserInputError, match="line"):
+        scan(tmp_path)
+
+
+def test_content_categories_come_from_the_licences_or_from_their_own_file(tmp_path: Path) -> None:
+    write_video(tmp_path, "a.mp4")
+    write_video(tmp_path, "b.mp4")
+    write_video(tmp_path, "c.mp4")
+    (tmp_path / "licences.jsonl").write_text('{"video": "a.mp4", "content_category": " Travel &\\tEvents "}')
+    ids = {source.title: source.id for source in scan(tmp_path)[0]}
+    for name in ("a", "b"):
+        line = CategoryLine(source_id=ids[name], content_category="スポーツ")
+        append_content_category(tmp_path, line)
+    path = tmp_path / CATEGORIES_NAME
+    # as an editor may leave it
+    path.write_text(path.read_text().rstrip("\n"))
+    append_content_category(tmp_path, CategoryLine(source_id="elsewhere", content_category="Music"))
+    sources, aside = scan(tmp_path)
+    assert aside == []
+    categories = {source.title: source.content_category for source in sources}
+    assert categories == {"a": "Travel & Events", "b": "スポーツ", "c": ""}
+
+
+@pytest.mark.parametrize(
+    ("category", "mistake"),
+    [
+        ("<b>Sports</b>", "has '<' in it"),
+        ("Sports | Music", "has '|' in it"),
+        ("&lt;b", "has ';' in it"),
+        ("$x_1$", "has '$' in it"),
+        ("Sports " * 10, "has 69 characters, at most 60 are allowed"),
+    ],
+)
+def test_a_category_with_markup_or_too_long_sets_its_source_aside(
+    tmp_path: Path, category: str, mistake: str
+) -> None:
+    write_video(tmp_path, "a.mp4")
+    write_video(tmp_path, "b.mp4")
+    line = {"video": "a.mp4", "content_category": category}
+    (tmp_path / "licences.jsonl").write_text(json.dumps(line))
+    (source,), (row,) = scan(tmp_path)
+    assert (source.title, row.reason, row.location) == ("b", Reason.BAD_CONTENT_CATEGORY, "a.mp4")
+    assert mistake in row.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"source_id": "v1"}', "line 1: content_category: Field required"),
+        ("\n{", "line 2: Invalid JSON"),
+        ('{"source_id": "v1", "content_category": 3}', "line 1: content_category: Input should be"),
+        ('{"source_id": "v1", "content_category": "A"}\n' * 2, "line 2: a second line for v1"),
+    ],
+)
+def test_a_mistake_in_the_categories_stops_everything(tmp_path: Path, text: str, message: str) -> None:
+    write_video(tmp_path, "a.mp4")
+    (tmp_path / CATEGORIES_NAME).write_text(text)
+    with pytest.raises(UserInputError, match=re.escape(message)):
         scan(tmp_path)
 
 

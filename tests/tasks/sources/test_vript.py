@@ -32,6 +32,36 @@ def test_reads_an_unpacked_video(layout: Layout) -> None:
     assert Path(source.video).read_bytes() == f"video {VID}".encode()
 
 
+@pytest.mark.parametrize(
+    "about",
+    [
+        {VID: {"video_id": VID, "category": "Pets & Animals"}},
+        {VID: {"categories": ["Pets & Animals", "Sports"]}},
+        [{"video_id": VID, "category": "Pets & Animals"}, {"category": "Sports"}, 7],
+    ],
+)
+def test_the_category_is_the_metadata_s(layout: Layout, about: Any) -> None:
+    layout.add(VID)
+    layout.write("vript_meta/vript_long_videos_meta.json", about)
+    (source,), aside = layout.scan()
+    assert (source.content_category, aside) == ("Pets & Animals", [])
+
+
+def test_metadata_without_a_usable_category(layout: Layout) -> None:
+    layout.add(VID)
+    meta = "vript_meta/vript_long_videos_meta.json"
+    layout.write(meta, {VID: {"video_title": "A film"}})
+    (source,), aside = layout.scan()
+    assert (source.content_category, aside) == ("", [])
+    layout.write(meta, {VID: {"category": 17}})
+    sources, (row,) = layout.scan()
+    assert (sources, row.source_id, row.reason) == ([], VID, Reason.BAD_CONTENT_CATEGORY)
+    assert "must be text, found 17" in row.message
+    layout.write(meta, b"{")
+    with pytest.raises(UserInputError, match="is not JSON"):
+        layout.scan()
+
+
 def test_other_containers_than_mp4(layout: Layout) -> None:
     layout.add(VID)
     (layout.root / f"vript_long_videos/{VID}.mp4").rename(layout.root / f"vript_long_videos/{VID}.webm")

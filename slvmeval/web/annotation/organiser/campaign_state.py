@@ -225,7 +225,7 @@ def campaign_state(
     now
         The time, UTC.
     rate
-        Pay per task; the campaign's by default.
+        Pay per task; by default what the campaign pays.
     zone
         Time zone of days; this machine's by default.
     agreed, judged

@@ -13,7 +13,7 @@ import jinja2
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
-from tasks.annotation.campaign import Campaign
+from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.pace import VoteCount, when
 
 if TYPE_CHECKING:
@@ -111,11 +111,6 @@ def short(worker: str) -> str:
 def number(value: float, digits: int = 0) -> str:
     """Return a number with thousands separators."""
     return f"{value:,.{digits}f}"
-
-
-def money(value: float, currency: str) -> str:
-    """Return an amount of money; currencies without minor units have no decimals."""
-    return f"{value:,.{0 if currency in ('JPY', 'KRW') else 2}f} {currency}"
 
 
 def share(value: float) -> str:

@@ -31,8 +31,9 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     page         further data
     ===========  ==========================================================================================
     ``enter``    nothing: shown where a link names no token and no platform
-    ``consent``  nothing; posts ``csrf``, ``language``, ``agree=yes``
-    ``task``     ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
+    ``consent``  ``pay``: the range of the tasks' pay; posts ``csrf``, ``language``, ``agree=yes``
+    ``task``     ``pay`` of this task, if it depends on the task;
+                 ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
                  ``play``, ``prefer``, ``confirm``, ``rate`` for the rest)
     ``done``     ``code`` (completion code), ``answered`` (number of tasks the worker answered)
     ``refused``  ``reason``, ``message``, ``go_on`` (URL or None)
@@ -56,6 +57,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     return template.render(
         {
             "csrf": "",
+            "pay": "",
             **data,
             "page": name,
             "language": language,

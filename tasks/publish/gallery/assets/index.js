@@ -31,7 +31,7 @@
       if (state.aspect && pair.aspect !== state.aspect) return false;
       if (state.source !== "" && pair.source !== Number(state.source)) return false;
       const source = sources[pair.source];
-      const text = `${source.title} ${source.id} ${title(pair.aspect)} ${pair.operation} ${pair.strength}`.toLowerCase();
+      const text = `${source.title} ${source.id} ${source.content_category} ${title(pair.aspect)} ${pair.operation} ${pair.strength}`.toLowerCase();
       return words.every((word) => text.includes(word));
     });
   }
@@ -109,6 +109,7 @@
 
   function charts() {
     const wide = statistics.bin_s;
+    const categories = statistics.content_categories;
     const bins = statistics.bins.map((bin) => ({ ...bin, label: `${bin.from_s}` }));
     const names = Object.keys(aspects);
     const missing = (aspect) => Math.max(aspect.planned - aspect.built - aspect.set_aside, 0);
@@ -143,6 +144,15 @@
         head: ["From (s)", "Sources", "Pairs"],
         rows: bins.map((bin) => [bin.from_s, bin.sources, bin.pairs]),
       }),
+      ...(categories.length ? [gallery.figure({
+        title: "Content categories", note: "Sources by what kind of video they are, and their pairs.",
+        drawing: gallery.rows(categories.map((one) => ({
+          label: one.category, text: plural(one.sources, "source"), values: [["a", one.sources]],
+        }))),
+        alternative: categories.map((one) => `${one.category}: ${plural(one.sources, "source")}, ${plural(one.pairs, "pair")}`).join("; "),
+        head: ["Category", "Sources", "Pairs"],
+        rows: categories.map((one) => [one.category, one.sources, one.pairs]),
+      })] : []),
       gallery.figure({
         title: "Bytes on the disk", wide: true,
         note: "The product is orange; what can be made again from the sources is blue. Grey is what full copies of the low-quality videos would take in the same coding.",
@@ -173,8 +183,9 @@
   }
 
   function credits() {
-    byId("source-list").append(table(["Source", "Credit", "Licence", "Duration", "Pairs"], sources.map((source) => [
+    byId("source-list").append(table(["Source", "Category", "Credit", "Licence", "Duration", "Pairs"], sources.map((source) => [
       el("a", { href: source.page }, source.title),
+      source.content_category || "–",
       source.credit || "–",
       `${source.licence}${source.redistributable ? "" : " · not to be redistributed"}`,
       clock(source.duration_s), number(source.pairs)])));

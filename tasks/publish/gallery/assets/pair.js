@@ -263,7 +263,7 @@
     byId("source-facts").append(list([
       ["Title", source.title], ["Credit", source.credit],
       ["Licence", `${source.licence}${source.redistributable ? "" : ", not to be redistributed"}`],
-      ["Data set", source.adapter],
+      ["Category", source.content_category || "–"], ["Data set", source.adapter],
       ["Size", `${clock(source.duration_s)}, stored as ${number(source.frame_count)} frames of ${source.width}×${source.height}`],
       ["Prompt", `${plural(source.clips.length, "clip")}, ${plural(source.prompt_characters, "character")}`],
       ["Source id", source.id, true], ["Content", source.content_sha256, true], ["Frames", source.frames_checksum, true],

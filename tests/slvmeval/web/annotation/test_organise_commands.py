@@ -48,7 +48,14 @@ def test_status_for_programs(busy: Study, capsys: pytest.CaptureFixture[str]) ->
     assert values["total"]["wanted"] == 200
     assert not values["done"]
     assert {row["aspect"]: row["pairs"] for row in values["aspects"]} == dict.fromkeys(ASPECTS, 8)
-    assert values["cost"] == {"rate": 0.5, "so_far": 70.0, "to_end": 30.0, "currency": "EUR", "total": 100.0}
+    assert values["cost"] == {
+        "rate": 0.5,
+        "per": "task",
+        "so_far": 70.0,
+        "to_end": 30.0,
+        "currency": "EUR",
+        "total": 100.0,
+    }
     assert values["workers"]["to_review"] == 1
     assert values["campaign"]["name"] == NAME
     assert values["alpha"] is not None
@@ -108,6 +115,8 @@ def test_a_completion_code_can_be_checked_before_paying(
     assert rows[came] == {
         "code": code,
         "answers": "1",
+        "pay": "0.50",
+        "currency": "EUR",
         "standing": "",
         "platform": "prolific",
         "session": "'=1+1",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tasks.annotation.desk.desk import Desk
@@ -16,14 +18,18 @@ def votes(study: Study) -> list[object]:
 
 
 def test_from_the_link_to_the_code(study: Study) -> None:
-    study.begin(pairs=2, completion_code="C0DE")
+    # both videos last SECONDS: their length twice, and a minute, at 36 an hour
+    study.begin(pairs=2, completion_code="C0DE", pay_per_hour=36, currency="JPY")
+    pay = f"{math.ceil((2 * SECONDS + 60) / 100)} JPY"
     browser = study.browser()
     page = browser.open("enter", params={"token": study.tokens[0]})
     assert page.url.path == f"/c/{NAME}/consent"
     assert "token" not in str(page.url)
     assert study.tokens[0] not in page.text
+    assert f"you receive {pay}. The amount is 36 JPY for each hour" in page.text
     page = browser.enter()
     assert page.url.path == f"/c/{NAME}/task"
+    assert f"You receive {pay} for this task." in page.text
     for rating in ("A", "C"):
         answer = browser.answer(study.clock.on, rating, f"I say {rating}")
         assert answer["next"] == f"/c/{NAME}/task"
