@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ENCODER_VERSION = 1
 
 #: Matrix, primaries and transfer written into the stream for each matrix (ITU-T H.273).
-_TAGS = {
+COLOR_TAGS = {
     "bt601": ("smpte170m", "smpte170m", "smpte170m"),
     "bt709": ("bt709", "bt709", "bt709"),
     "bt2020": ("bt2020nc", "bt2020", "bt2020-10"),
@@ -95,7 +95,7 @@ def _configure(
     rate: Fraction,
     settings: EncoderSettings,
 ) -> None:
-    matrix, primaries, transfer = _TAGS[color.matrix]
+    matrix, primaries, transfer = COLOR_TAGS[color.matrix]
     context.width, context.height, context.pix_fmt = width, height, "yuv420p"
     context.framerate = rate
     context.time_base = 1 / rate

@@ -1,7 +1,7 @@
-"""U²-Net, the network used by rembg: saliency of each pixel of a picture.
+"""U²-Net by rembg: saliency of each pixel of a picture (SLVMEval, appendix E.2).
 
-It computes the same as rembg's sessions ``u2net`` and ``u2netp``, with onnxruntime only: importing rembg
-compiles kernels for minutes on a fresh machine. The masks are bit-identical (a test compares them).
+rembg's session computes the mask, on our checked file and on the requested device. rembg's session factory is
+not used: it looks for the weights by name in the user's home folder and downloads what is missing.
 """
 
 from __future__ import annotations
@@ -11,15 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from storage_schemas.frames import Planes
 from tasks.models.onnx_session import open_session
-
-#: Input size of the network; mean and deviation of its training pictures (rembg, ``sessions/u2net.py``).
-_SIDE = 320
-_MEAN = (0.485, 0.456, 0.406)
-_DEVIATION = (0.229, 0.224, 0.225)
 
 
 def load(path: Path, device: str) -> U2Net:
@@ -44,8 +38,8 @@ class U2Net:
     """
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
-        self._session: Any = open_session(path, device)
-        self._input: str = self._session.get_inputs()[0].name
+        inner = open_session(path, device)
+        self._remove, self._session = _rembg_session(path.stem, inner)
 
     def mask(self, rgb: Planes) -> NDArray[np.uint8]:
         """Return the saliency of each pixel, from 0 to 255.
@@ -60,14 +54,29 @@ class U2Net:
         ndarray
             ``(H, W)`` uint8; all zeros where the network sees no difference between pixels.
         """
-        image = Image.fromarray(rgb)
-        small = np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS))
-        scaled = small / max(int(small.max()), 1e-6)
-        normal = (scaled - np.asarray(_MEAN)) / np.asarray(_DEVIATION)
-        batch = normal.transpose(2, 0, 1)[None].astype(np.float32)
-        salience: NDArray[np.float32] = self._session.run(None, {self._input: batch})[0][0, 0]
-        low, high = salience.min(), salience.max()
-        if not high > low:
+        try:
+            with np.errstate(invalid="raise"):
+                return np.asarray(self._remove(rgb, session=self._session, only_mask=True), np.uint8)
+        except FloatingPointError:  # rembg stretches the range of the saliency, which is empty here
             return np.zeros(rgb.shape[:2], np.uint8)
-        level = ((salience - low) / (high - low) * 255).astype(np.uint8)
-        return np.asarray(Image.fromarray(level).resize(image.size, Image.Resampling.LANCZOS))
+
+
+def _rembg_session(name: str, inner: Any) -> tuple[Any, Any]:
+    """Return rembg's function ``remove``, and its U²-Net session around an open ONNX session."""
+    import numba
+
+    # rembg imports pymatting, which compiles for a minute or more on a fresh machine; no mask needs it
+    compiler: Any = numba.config
+    is_off = compiler.DISABLE_JIT
+    compiler.DISABLE_JIT = True
+    try:
+        from rembg import remove
+        from rembg.sessions.u2net import U2netSession
+    finally:
+        compiler.DISABLE_JIT = is_off
+
+    class CheckedFileSession(U2netSession):  # type: ignore[misc]  # rembg is untyped
+        def __init__(self) -> None:
+            self.model_name, self.inner_session = name, inner
+
+    return remove, CheckedFileSession()

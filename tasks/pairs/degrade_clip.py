@@ -27,6 +27,7 @@ from tasks.pairs.facts import SourceFacts
 PACKAGES = (
     "opencv-contrib-python-headless",
     "pillow",
+    "rembg",
     "onnxruntime",
     "torch",
     "transformers",

@@ -3,6 +3,8 @@
 A source is encoded once, in units that begin where a clip or an uncaptioned interval begins. The high
 side is that file. A low side reuses the same packets, except for degraded frames, which are encoded;
 everything else is copied.
+
+With an encoder of the site's ffmpeg command, whose packets cannot be mixed, each side is encoded whole.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from tasks.media.encode import (
     UnitWriter,
     encode_units,
 )
+from tasks.media.ffmpeg_command import Encoder, FfmpegCommand
 
 SideName = Literal["high", "low"]
 
@@ -226,6 +229,84 @@ def write_low(
     return True
 
 
+def encode_pair(
+    store: Store,
+    record: PairRecord,
+    folder: Path,
+    command: FfmpegCommand,
+    encoder: Encoder,
+    sides: Sequence[SideName] = SIDES,
+    same: Path | None = None,
+) -> dict[SideName, Path]:
+    """Write the sides of a pair as :func:`materialise_pair` does, each encoded whole by the ffmpeg command.
+
+    Parameters
+    ----------
+    store, record, folder, sides
+        As in :func:`materialise_pair`.
+    command, encoder
+        The program and its encoder.
+    same
+        The high side of another pair of the same source, if there is one: it is copied.
+
+    Raises
+    ------
+    StoreError
+        If frames were evicted.
+    IntegrityError
+        If the edit list or the encoder does not give the frames that the record promises.
+    PrerequisiteError
+        If the command fails, with what it says.
+    SetAside
+        If `folder` is full or cannot be written.
+    """
+    paths: dict[SideName, Path] = {}
+    for side in sides:
+        path = paths[side] = folder / f"{side}.mp4"
+        comment = _encoded_comment(record, encoder, side)
+        if _comment(path) == comment:
+            continue
+        with _draft(path) as draft:
+            if side == "high" and same is not None and _comment(same) == comment:
+                shutil.copyfile(same, draft)
+                continue
+            reader = FrameReader(frames_path(store, record.frames_id))
+            frames = _side_frames(store, record, reader, side)
+            given = command.encode(draft, encoder, frames, reader.color, record.fps, comment)
+            promised = record.high_frames if side == "high" else record.low_frames
+            with av.open(str(draft)) as container:
+                encoded = container.streams.video[0].frames
+            if not given == encoded == promised:
+                raise IntegrityError(
+                    f"pair {record.pair_id}, {side} side: the record promises {promised} frames, "
+                    f"the edit list gave {given}, {encoder.name} of {command.words} wrote {encoded}"
+                )
+    return paths
+
+
+def is_encoded(record: PairRecord, folder: Path, encoder: Encoder, sides: Sequence[SideName] = SIDES) -> bool:
+    """Return whether :func:`encode_pair` has nothing to do for a pair."""
+    return all(_comment(folder / f"{side}.mp4") == _encoded_comment(record, encoder, side) for side in sides)
+
+
+def _encoded_comment(record: PairRecord, encoder: Encoder, side: SideName) -> str:
+    options = dict(encoder.options)
+    frames = {"frames": record.frames_id, "fps": record.fps, "encoder": encoder.name, "options": options}
+    return digest_value(frames if side == "high" else {**frames, "segments": record.segments})
+
+
+def _side_frames(store: Store, record: PairRecord, reader: FrameReader, side: SideName) -> Iterator[Planes]:
+    """Yield all frames of a side."""
+    if side == "high":
+        yield from _read(reader, 0, reader.count)
+        return
+    for segment in record.segments:
+        if segment.kind == "degraded":
+            yield from _degraded(store, record, segment)
+        else:
+            yield from _read(reader, segment.first_frame, segment.frame_count)
+
+
 def _degraded(store: Store, record: PairRecord, segment: Segment) -> Iterator[Planes]:
     """Yield the frames of a degraded segment, one at a time."""
     if segment.degraded_clip is not None:
@@ -261,9 +342,9 @@ def _comment(path: Path) -> str | None:
     if not path.is_file():
         return None
     try:
-        with UnitFile(path) as file:
-            return file.comment
-    except IntegrityError:
+        with av.open(str(path), options={"protocol_whitelist": "file"}) as container:
+            return container.metadata.get("comment")
+    except av.FFmpegError:
         return None
 
 

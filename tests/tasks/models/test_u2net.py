@@ -1,10 +1,9 @@
-"""U²-Net on onnxruntime alone gives rembg's masks, and runs where it was told to."""
+"""rembg makes the mask with our file of weights, where it was told to."""
 
 from __future__ import annotations
 
 import socket
 import sys
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,23 +32,42 @@ def test_the_mask_finds_the_cat(model_folder: Path) -> None:
     assert (network.mask(picture) == mask).all()
 
 
+def test_rembg_reads_no_folder_of_its_own_and_numba_still_compiles(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numba
+
+    monkeypatch.setenv("U2NET_HOME", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    network = load(model_folder / "u2netp.onnx", "cpu")
+    assert not numba.config.DISABLE_JIT
+    assert list(tmp_path.iterdir()) == []
+    assert network._session.inner_session.get_session_options().intra_op_num_threads == 1
+
+
+def test_where_nothing_is_salient_the_mask_is_zero(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = load(model_folder / "u2netp.onnx", "cpu")
+    flat = np.full((1, 1, 320, 320), 0.25, np.float32)
+    session = SimpleNamespace(run=lambda *_: [flat], get_inputs=lambda: [SimpleNamespace(name="input.1")])
+    monkeypatch.setattr(network._session, "inner_session", session)
+    assert not network.mask(np.full((8, 12, 3), 90, np.uint8)).any()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["u2netp", "u2net"])
-def test_masks_are_rembgs_to_the_bit(
+def test_masks_are_those_of_rembgs_own_session_to_the_bit(
     name: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not (model_folder / f"{name}.onnx").is_file():
         pytest.skip(f"no {name}.onnx: slvmeval models fetch {name} --models {model_folder}")
+    network = ModelHub([model_folder]).get(name)  # imports rembg without compiling its matting
+    from rembg import new_session, remove
+
     (tmp_path / f"{name}.onnx").symlink_to((model_folder / f"{name}.onnx").resolve())
     monkeypatch.setenv("U2NET_HOME", str(tmp_path))
-    # else importing rembg compiles a library for mattes, which no mask needs, for more than a minute
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rembg's own imports
-        from rembg import new_session, remove
-
     session = new_session(name)
-    network = ModelHub([model_folder]).get(name)
     for picture in pictures():
         assert (np.asarray(remove(picture, session=session, only_mask=True)) == network.mask(picture)).all()
 
@@ -89,7 +107,8 @@ class Runtime:
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
-def test_on_a_gpu_the_cuda_provider_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_the_cuda_provider_runs_it(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(model_folder / "u2netp.onnx", "cpu")  # rembg's import needs the real onnxruntime
     runtime = Runtime([CUDA, CPU], [CUDA, CPU])
     monkeypatch.setitem(sys.modules, "onnxruntime", runtime.module())
     assert isinstance(load(Path("u2net.onnx"), "cuda"), U2Net)

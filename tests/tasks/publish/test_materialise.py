@@ -15,7 +15,15 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.store import DEGRADED_CLIP, ENCODED, FRAMES, Store
-from tasks.publish.pair_videos import encode_source, materialise_pair, unit_starts, write_low
+from tasks.media.ffmpeg_command import Encoder, FfmpegCommand
+from tasks.publish.pair_videos import (
+    encode_pair,
+    encode_source,
+    is_encoded,
+    materialise_pair,
+    unit_starts,
+    write_low,
+)
 from tests.frame_arrays import write_frames
 
 WIDTH, HEIGHT, COUNT = 96, 64, 60
@@ -242,6 +250,46 @@ def test_a_damaged_file_is_written_again(store: Store, frames_id: str, tmp_path:
     materialise_pair(store, pair, CLIPS, tmp_path, progress=seen.append)
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.mp4")} == good
     assert sum(seen) == COUNT
+
+
+def test_an_encoder_of_the_ffmpeg_command_writes_both_sides_whole_and_once(
+    store: Store, frames_id: str, tmp_path: Path, ffmpeg: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = FfmpegCommand(ffmpeg, "of the tests")
+    encoder = Encoder("libx264", "h264", {"preset": "ultrafast", "crf": "10"})
+    segments = whole()
+    segments[1] = segments[1].model_copy(update={"kind": "degraded", "degraded_clip": degraded(store, 0)})
+    segments[3] = segments[3].model_copy(update={"kind": "degraded", "frame_map": (20,) * 12})
+    del segments[-1]
+    pair = record(frames_id, segments)
+    paths = encode_pair(store, pair, tmp_path / "a", command, encoder)
+    assert is_encoded(pair, tmp_path / "a", encoder)
+    shown = [*range(3), *range(3, 13), 13, *[20] * 12, *range(26, 55)]
+    for side, numbers in (("high", range(COUNT)), ("low", shown)):
+        frames = decoded(paths[side])  # type: ignore[index]
+        assert len(frames) == len(numbers)
+        for place, number in enumerate(numbers):
+            truth = picture(number, changed=side == "low" and 3 <= place < 13)
+            assert np.abs(frames[place].astype(int) - truth).mean() < 6
+
+    def none(*_: object, **__: object) -> int:
+        raise AssertionError("it encodes again")
+
+    monkeypatch.setattr(FfmpegCommand, "encode", none)
+    assert encode_pair(store, pair, tmp_path / "a", command, encoder) == paths
+    other = encode_pair(store, pair, tmp_path / "b", command, encoder, ["high"], same=paths["high"])
+    assert other["high"].read_bytes() == paths["high"].read_bytes()
+    assert not is_encoded(pair, tmp_path / "a", Encoder("libx265", "hevc", {}))
+    assert not is_encoded(record(frames_id, whole()), tmp_path / "a", encoder)
+
+
+def test_an_encoder_that_drops_frames_is_found_out(
+    store: Store, frames_id: str, tmp_path: Path, ffmpeg: str
+) -> None:
+    encoder = Encoder("libx264", "h264", {"preset": "ultrafast", "frames:v": "5"})
+    with pytest.raises(IntegrityError, match=r"promises 60 frames.*wrote 5"):
+        encode_pair(store, record(frames_id, whole()), tmp_path, FfmpegCommand(ffmpeg, ""), encoder, ["high"])
+    assert not list(tmp_path.glob("*.mp4"))
 
 
 @pytest.mark.slow
