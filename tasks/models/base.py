@@ -142,7 +142,7 @@ class Models(ABC):
         Parameters
         ----------
         name
-            The model, as a recipe names it.
+            The model's name in the model folders.
         options
             Load options (``dtype="bfloat16"``); a model is loaded once per set of options.
 

@@ -34,7 +34,7 @@ def prepare_torch() -> Any:
         import torch
     except ImportError as problem:
         raise PrerequisiteError(
-            "this recipe runs models that need torch, transformers and diffusers: `make env-models`, or pip "
+            "models that are loaded here need torch, transformers and diffusers: `make env-models`, or pip "
             "install 'slvmeval[gpu]'"
         ) from problem
     # full float32: by default GPU convolutions round to ten bits of mantissa
