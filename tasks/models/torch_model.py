@@ -74,6 +74,35 @@ def torch_dtype(name: str, allowed: Sequence[str] = DTYPES) -> Any:
     return getattr(prepare_torch(), name)
 
 
+def weights_in(path: Path, what: str) -> dict[str, Any]:
+    """Return the tensors of a file of weights, by name, on the CPU.
+
+    Parameters
+    ----------
+    path
+        The file, or a folder with it: ``.safetensors``, or ``.pth``, from which only tensors are read.
+    what
+        What it holds, for messages.
+
+    Raises
+    ------
+    PrerequisiteError
+        If torch is not installed, there is not exactly one file, or it is damaged.
+    """
+    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.pth")])
+    if len(files) != 1:
+        raise PrerequisiteError(
+            f"{path} has {len(files)} weight files (.safetensors, .pth): {what} is a single file"
+        )
+    torch = prepare_torch()
+    with loading(path, what):
+        if files[0].suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return dict(load_file(files[0]))
+        return dict(torch.load(files[0], map_location="cpu", weights_only=True))
+
+
 @contextmanager
 def memory_errors() -> Iterator[None]:
     """Convert the libraries' out-of-memory errors to :class:`~tasks.models.base.OutOfMemory`."""
