@@ -178,3 +178,12 @@ DIMENSIONS: tuple[Dimension, ...] = (
 
 #: By name.
 BY_NAME: Mapping[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
+#: Aesthetic quality without an upper bound: the predictor's own numbers.
+RAW_AESTHETICS = BY_NAME["aesthetic_quality"].model_copy(
+    update={
+        "title": "Aesthetic quality (raw)",
+        "high": 10,
+        "averaged": False,
+        "about": "How beautiful the single pictures are, as the predictor says it: no upper bound is set.",
+    }
+)

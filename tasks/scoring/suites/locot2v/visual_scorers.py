@@ -15,6 +15,7 @@ from tasks.scoring.features import FeatureCache, Rows
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Scorer, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.locot2v.aesthetic_quality import AestheticQuality
+from tasks.scoring.suites.locot2v.dimensions import RAW_AESTHETICS
 from tasks.scoring.suites.locot2v.event_consistency import KINDS, EventConsistency
 from tasks.scoring.suites.locot2v.optical_flow import optical_flow
 from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, feature_rows
@@ -151,7 +152,8 @@ def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings)
         return EventConsistency(dimension, setup, settings, visual)
     models, cache = setup.models, setup.cache
     if dimension.name == "aesthetic_quality":
-        return AestheticQuality(dimension, models, cache, visual.aesthetics)
+        scored = RAW_AESTHETICS if visual.aesthetics.upper_bound is None else dimension
+        return AestheticQuality(scored, models, cache, visual.aesthetics)
     if dimension.name == "technical_quality":
         return TechnicalQuality(dimension, models, visual.technical)
     if dimension.name == "semantic_consistency":

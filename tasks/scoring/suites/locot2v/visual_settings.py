@@ -44,15 +44,15 @@ class AestheticSettings(Frozen):
     fps
         Frames per second that are scored (the paper: 1).
     upper_bound
-        Score that counts as 1: the paper takes the mean of the best tenth of a set of pictures and does not
-        print it. Not from the paper: 10, the end of the predictor's scale;
-        :mod:`tasks.scoring.suites.locot2v.aesthetics_bound` computes it from your pictures.
+        Score that counts as 1: the mean of the best tenth of a set of pictures (appendix B.5), which the
+        paper does not print; ``slvmeval suite aesthetics-bound`` computes it. None leaves scores as the
+        predictor gives them, up to 10, called raw and in no mean.
     """
 
     pictures: PictureModel = _SIGLIP
     head: str = "aesthetic-predictor-v2.5"
     fps: float = Field(default=1.0, gt=0)
-    upper_bound: float = Field(default=10.0, gt=0)
+    upper_bound: float | None = Field(default=None, gt=0)
 
 
 class TechnicalSettings(Frozen):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from slvmeval.cli.main import main
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside
 from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
@@ -172,31 +173,30 @@ def test_a_frame_a_second_of_three_hours_is_looked_at(tmp_path: Path, weights: P
 
 
 @pytest.mark.models
-def test_the_bound_of_a_folder_of_pictures(
+def test_the_bound_of_a_folder_of_pictures_and_scores_without_one(
     tmp_path: Path, weights: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks.scoring.suites.locot2v.aesthetics_bound import main
-
-    words = [
-        str(tmp_path / "pictures"),
-        "--models",
-        str(weights),
-        "--pictures",
-        "siglip",
-        "--head",
-        "head",
-    ]
+    words = ["suite", "aesthetics-bound", str(tmp_path / "pictures"), "--models", str(weights), "--quiet"]
+    words += ["--siglip", "siglip", "--head", "head"]
+    (tmp_path / "pictures").mkdir()
     assert main(words) == 1
     assert "has no pictures" in capsys.readouterr().err
-    (tmp_path / "pictures").mkdir()
     for number in range(3):
         Image.fromarray(scene(number)).save(tmp_path / "pictures" / f"{number}.png")
     assert main(words) == 0
-    output = float(capsys.readouterr().out.split("=")[1].split("#")[0])
+    output = capsys.readouterr().out
+    bound = float(output.split(":")[0])
+    assert f'{{"upper_bound": {bound:.4f}}}' in output
     video = side([scene(number) for number in range(3)], fps=1.0)
-    scored = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
-    assert isinstance(scored, ScoredVideo)
-    assert output == pytest.approx(scored.details["highest"], abs=0.02)
+    # the predictor's own number, which the dimension's scale says
+    models = {key: VISUAL["aesthetics"][key] for key in ("pictures", "head")}
+    scorer = bench(tmp_path / "s", weights, aesthetics=models).scorer("aesthetic_quality")
+    raw = one(scorer, video)
+    assert isinstance(raw, ScoredVideo)
+    assert raw.value == raw.details["mean"] > 1
+    assert raw.details["upper_bound"] is None
+    assert (scorer.dimension.high, scorer.dimension.averaged) == (10, False)
+    assert bound == pytest.approx(raw.details["highest"], abs=0.02)
 
 
 @pytest.mark.models
