@@ -24,6 +24,7 @@ from bench.films import Films, run_ffmpeg
 from bench.measuring import ROOT, run
 from tasks.pairs.view import Side
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
+from tasks.scoring.suites.locot2v.visual_settings import VisualSettings
 
 WIDTH, HEIGHT, FPS = 512, 288, 24
 #: Start of the minute in the film, seconds.
@@ -34,11 +35,16 @@ def _read(video: Side) -> Any:
     return sum(int(video.rgb(place)[0, 0, 0]) for place in range(len(video)))
 
 
+def _visual() -> VisualSettings:
+    return VisualSettings.model_validate("cpu-approx")
+
+
 def _pixels(name: str) -> Callable[[Side], Any]:
     def measure(video: Side) -> Any:
         from tasks.scoring.suites.locot2v import pixel_metrics
+        from tasks.scoring.suites.locot2v.flow import dis_flow
 
-        metric = getattr(pixel_metrics, name)(video)
+        metric = getattr(pixel_metrics, name)(video, dis_flow, _visual().pixels)
         return {"value": metric.value, "steps": metric.steps}
 
     return measure
@@ -46,12 +52,15 @@ def _pixels(name: str) -> Callable[[Side], Any]:
 
 def _both_of_flow(video: Side) -> Any:
     from tasks.scoring.features import FeatureCache
-    from tasks.scoring.suites.locot2v.pixel_metrics import PixelSettings
+    from tasks.scoring.suites.locot2v.optical_flow import DisFlow
     from tasks.scoring.suites.locot2v.pixel_scorers import KeptSteps
 
     with TemporaryDirectory() as folder:
         # as in two tasks of a run: the first one's steps are on disk
-        flicker, warping = (KeptSteps(FeatureCache(Path(folder)), PixelSettings()) for _ in range(2))
+        pixels = _visual().pixels
+        flicker, warping = (
+            KeptSteps(FeatureCache(Path(folder)), pixels, DisFlow(pixels.flow)) for _ in range(2)
+        )
         metrics = flicker.flicker(video), warping.warping(video)
     return [{"value": one.value, "steps": one.steps} for one in metrics]
 
@@ -63,12 +72,14 @@ def _cuts(video: Side) -> Any:
 
 
 def _transitions(video: Side) -> Any:
+    from tasks.scoring.suites.locot2v.flow import dis_flow
     from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoothness, transitions
 
     def features(places: Sequence[int]) -> Any:
         return np.stack([video.rgb(place).mean((0, 1)) for place in places]).astype(np.float64)
 
-    metric = transition_smoothness(transitions(video, find_cuts(video), features))
+    found = transitions(video, find_cuts(video), features, dis_flow, _visual().transitions)
+    metric = transition_smoothness(found)
     return {"value": metric.value, "cuts": metric.steps}
 
 
@@ -84,7 +95,7 @@ def _dover_views(video: Side) -> Any:
 METRICS: dict[str, Callable[[Side], Any]] = {
     "read": _read,
     "temporal_flickering": _pixels("temporal_flicker"),
-    "dynamic_degree": _pixels("dynamic_degree"),
+    "dynamic_degree": _pixels("moving_share"),
     "motion_smoothness": _pixels("motion_smoothness"),
     "warping_error": _pixels("warping_error"),
     "temporal_flickering and warping_error": _both_of_flow,

@@ -28,7 +28,6 @@ from storage_schemas.store import Store
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
-from tasks.scoring.engine import reason_of
 from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
@@ -108,11 +107,10 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         self.pairs.check(self.wanted)
         if not options.evaluators:
             raise UserInputError("no evaluator is named: `slvmeval evaluators` lists them")
-        self.judges = [self._make(choice, ask_servers) for choice in options.evaluators]
+        self.judges = [self._make(choice) for choice in options.evaluators]
         check_labels([judge.label for judge in self.judges])
         check_different((judge.label, judge.evaluator) for judge in self.judges if judge.evaluator)
-        if all(judge.refused for judge in self.judges):
-            raise PrerequisiteError("\n".join(f"{judge.label}: {judge.refused}" for judge in self.judges))
+        self._require_one()
         self.work = JudgingWork(
             run=self.run_id,
             store_path=options.store,
@@ -135,20 +133,29 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                     for request in make_requests(judge.evaluator, pair, texts[pair.aspect], options.repeats)
                 ]
         self.find_known()
+        if ask_servers:
+            self.check_missing()
+            self._require_one()
 
-    def _make(self, choice: EvaluatorChoice, ask_servers: bool) -> Judge:
+    def _require_one(self) -> None:
+        if all(judge.refused for judge in self.judges):
+            raise PrerequisiteError("\n".join(f"{judge.label}: {judge.refused}" for judge in self.judges))
+
+    def check_part(self, part: RunPart[Request]) -> None:
+        """Check an evaluator's models and servers."""
+        assert isinstance(part.kind, Judging)
+        part.kind.evaluator.check()
+
+    def _make(self, choice: EvaluatorChoice) -> Judge:
         judge = Judge(choice.label or choice.use, choice=choice)
         try:
             evaluator = make_evaluator(choice, self.options.setup)
             judge.name = choice.label or evaluator.name
-            if ask_servers:
-                evaluator.check()
             judge.evaluator = evaluator
         except UserInputError:
             raise
         except Exception as problem:  # noqa: BLE001 - code of another package; the other evaluators continue
-            judge.refused = reason_of(problem)
-            self.progress.say(f"{judge.label} cannot be used: {judge.refused}")
+            self.refuse(judge, problem)
         return judge
 
     @property

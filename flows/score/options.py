@@ -326,7 +326,7 @@ def settings_from_text(given: Iterable[str]) -> dict[str, Any]:
     Raises
     ------
     UserInputError
-        If one has no key.
+        If one has no key, or the folder of `prompts` has mistakes.
     """
     settings: dict[str, Any] = {}
     for text in given:
@@ -337,4 +337,7 @@ def settings_from_text(given: Iterable[str]) -> dict[str, Any]:
             settings[key] = json.loads(value)
         except json.JSONDecodeError:
             settings[key] = value
+    if isinstance(own := settings.get("prompts"), str):
+        # in full, since workers have another working folder
+        settings["prompts"] = checked_prompts(own)
     return settings

@@ -16,11 +16,23 @@ from flows.score.results import RequestProgress
 from flows.stages import Item, through_stages
 from infra.executor import Executor
 from infra.pool import GPU_POOL
+from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Failure, is_settled
 from storage_schemas.row_store import RowId, RowStore
 from tasks.llm.shared_state import only_one
 from tasks.pairs.stages import Stage
-from tasks.scoring.engine import Kind, Outcome, Row, Task, U, Work, answer_stage, batches, unit_settled
+from tasks.scoring.engine import (
+    Kind,
+    Outcome,
+    Row,
+    Task,
+    U,
+    Work,
+    answer_stage,
+    batches,
+    reason_of,
+    unit_settled,
+)
 from tasks.scoring.submitted import BatchRecords
 
 #: Number of tasks with repeated deaths of processes that ends the run of their kind.
@@ -115,6 +127,28 @@ class ScoringRun(ABC, Generic[U, Result]):
             part.found_before = sum(
                 is_settled(known.get(id_), self.work.retry) for unit in part.units for id_ in unit.ids
             )
+
+    @abstractmethod
+    def check_part(self, part: RunPart[U]) -> None:
+        """Raise if something that a part needs is missing; nothing is loaded."""
+
+    def check_missing(self) -> None:
+        """Check the parts that have something left to answer; the others need nothing."""
+        known = self.rows.known()
+        for part in self.parts:
+            if not part.usable or not self.missing(part, known):
+                continue
+            try:
+                self.check_part(part)
+            except UserInputError:
+                raise
+            except Exception as problem:  # noqa: BLE001 - may be code of another package
+                self.refuse(part, problem)
+
+    def refuse(self, part: RunPart[U], problem: Exception) -> None:
+        """Note and say why a part cannot be used."""
+        part.refused = reason_of(problem)
+        self.progress.say(f"{part.name} cannot be used: {part.refused}")
 
     def copy_known(self) -> None:
         """Copy answers, and failures that a new attempt would not change, to identical units of any set."""

@@ -29,7 +29,6 @@ from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Prices, load_prices
 from tasks.models.device import require_gpu
 from tasks.report.suite_leaderboard import board_table
-from tasks.scoring.engine import reason_of
 from tasks.scoring.suites.base import Dimension, Suite
 from tasks.scoring.suites.estimate import DimensionEstimate, estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
@@ -140,19 +139,21 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         prompts = load_prompts(Path(options.prompt_suite), self.suite)
         self.material = bring_together(prompts, load_manifest(manifest, videos, options.generators))
         self.left_out = list(self.material.left_out)
-        self.dimension_parts = [self._part(dimension, ask_servers) for dimension in self._dimensions()]
+        self.dimension_parts = [self._part(dimension) for dimension in self._dimensions()]
         if all(not part.units and not part.refused for part in self.dimension_parts):
             first = f": {self.left_out[0].where}: {self.left_out[0].message}" if self.left_out else ""
             raise UserInputError(
                 f"no video of {manifest} belongs to a prompt of {options.prompt_suite}{first}"
             )
         self.find_known()
+        if ask_servers:
+            self.check_missing()
 
     def _dimensions(self) -> list[Dimension]:
         wanted = {self.suite.dimension(name).name for name in self.options.dimensions}
         return [one for one in self.suite.dimensions if not wanted or one.name in wanted]
 
-    def _part(self, dimension: Dimension, ask_servers: bool) -> DimensionPart:
+    def _part(self, dimension: Dimension) -> DimensionPart:
         part = DimensionPart(dimension.name, dimension=dimension)
         wanted, lacking = applicable(self.material, dimension)
         self.left_out += lacking
@@ -164,18 +165,20 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
             settings = settings_of(self.name, kind.scorer, self.work.sampling)
             together = kind.scorer.batch == "prompt"
             part.units = units_of(self.material, wanted, dimension.name, settings, together, repeats)
-            if ask_servers and part.units:
-                self._check_pool(kind.pool)
-                kind.scorer.check()
         except UserInputError:
             raise
         except Exception as problem:  # noqa: BLE001 - may be code of another package
-            part.refused = reason_of(problem)
-            self.progress.say(f"{dimension.name} cannot be used: {part.refused}")
+            self.refuse(part, problem)
         if not part.units:
             # the settings are unknown; these rows hold the reason for the missing score
             part.units = units_of(self.material, wanted, dimension.name, UNKNOWN_SETTINGS, repeats=repeats)
         return part
+
+    def check_part(self, part: RunPart[ScoringUnit]) -> None:
+        """Check a dimension's models and servers, then its pool: missing weights are the first to say."""
+        assert isinstance(part.kind, VideoScoring)
+        part.kind.scorer.check()
+        self._check_pool(part.kind.pool)
 
     def _check_pool(self, pool: str) -> None:
         """Raise PrerequisiteError if nothing can run a pool's work."""
@@ -344,6 +347,7 @@ SUITE = SuiteFlow()
 def leaderboard_rows(run: SuiteRun) -> list[dict[str, Any]]:
     """Return the leaderboard of all scores of the run's suite, one row per model."""
     rows, others = current(run.scores.rows(run.name))
-    table = board_table(board_of(run.suite.title, run.suite.dimensions, means_of(rows), others))
+    dimensions = run.suite.dimensions_of(rows)
+    table = board_table(board_of(run.suite.title, dimensions, means_of(rows), others))
     titles = [column.title for column in table.shown]
     return [dict(zip(titles, cells, strict=True)) for cells in table.cells()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -59,7 +60,7 @@ class ChatServer(Frozen):
         if not key:
             raise NotAllowed(
                 f"the key of model server {self.name} is in the variable {self.key_variable} (key_variable "
-                "in model_servers), which is not set: export it where the build runs, and in the jobs of the "
+                "in model_servers), which is not set: export it where the command runs, and in the jobs of "
                 "worker pools"
             )
         return key
@@ -114,9 +115,29 @@ class Servers:
         others = f" (it has {', '.join(sorted(self.named))})" if self.named else ""
         raise PrerequisiteError(
             f"model server {name!r}, for {model}, is not in the profile{others}. Start one "
-            "(see `slvmeval serve-llm --help`), and add to the profile:\n"
-            f'[model_servers]\n{name} = "http://HOST:8000/v1"'
+            f"(see `slvmeval serve-llm --help`), and add at the end of the profile:\n{profile_lines(name)}"
         )
+
+
+def toml_key(name: str) -> str:
+    """Return a name as a key of a TOML file, quoted where it is no bare key.
+
+    Examples
+    --------
+    >>> toml_key("openai"), toml_key("qwen2.5-vl")
+    ('openai', '"qwen2.5-vl"')
+    """
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def profile_lines(name: str, port: int = 8000) -> str:
+    """Return the lines that name a server, valid at the end of any profile that does not name it yet."""
+    return f'[{entry_of(name)}]\nurl = "http://HOST:{port}/v1"'
+
+
+def entry_of(name: str) -> str:
+    """Return what the profile calls a server's entry: ``model_servers.NAME``."""
+    return f"model_servers.{toml_key(name)}"
 
 
 def base_address(url: str) -> str:
@@ -185,7 +206,7 @@ def check_server(server: ChatServer) -> None:
     except (OSError, ValueError) as problem:
         raise PrerequisiteError(
             f"{where} does not answer as expected ({why(problem)}): start it (`slvmeval serve-llm --help`), "
-            f"or change model_servers.{server.name} in the profile"
+            f"or change {entry_of(server.name)} in the profile"
         ) from problem
     if server.model not in models:
         raise no_such_model(server, models)
@@ -196,7 +217,7 @@ def refused_key(server: ChatServer) -> NotAllowed:
     given = "none was given" if server.secret() is None else "it is wrong or may not use this model"
     return NotAllowed(
         f"model server {server.name} at {server.base} refused the key ({given}): set key_variable of "
-        f"model_servers.{server.name} in the profile to the variable that contains it"
+        f"{entry_of(server.name)} in the profile to the variable that contains it"
     )
 
 
@@ -205,5 +226,5 @@ def no_such_model(server: ChatServer, models: list[str] | None = None) -> NotAll
     has = "" if models is None else f"; it has {', '.join(models) or 'none'}"
     return NotAllowed(
         f"model server {server.name} at {server.base} does not serve {server.model}{has}: serve that model, "
-        f"or set its name there in model_servers.{server.name} (model = …)"
+        f"or set its name there in {entry_of(server.name)} (model = …)"
     )

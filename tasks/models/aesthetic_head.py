@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage_schemas.errors import PrerequisiteError
-from tasks.models.torch_model import loading, prepare_torch
+from tasks.models.torch_model import loading, weights_in
 
 Layer = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -39,20 +38,9 @@ def load(path: Path, device: str, **_options: Any) -> AestheticHead:
     PrerequisiteError
         If torch is not installed, or `path` holds no such head.
     """
-    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.pth")])
-    if len(files) != 1:
-        raise PrerequisiteError(
-            f"{path} has {len(files)} weight files (.safetensors, .pth): the head of the aesthetic "
-            "predictor is a single file"
-        )
-    torch = prepare_torch()
-    with loading(path, "the head of the aesthetic predictor"):
-        if files[0].suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            weights = load_file(files[0])
-        else:
-            weights = torch.load(files[0], map_location="cpu", weights_only=True)
+    what = "the head of the aesthetic predictor"
+    weights = weights_in(path, what)
+    with loading(path, what):
         return AestheticHead(layers_of({name: part.double().numpy() for name, part in weights.items()}))
 
 

@@ -51,6 +51,48 @@ class Detector(ABC):
         """
 
 
+class Segmenter(ABC):
+    """Finds the pixels of objects."""
+
+    @abstractmethod
+    def masks(self, rgb: Planes, corners: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return the pixels of the object in each box, ``(k, H, W)`` bool; a mask may be empty.
+
+        Parameters
+        ----------
+        rgb
+            A picture ``(H, W, 3)`` uint8.
+        corners
+            Boxes ``(k, 4)``: left, top, right, bottom in pixels.
+
+        Raises
+        ------
+        OutOfMemory
+            If the picture does not fit into the device's memory.
+        """
+
+
+class FlowModel(ABC):
+    """Finds the motion between two pictures."""
+
+    @abstractmethod
+    def flow(self, first: Planes, second: Planes, updates: int) -> NDArray[np.float32]:
+        """Return where each pixel of the first picture lies in the second, ``(H, W, 2)``, x before y, pixels.
+
+        Parameters
+        ----------
+        first, second
+            Pictures ``(H, W, 3)`` uint8 of one size.
+        updates
+            Number of refinements.
+
+        Raises
+        ------
+        OutOfMemory
+            If the pictures do not fit into the device's memory.
+        """
+
+
 class Inpainter(ABC):
     """Repaints regions of pictures."""
 
@@ -142,7 +184,7 @@ class Models(ABC):
         Parameters
         ----------
         name
-            The model, as a recipe names it.
+            The model's name in the model folders.
         options
             Load options (``dtype="bfloat16"``); a model is loaded once per set of options.
 

@@ -43,15 +43,19 @@ def require_gpu() -> None:
     Raises
     ------
     PrerequisiteError
-        Naming the node and what to check.
+        Naming the machine and what to do; in a SLURM job, what to check of the pool.
     """
     if not visible_gpus():
         devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+        advice = (
+            "check gres and gpus of [pools.h100] and the node's driver with `slvmeval doctor --profile FILE`"
+            if "SLURM_JOB_ID" in os.environ
+            else "run it on a machine with a GPU"
+        )
         raise PrerequisiteError(
             f"{socket.gethostname()} was given work of the GPU pool 'h100', but no GPU is visible to it "
-            f"(CUDA_VISIBLE_DEVICES is {devices!r}{_cpu_torch()}): check gres and gpus of [pools.h100] "
-            "and the node's driver with `slvmeval doctor --profile FILE`; allow_cpu_models = true in the "
-            "profile lets it run without a GPU"
+            f"(CUDA_VISIBLE_DEVICES is {devices!r}{_cpu_torch()}): {advice}; allow_cpu_models = true in the "
+            "profile lets it run on the CPU"
         )
 
 

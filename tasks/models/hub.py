@@ -127,7 +127,7 @@ class ModelHub(Models):
         if model.kind == SERVED:
             raise UserInputError(
                 f"model {name} runs behind a model server and is not loaded here: name a model of another "
-                "kind in the recipe (`slvmeval models list`)"
+                "kind instead (`slvmeval models list`)"
             )
         key = (name, str(model.path), str(model.identity), self.device, tuple(sorted(options.items())))
         return residence().get(

@@ -32,6 +32,8 @@ LOADERS: Mapping[str, str] = {
     "picture-features": "tasks.models.picture_features:load",
     "aesthetic-head": "tasks.models.aesthetic_head:load",
     "dover": "tasks.models.dover:load",
+    "optical-flow": "tasks.models.raft:load",
+    "segmenter": "tasks.models.sam2:load",
 }
 
 

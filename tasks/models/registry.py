@@ -342,6 +342,21 @@ _SPECS = (
         ),
         source=HubRepository("facebook/dinov2-base", "f9e44c814b77203eaa57a6bdbbd535f21ede1415"),
     ),
+    ModelSpec(
+        name="sam2.1-hiera-large",
+        role="LoCoT2V-Bench: masks of subjects and backgrounds",
+        kind="segmenter",
+        licence="Apache-2.0",
+        memory_bytes=4_000_000_000,
+        files=(
+            KnownFile(
+                "model.safetensors",
+                897897416,
+                "dc407dce21301fd94abb395c5099b4f2c455fdc8a8f261ac3d0ea6d4cd197230",
+            ),
+        ),
+        source=HubRepository("facebook/sam2.1-hiera-large", "665f8e2ad61cf5f53d65644ff27c8ee525124610"),
+    ),
 )
 
 #: The built-in models by name.

@@ -34,7 +34,7 @@ def prepare_torch() -> Any:
         import torch
     except ImportError as problem:
         raise PrerequisiteError(
-            "this recipe runs models that need torch, transformers and diffusers: `make env-models`, or pip "
+            "models that are loaded here need torch, transformers and diffusers: `make env-models`, or pip "
             "install 'slvmeval[gpu]'"
         ) from problem
     # full float32: by default GPU convolutions round to ten bits of mantissa
@@ -72,6 +72,35 @@ def torch_dtype(name: str, allowed: Sequence[str] = DTYPES) -> Any:
     if name not in allowed:
         raise UserInputError(f"dtype {name!r} of a model: choose one of {', '.join(allowed)}")
     return getattr(prepare_torch(), name)
+
+
+def weights_in(path: Path, what: str) -> dict[str, Any]:
+    """Return the tensors of a file of weights, by name, on the CPU.
+
+    Parameters
+    ----------
+    path
+        The file, or a folder with it: ``.safetensors``, or ``.pth``, from which only tensors are read.
+    what
+        What it holds, for messages.
+
+    Raises
+    ------
+    PrerequisiteError
+        If torch is not installed, there is not exactly one file, or it is damaged.
+    """
+    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.pth")])
+    if len(files) != 1:
+        raise PrerequisiteError(
+            f"{path} has {len(files)} weight files (.safetensors, .pth): {what} is a single file"
+        )
+    torch = prepare_torch()
+    with loading(path, what):
+        if files[0].suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return dict(load_file(files[0]))
+        return dict(torch.load(files[0], map_location="cpu", weights_only=True))
 
 
 @contextmanager

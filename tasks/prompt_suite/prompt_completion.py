@@ -1,4 +1,4 @@
-"""Complete an approved text to a prompt of the suite: events, actions, expectations, questions, complexity.
+"""Complete an approved text to a prompt of the suite: events, actions, assessments, questions, complexity.
 
 Questions are binary, on one attribute each, and two requests have to agree on the good answer.
 """
@@ -33,15 +33,15 @@ _CHECKED = objects({"number": {"type": "integer"}, "reason": {"type": "string"},
 CHECKED = objects({"questions": {"type": "array", "items": _CHECKED}})
 
 
-def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> list[HerdQuestion]:
+def agreed_questions(attempts: Attempts, attribute: str, assessment: str) -> list[HerdQuestion]:
     """Return questions whose polarity a second request confirms without knowing the first answer.
 
     Questions on which the two differ are dropped and replaced.
 
     Parameters
     ----------
-    expectation
-        What a viewer expects, which the questions verify.
+    assessment
+        What the real video does in that attribute, which the questions verify of another one.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> li
     dropped: list[str] = []
     for number in range(1, tries + 1):
         known = [one.question for one in agreed] + dropped
-        made = _made(attempts, attribute, expectation, wanted - len(agreed), known, number)
-        checked = _good_answers(attempts, attribute, expectation, [one.question for one in made])
+        made = _made(attempts, attribute, assessment, wanted - len(agreed), known, number)
+        checked = _good_answers(attempts, attribute, assessment, [one.question for one in made])
         for question, answer in zip(made, checked, strict=True):
             if POLARITY[answer] == question.polarity:
                 agreed.append(question)
@@ -70,11 +70,11 @@ def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> li
 
 
 def _made(
-    attempts: Attempts, attribute: str, expectation: str, count: int, known: Sequence[str], number: int
+    attempts: Attempts, attribute: str, assessment: str, count: int, known: Sequence[str], number: int
 ) -> list[HerdQuestion]:
     settings = attempts.settings
     system = filled(prompt_text("prompt-suite/make_questions", settings.prompts), attribute=_words(attribute))
-    text = f"Questions wanted: {count}\nThe expectation: {expectation}"
+    text = f"Questions wanted: {count}\nThe assessment: {assessment}"
     if known:
         text += f"\n\nThese questions exist already; do not repeat them:\n{numbered(known)}"
     name = f"questions on {attribute}" + (f", round {number}" if number > 1 else "")
@@ -117,16 +117,14 @@ def read_questions(value: Any, count: int, known: Sequence[str] = ()) -> list[He
     return made
 
 
-def _good_answers(
-    attempts: Attempts, attribute: str, expectation: str, questions: Sequence[str]
-) -> list[str]:
+def _good_answers(attempts: Attempts, attribute: str, assessment: str, questions: Sequence[str]) -> list[str]:
     count = len(questions)
     one = {"reason": "word " * 15, "good_answer": "yes"}
     step = Step(
         name=f"polarity of questions on {attribute}",
         role="language",
         system=prompt_text("prompt-suite/make_polarity", attempts.settings.prompts),
-        text=f"The expectation: {expectation}\n\nThe questions:\n{numbered(questions)}",
+        text=f"The assessment: {assessment}\n\nThe questions:\n{numbered(questions)}",
         schema=CHECKED,
         assumed={"questions": [{"number": number, **one} for number in range(1, count + 1)]},
     )
@@ -148,7 +146,7 @@ MOST_COMPLEX = 10
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _RATED = objects({"reason": _TEXT, "score": {"type": "number", "minimum": 0, "maximum": MOST_COMPLEX}})
 COMPLEXITY = objects(dict.fromkeys(COMPLEXITIES, _RATED))
-EXPECTED = objects(dict.fromkeys(HERD_NAMES, _TEXT))
+ASSESSED = objects(dict.fromkeys(HERD_NAMES, _TEXT))
 
 
 def finished_prompt(
@@ -156,8 +154,8 @@ def finished_prompt(
 ) -> SuitePrompt:
     """Return a prompt with all details that the suite uses.
 
-    Its text is the approved text, followed by what a viewer expects in seven attributes. The paper merges the
-    two in a way that it does not describe; here they are joined verbatim.
+    Its text is the approved text, followed by the assessments of the real video in seven attributes. The
+    paper merges the two in a way that it does not describe; here they are joined verbatim.
 
     Raises
     ------
@@ -166,12 +164,12 @@ def finished_prompt(
     """
     events = events_in(attempts, base)
     actions = actions_in(attempts, base)
-    expected = expectations(attempts, base, film)
+    assessed = assessments(attempts, base, film)
     questions = {
         name: [one.model_dump() for one in agreed_questions(attempts, name, text)]
-        for name, text in expected.items()
+        for name, text in assessed.items()
     }
-    text = f"{base}\n\n{' '.join(expected.values())}"
+    text = f"{base}\n\n{' '.join(assessed.values())}"
     return SuitePrompt(
         prompt_id=prompt_id,
         text=text,
@@ -180,7 +178,7 @@ def finished_prompt(
             "base": base,
             "events": events,
             "actions": actions,
-            "evaluation": expected,
+            "evaluation": assessed,
             "questions": questions,
             "complexity": complexity_of(attempts, text),
         },
@@ -221,14 +219,14 @@ def actions_in(attempts: Attempts, text: str) -> list[str]:
     return attempts.ask(_step("actions", system, f"The text:\n{text}", ACTIONS, assumed), read)
 
 
-def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str, str]:
-    """Return what a viewer expects in each of the seven attributes, based on the real video."""
+def assessments(attempts: Attempts, base: str, film: SampledVideo) -> dict[str, str]:
+    """Return the assessment of the real video in each of the seven attributes (appendix B.8)."""
     step = Step(
-        name="expectations",
+        name="assessments",
         role="multimodal",
-        system=prompt_text("prompt-suite/make_expectations", attempts.settings.prompts),
+        system=prompt_text("prompt-suite/make_assessments", attempts.settings.prompts),
         text=f"The description:\n{base}",
-        schema=EXPECTED,
+        schema=ASSESSED,
         assumed=dict.fromkeys(HERD_NAMES, "word " * 15),
         exhibit=attempts.settings.of_suite().exhibit(film),
     )

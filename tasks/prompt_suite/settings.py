@@ -18,8 +18,9 @@ class PromptSuiteSettings(Frozen):
     Parameters
     ----------
     multimodal
-        The model that describes videos, criticises and rewrites descriptions, and states what a viewer
-        expects (there the paper names Seed1.5-VL and Qwen2.5-VL-72B); a name or table, as for the suite.
+        The model that describes videos, criticises and rewrites descriptions, and assesses the videos; a name
+        or table, as for the suite. For the assessments the paper names Seed1.5-VL (method) and
+        Qwen2.5-VL-72B (appendix B.8); only the latter has public weights.
     language
         The model that extracts events and actions, writes questions, and judges their polarity and the
         complexity (the paper's DeepSeek-V3.1).
@@ -43,7 +44,7 @@ class PromptSuiteSettings(Frozen):
         Another number ignores all kept answers and requests new ones.
     """
 
-    multimodal: str | Mapping[str, Any] = "qwen2.5-vl-7b"
+    multimodal: str | Mapping[str, Any] = "qwen2.5-vl-72b"
     language: str | Mapping[str, Any] = "deepseek-v3.1"
     prompts: str = ""
     fps: float = Field(default=1.0, gt=0)

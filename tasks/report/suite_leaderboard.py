@@ -34,15 +34,13 @@ def board_table(board: SuiteBoard) -> Table:
                 Column(f"{one.name}_failed", "failed", "count", shown=False),
             ]
         if board.averaged:
-            columns.append(
-                Column(f"{group} mean", f"{_first_large(group)}: mean", _kind(board.dimensions[0]))
-            )
+            columns.append(Column(f"{group} mean", f"{_first_large(group)}: mean", _mean_kind(board)))
         columns += [
             Column(f"{group} mean rank", f"{_first_large(group)}: mean rank", "number", shown=False),
             Column(f"{group} rank", f"{_first_large(group)}: rank", "count"),
         ]
     if board.averaged and board.dimensions:
-        columns.append(Column("mean", "mean", _kind(board.dimensions[0])))
+        columns.append(Column("mean", "mean", _mean_kind(board)))
     columns += [
         Column("mean rank", "mean rank", "number", shown=False),
         Column("rank", "rank", "count"),
@@ -88,6 +86,10 @@ def _kind(dimension: Dimension) -> Kind:
     return "percent" if dimension.low >= 0 and dimension.high <= 1 else "number"
 
 
+def _mean_kind(board: SuiteBoard) -> Kind:
+    return next((_kind(one) for one in board.dimensions if one.averaged), "number")
+
+
 def _note(board: SuiteBoard) -> str:
     shares = any(_kind(one) == "percent" for one in board.dimensions)
     note = NOTE.format(per_cent=", scales from 0 to 1 in per cent" if shares else "")
@@ -106,7 +108,7 @@ def _row(board: SuiteBoard, line: Line) -> dict[str, Any]:
 
 
 def _warnings(board: SuiteBoard) -> list[str]:
-    warnings = []
+    warnings = [f"{one.title} is in no mean." for one in board.dimensions if not one.averaged]
     counts = {mean.videos for line in board.lines for mean in line.means.values() if mean.videos}
     uneven = any(len({line.means[one.name].videos for line in board.lines}) > 1 for one in board.dimensions)
     if uneven and counts:
@@ -160,7 +162,7 @@ def _page(board: SuiteBoard) -> dict[str, Any]:
 
 
 def _mean_cell(board: SuiteBoard, label: str, value: float | None) -> dict[str, Any]:
-    return _cell(label, value, Column(label, label, _kind(board.dimensions[0])).text(value), "", "")
+    return _cell(label, value, Column(label, label, _mean_kind(board)).text(value), "", "")
 
 
 def _cell(label: str, value: float | None, text: str, more: str, mark: str) -> dict[str, Any]:

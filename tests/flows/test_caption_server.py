@@ -59,7 +59,7 @@ def test_a_build_asks_the_server_once_whether_it_is_there_and_once_about_each_ca
 def test_without_a_server_nothing_starts_and_the_lines_to_add_are_said(asking: BuildOptions) -> None:
     with pytest.raises(PrerequisiteError) as problem:
         build_inline(asking)
-    for part in ("'caption-analysis'", "[model_servers]", "serve-llm", "tiny"):
+    for part in ("'caption-analysis'", "[model_servers.caption-analysis]", "serve-llm", "tiny"):
         assert part in str(problem.value)
 
 

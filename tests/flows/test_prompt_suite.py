@@ -85,6 +85,7 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
         ({"prices": "prices.toml"}, "not an absolute path"),
         ({"settings": ("rounds",)}, "write KEY=VALUE"),
         ({"settings": ("rond=1",)}, "no setting 'rond'"),
+        ({"settings": ("prompts=/nowhere",)}, "/nowhere is not a folder"),
     ],
 )
 def test_what_does_not_fit_is_said_before_any_work(tmp_path: Path, change: dict[str, Any], why: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 from flows.score.options import SuiteOptions
 from flows.score.results import RequestProgress, SuiteResult
 from flows.score.suite_run import SuiteExecutor, SuiteRun
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.llm.limits import Limits
@@ -201,6 +201,33 @@ def test_a_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
     up = by_name(suite_inline(options(tmp_path, films, prompts, marker)))
     assert up["beauty"].scored == up["contest"].scored == 4
     assert up["length"].found_before == 4
+
+
+def test_only_what_is_missing_is_checked_and_weights_are_named_before_a_gpu(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = options(tmp_path, films, prompts, None, dimensions=("length",))
+    assert by_name(suite_inline(given))["length"].scored == 4
+
+    def away(_scorer: object) -> None:
+        raise PrerequisiteError("the server is away")
+
+    monkeypatch.setattr(sys.modules["planted_suite_code"].Length, "check", away)
+    again = suite_inline(given)
+    assert (by_name(again)["length"].stopped, again.exit_code) == ("", 0)
+    fresh = suite_inline(given.model_copy(update={"store": str(tmp_path / "fresh")}))
+    assert (by_name(fresh)["length"].stopped, fresh.exit_code) == ("the server is away", 3)
+    # a laptop without a GPU
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(sys.modules["planted_suite_code"].Heavy, "pool", "h100")
+    heavy = given.model_copy(update={"dimensions": ("heavy",), "allow_cpu_models": False})
+    assert "fetch them" in by_name(suite_inline(heavy))["heavy"].stopped
+    monkeypatch.setattr(sys.modules["planted_suite_code"].Heavy, "check", lambda _scorer: None)
+    stopped = by_name(suite_inline(heavy.model_copy(update={"store": str(tmp_path / "other")})))[
+        "heavy"
+    ].stopped
+    assert "no GPU is visible" in stopped
+    assert "[pools." not in stopped
 
 
 def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(

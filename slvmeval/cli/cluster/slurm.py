@@ -100,6 +100,7 @@ def serve_llm(
     from infra.serving import server_path, vllm_command
     from infra.slurm.server_job import server_log, server_script, submit_server
     from storage_schemas.errors import PrerequisiteError, UserInputError
+    from tasks.llm.servers import profile_lines
     from tasks.models.hub import ModelHub
     from tasks.models.registry import MODEL_SPECS, SERVED
 
@@ -136,9 +137,8 @@ def serve_llm(
     if not (submit or script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
         for line in (
-            "run it on the GPU machine, then add to the profile:",
-            "  [model_servers]",
-            f'  {name} = "http://HOST:{port}/v1"',
+            "run it on the GPU machine, then add at the end of the profile:",
+            *profile_lines(name, port).split("\n"),
         ):
             terminal.tell(line)
         return

@@ -22,7 +22,7 @@ from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 from slvmeval.cli.terminal import size_text
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
 from storage_schemas.store import Store
-from tasks.llm.servers import Servers, list_models, why
+from tasks.llm.servers import Servers, entry_of, list_models, why
 
 _PATIENCE_S = 10.0
 
@@ -66,14 +66,14 @@ def check_model_server(name: str, servers: Servers, where: str) -> Finding:
             what,
             CheckVerdict.FAIL,
             f"{server.base}/models does not answer properly ({why(problem)}): start that server, or "
-            f"change model_servers.{name} in {where}",
+            f"change {entry_of(name)} in {where}",
         )
     if server.model and server.model not in models:
         return Finding(
             what,
             CheckVerdict.FAIL,
             f"it serves {', '.join(models) or 'no models'}, but not {server.model}: change "
-            f"model_servers.{name} in {where}",
+            f"{entry_of(name)} in {where}",
         )
     return Finding(
         what, CheckVerdict.OK, f"{server.base.removesuffix('/v1')} serves {', '.join(models) or 'no models'}"

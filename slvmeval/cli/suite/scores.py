@@ -1,7 +1,7 @@
 """``slvmeval suite manifest|leaderboard|scores``: input and output of suites.
 
 ``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
-dimensions.
+dimensions. ``slvmeval suite aesthetics-bound``: the bound of LoCoT2V-Bench's aesthetic quality.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command()(scores)
     app.command()(alignment)
     app.command()(correlations)
+    app.command(name="aesthetics-bound")(aesthetics_bound)
 
 
 def manifest(
@@ -94,7 +95,7 @@ def leaderboard(
     made = the_suite(held, suite)
     rows, others = current(ScoresStore(held).rows(made.name), settings or ())
     rows = common_prompts(rows) if common else rows
-    board = board_of(made.title, made.dimensions, means_of(rows), others)
+    board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others)
     page = write_board(board, out)
     table = board_table(board)
     titles = [column.title for column in table.shown]
@@ -213,12 +214,13 @@ def alignment(
 
     held = terminal.open_store(store, profile)
     made = the_suite(held, suite)
-    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
-    given = load_ratings(ratings, scales)
     rows = ScoresStore(held).rows()
     plain, _ = current([row for row in rows if row.suite == made.name], settings or ())
+    dimensions = made.dimensions_of(plain)
+    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in dimensions}
+    given = load_ratings(ratings, scales)
     blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
-    table = alignment_table(made.dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
+    table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
     left_out = [*given.left_out, *(one for lines in unscored.values() for one in lines)]
@@ -276,7 +278,7 @@ def correlations(
         made, there = suite_of_file(scores, suite)
     known = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
     rows, _ = current(there, settings or ())
-    tables = correlation_tables(runs_of(rows), made.dimensions if made else (), known)
+    tables = correlation_tables(runs_of(rows), made.dimensions_of(rows) if made else (), known)
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]
@@ -285,3 +287,42 @@ def correlations(
     titles = [column.title for column in first.shown]
     terminal.console().print(terminal.table(first.title, titles, first.cells()))
     terminal.say(f"{len(paths)} files: {out}")
+
+
+def aesthetics_bound(
+    pictures: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PICTURES", file_okay=False, exists=True, help="A folder of reference pictures."
+        ),
+    ],
+    siglip: Annotated[
+        str | None, typer.Option("--siglip", metavar="NAME", help="Another SigLIP of the model folder.")
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="NAME", help="Another head of the predictor.")
+    ] = None,
+    model_folders: terminal.ModelFoldersOption = None,
+    profile: terminal.ProfileOption = None,
+    quiet: terminal.QuietOption = False,
+) -> None:
+    """Compute the upper bound of LoCoT2V-Bench's aesthetic quality: the mean of the best 10 % of PICTURES.
+
+    The paper's pictures are the part data_1024_10K of Text-to-Image-2M, unpacked into a folder. Without a
+    bound, the scores of aesthetic quality are raw.
+
+    Example: `slvmeval suite aesthetics-bound PICTURES --models MODELS`
+    """
+    from tasks.models.hub import ModelHub
+    from tasks.scoring.suites.locot2v.aesthetics_bound import bound_of, pictures_in
+
+    site = terminal.settings(profile, model_folders=model_folders)
+    hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
+    paths = pictures_in(pictures)
+    names = {key: name for key, name in (("siglip", siglip), ("head", head)) if name}
+    with terminal.step_bar("pictures", quiet) as step:
+        bound = bound_of(paths, hub, step, **names)
+    terminal.say(
+        f"{bound:.4f}: the mean of the best 10 % of {len(paths)} pictures",
+        f"""slvmeval suite locot2v-bench --set 'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
+    )

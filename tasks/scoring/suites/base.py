@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError, UserInputError, suggestion
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen, first_error
+from storage_schemas.suite_score import SuiteScore
 from tasks.aspects.base import Pool
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
@@ -35,6 +36,8 @@ class Dimension(Frozen):
         The model or the method behind it.
     source
         Where it comes from: a section of the paper, or ``not from the paper``.
+    averaged
+        Whether it counts in the mean of its group; False on another scale than the others.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Dimension(Frozen):
     about: str
     behind: str
     source: str
+    averaged: bool = True
 
 
 class SuitePrompt(Frozen):
@@ -204,6 +208,10 @@ class Suite(ABC):
     @abstractmethod
     def dimensions(self) -> Sequence[Dimension]:
         """All dimensions in the order of the paper's table."""
+
+    def dimensions_of(self, rows: Iterable[SuiteScore]) -> Sequence[Dimension]:
+        """Return all dimensions as some scores have them: settings may change a scale."""
+        return self.dimensions
 
     def dimension(self, name: str) -> Dimension:
         """Return a dimension by its name.

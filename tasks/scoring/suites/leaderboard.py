@@ -68,7 +68,8 @@ class SuiteBoard:
     Parameters
     ----------
     averaged
-        Whether all dimensions have one scale, so that groups have means (LoCoT2V-Bench, table 2).
+        Whether all dimensions that count in means have one scale, so that groups have means (LoCoT2V-Bench,
+        table 2).
     """
 
     title: str
@@ -187,12 +188,14 @@ def board_of(
         for group in groups
     }
     overall = _standings(models, list(ranks.values()))
-    averaged = len({(one.low, one.high) for one in dimensions}) == 1
+    averaged = len({(one.low, one.high) for one in dimensions if one.averaged}) == 1
     lines = []
     for model in models:
         own = {one.name: means[one.name].get(model, Mean(None)) for one in shown}
         by_group = {
-            group: _mean([own[one.name].value for one in shown if averaged and one.group == group])
+            group: _mean(
+                [own[one.name].value for one in shown if averaged and one.averaged and one.group == group]
+            )
             for group in groups
         }
         lines.append(

@@ -81,7 +81,7 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         assert main([*words, "--json"]) == 3
         summary = json.loads(capsys.readouterr().out)
         assert [one["state"] for one in summary["prompts"]] == ["ready", "ready"]
-        # the same expectation has the same questions: they are paid for once
+        # the same assessment has the same questions: they are paid for once
         assert summary["calls"] == 2 * CALLS_TO_END - 14
         prompts = [json.loads(line) for line in (folder / "prompts.jsonl").read_text().splitlines()]
         assert [one["details"]["base"] for one in prompts] == [SECOND.replace("blue", "green"), SECOND]

@@ -8,10 +8,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.profile import load_profile
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import ModelServer
 from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest, ChatServer, Sampling, ask_all, client_of
@@ -220,6 +222,17 @@ def test_openai_needs_a_key_and_no_profile(monkeypatch: pytest.MonkeyPatch) -> N
     own = Servers({"openai": ModelServer(url="http://gateway:1/v1")}).find("openai", "m")
     assert own.base == "http://gateway:1/v1"
     assert own.secret() is None
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl", "deepseek"])
+def test_the_lines_for_a_missing_server_can_be_pasted_into_a_profile(name: str, tmp_path: Path) -> None:
+    known = '[model_servers]\na = "http://h:1/v1"\n'
+    with pytest.raises(PrerequisiteError, match="not in the profile") as problem:
+        Servers().find(name, "m")
+    path = tmp_path / "site.toml"
+    for before in ("", known):
+        path.write_text(before + str(problem.value).partition("\n")[2])
+        assert load_profile(path, {}, {}).model_servers[name].url == "http://HOST:8000/v1"
 
 
 def test_a_client_that_nobody_holds_closes_its_connections() -> None:

@@ -25,7 +25,7 @@ STEPS = {
     "rewrite": "make_rewrite",
     "events": "events",
     "actions": "actions",
-    "expectations": "make_expectations",
+    "assessments": "make_assessments",
     "questions": "make_questions",
     "polarity": "make_polarity",
     "complexity": "make_complexity",
@@ -88,8 +88,8 @@ def sensible(step: str, text: str) -> Any:
             return {"events": [EVENT, {**EVENT, "event": "The ball stops.", "action": "stops"}]}
         case "actions":
             return {"actions": []}
-        case "expectations":
-            return {name: f"Expect {name}." for name in HERD_NAMES}
+        case "assessments":
+            return {name: f"It has {name}." for name in HERD_NAMES}
         case "questions":
             return {"questions": questions(wanted(text))}
         case "polarity":

@@ -77,7 +77,7 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(tmp_path: Path, video: So
     bench = Locot2vBench(Setup(store_path=str(tmp_path)))
     (prompt,) = load_prompts(project.prompts_path, bench).by_id.values()
     assert (prompt.prompt_id, prompt.theme, prompt.details["base"]) == ("food-one-cake", "food", mended)
-    assert prompt.text == f"{mended}\n\n" + " ".join(f"Expect {name}." for name in HERD_NAMES)
+    assert prompt.text == f"{mended}\n\n" + " ".join(f"It has {name}." for name in HERD_NAMES)
     assert [one["action"] for one in prompt.details["events"]] == ["rolls", "stops"]
     assert prompt.details["complexity"] == {"semantic": 7.0, "structural": 6.5, "control": 4.0}
     for name in HERD_NAMES:
@@ -94,7 +94,7 @@ def test_who_sees_frames_and_who_knows_the_good_answer(tmp_path: Path, video: So
     with FaultyServer(author) as server:
         assert make(maker(tmp_path, server, without_review=True), video).state == "ready"
     seeing = {step for step, body in author.bodies if images(body)}
-    assert seeing == {"describe", "criticise", "rewrite", "expectations"}
+    assert seeing == {"describe", "criticise", "rewrite", "assessments"}
     # what checks the polarity is not told what was said before
     for step, body in author.bodies:
         if step == "polarity":
@@ -144,7 +144,7 @@ def test_a_person_leaves_a_prompt_out(tmp_path: Path, video: SourceVideo) -> Non
         ("describe", {"description": "A ball."}, "2 words instead of 8 to 30"),
         ("describe", ["A ball."], "no text 'description'"),
         ("events", {"events": []}, "no event"),
-        ("expectations", {"themes": "Something."}, "no text 'emotional_response'"),
+        ("assessments", {"themes": "Something."}, "no text 'emotional_response'"),
     ],
 )
 def test_a_model_is_told_what_did_not_fit_and_then_does_better(

@@ -22,7 +22,7 @@ from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings
 
 
 class AestheticQuality(VisualScorer):
-    """The mean score at one frame per second, as a share of the upper bound."""
+    """The mean score at one frame per second, as a share of the upper bound; raw without a bound."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -68,8 +68,10 @@ class AestheticQuality(VisualScorer):
                 )
             scores += head.scores(rows).tolist()
         mean = math.fsum(scores) / len(scores)
-        measured = Measured(share_of_bound(mean, self._settings.upper_bound), len(scores))
-        details = {"mean": mean, "lowest": min(scores), "highest": max(scores)}
+        bound = self._settings.upper_bound
+        value = share_of_bound(mean, 1.0 if bound is None else bound, self.dimension.high)
+        measured = Measured(value, len(scores))
+        details = {"mean": mean, "lowest": min(scores), "highest": max(scores), "upper_bound": bound}
         return Measurement(measured, details, self._head.name)
 
 
@@ -80,9 +82,9 @@ def places_at(video: Side, fps: float) -> list[int]:
     return [min(len(video) - 1, round(n * step)) for n in range(count)]
 
 
-def share_of_bound(score: float, bound: float) -> float:
-    """Return a score as a share of the bound, at least 0 and at most 1."""
-    return float(np.clip(score / bound, 0, 1))
+def share_of_bound(score: float, bound: float, most: float = 1.0) -> float:
+    """Return a score as a share of the bound, at least 0 and at most `most`."""
+    return float(np.clip(score / bound, 0, most))
 
 
 def upper_bound(scores: Sequence[float]) -> float:

@@ -90,14 +90,14 @@ DIMENSIONS: tuple[Dimension, ...] = (
         TEMPORAL,
         "dynamic_degree",
         "Whether things move at all.",
-        "optical flow",
+        "RAFT",
         "method, temporal quality (VBench)",
     ),
     _dimension(
         TEMPORAL,
         "motion_smoothness",
         "How well a frame can be foretold from its neighbours.",
-        "optical flow, or a frame interpolation model",
+        "RAFT; neighbours moved along its flow in place of AMT",
         "method, temporal quality (VBench)",
     ),
     _dimension(
@@ -111,21 +111,21 @@ DIMENSIONS: tuple[Dimension, ...] = (
         TEMPORAL,
         "temporal_flickering",
         "How little the pixels of still stretches change from frame to frame.",
-        "arithmetic on pixels",
+        "arithmetic on pixels; RAFT says what is still",
         "method, temporal quality (VBench)",
     ),
     _dimension(
         TEMPORAL,
         "transition_smoothness",
         "How evenly pictures change around cuts.",
-        "PySceneDetect; pixels, SSIM, features and motion",
+        "PySceneDetect; pixels, SSIM, SigLIP, RAFT",
         "method, temporal quality; appendix B.6",
     ),
     _dimension(
         TEMPORAL,
         "warping_error",
         "How well a frame agrees with the one before once that is moved along the optical flow.",
-        "optical flow",
+        "RAFT",
         "method, temporal quality (EvalCrafter)",
     ),
     _dimension(
@@ -139,28 +139,28 @@ DIMENSIONS: tuple[Dimension, ...] = (
         TEMPORAL,
         "intra_event_subject",
         "How steady subjects are within an event.",
-        "event intervals, a detector, picture embeddings",
+        "event intervals, Grounding DINO, SAM 2, picture embeddings",
         "method, temporal quality; appendix B.7",
     ),
     _dimension(
         TEMPORAL,
         "intra_event_background",
         "How steady the background is within an event.",
-        "event intervals, a detector, picture embeddings",
+        "event intervals, Grounding DINO, SAM 2, picture embeddings",
         "method, temporal quality; appendix B.7",
     ),
     _dimension(
         TEMPORAL,
         "inter_event_subject",
         "How alike a subject stays from one event to another.",
-        "event intervals, a detector, picture embeddings",
+        "event intervals, Grounding DINO, SAM 2, picture embeddings",
         "method, temporal quality; appendix B.7",
     ),
     _dimension(
         TEMPORAL,
         "inter_event_background",
         "How alike the background stays from one event to another.",
-        "event intervals, a detector, picture embeddings",
+        "event intervals, Grounding DINO, SAM 2, picture embeddings",
         "method, temporal quality; appendix B.7",
     ),
     _clarity("theme_clarity", "Whether the video has a recognisable theme and keeps to it."),
@@ -178,3 +178,12 @@ DIMENSIONS: tuple[Dimension, ...] = (
 
 #: By name.
 BY_NAME: Mapping[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
+#: Aesthetic quality without an upper bound: the predictor's own numbers.
+RAW_AESTHETICS = BY_NAME["aesthetic_quality"].model_copy(
+    update={
+        "title": "Aesthetic quality (raw)",
+        "high": 10,
+        "averaged": False,
+        "about": "How beautiful the single pictures are, as the predictor says it: no upper bound is set.",
+    }
+)

@@ -107,6 +107,13 @@ class EventConsistency(VideoScorer, ConversationScorer):
         self._pictures = Pictures(setup.models, model)
         detector = self._constants.detector
         self._detector = VisualModel(setup.models, detector.model, ("detector",), dtype=detector.dtype)
+        segmenter, by_sam2 = self._constants.segmenter, self._constants.masks == "sam2"
+        kinds, libraries = ("segmenter",), ("torch", "torchvision", "transformers")
+        self._segmenter = (
+            VisualModel(setup.models, segmenter.model, kinds, libraries, segmenter.dtype, instead="boxes")
+            if by_sam2
+            else None
+        )
 
     @property
     def concurrency(self) -> int:
@@ -125,7 +132,10 @@ class EventConsistency(VideoScorer, ConversationScorer):
             "shown": [given.fps, given.most_frames, given.most_events],
             "detector": self._detector.settings(),
             "pictures": self._pictures.settings(),
-            **self._constants.model_dump(mode="json", exclude={"detector", "subjects", "backgrounds"}),
+            "segmenter": None if self._segmenter is None else self._segmenter.settings(),
+            **self._constants.model_dump(
+                mode="json", exclude={"detector", "segmenter", "subjects", "backgrounds"}
+            ),
             "version": 1,
         }
 
@@ -139,6 +149,8 @@ class EventConsistency(VideoScorer, ConversationScorer):
         """
         self._pictures.check()
         self._detector.check()
+        if self._segmenter is not None:
+            self._segmenter.check()
         super().check()
 
     def estimate_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> Sequence[Estimate]:
@@ -180,7 +192,7 @@ class EventConsistency(VideoScorer, ConversationScorer):
             boxes = Boxes(self._detector, phrase, self._constants) if phrase else None
             if self._part == "subject" and boxes is None:
                 continue
-            feature = ThingRow(self._part, boxes, self._pictures, self._cache)
+            feature = ThingRow(self._part, boxes, self._segmenter, self._pictures, self._cache)
             places = event_places(clip, video.fps, self._constants.fps, self._constants.most_frames)
             rows = present(self._cache.compute_missing(video, places, feature, batch=BATCH).rows)
             if len(rows):

@@ -1,30 +1,44 @@
-"""Dense optical flow on a CPU with OpenCV's DIS, warped frames and visibility."""
+"""Settings of optical flow, OpenCV's DIS, warped frames and visibility."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from storage_schemas.model import Frozen
 from tasks.pairs.view import Side
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
+#: Gives the position of each pixel of the first RGB frame in the second, ``(H, W, 2)`` float32, x before y.
+Flow = Callable[[Bytes, Bytes], Floats]
 
 
 class FlowSettings(Frozen):
-    """Settings of optical flow (not from the paper, which uses RAFT).
+    """Settings of optical flow.
 
     Parameters
     ----------
+    method
+        ``raft`` as in the paper, or ``dis``: OpenCV's on a CPU, which needs no weights.
+    model, dtype
+        A RAFT in a model folder, of kind ``optical-flow``, and the dtype of its computation. VBench and
+        EvalCrafter take the weights of FlyingChairs and FlyingThings3D.
+    updates
+        Refinements of RAFT's flow (VBench: 20).
     preset
-        OpenCV's DIS preset: ``fast`` or ``medium``; ``ultrafast`` for a first look.
+        DIS's: ``fast`` or ``medium``; ``ultrafast`` for a first look.
     """
 
+    method: Literal["raft", "dis"] = "raft"
+    model: str = "raft-large"
+    dtype: Literal["bfloat16", "float16", "float32"] = "float32"
+    updates: int = Field(default=20, ge=1, le=100)
     preset: Literal["ultrafast", "fast", "medium"] = "medium"
 
 
@@ -35,17 +49,18 @@ _PRESETS = {
 }
 
 
-def optical_flow(first: Bytes, second: Bytes, settings: FlowSettings) -> Floats:
-    """Return the position of each pixel of the first frame in the second, ``(H, W, 2)`` float32, x before y.
+def dis_flow(first: Bytes, second: Bytes, preset: str = "medium") -> Floats:
+    """Return the flow between two frames by OpenCV's DIS; see :data:`Flow`.
 
     Parameters
     ----------
     first, second
-        Grey frames ``(H, W)`` uint8, at least 16 pixels wide and high.
+        RGB frames ``(H, W, 3)`` uint8, at least 16 pixels wide and high.
     """
     # one per call: it has buffers, and threads may run this concurrently
-    finder = cv2.DISOpticalFlow.create(_PRESETS[settings.preset])
-    flow: Floats = finder.calc(first, second, np.zeros((*first.shape, 2), np.float32)).astype(np.float32)
+    finder = cv2.DISOpticalFlow.create(_PRESETS[preset])
+    start = np.zeros((*first.shape[:2], 2), np.float32)
+    flow: Floats = finder.calc(grey(first), grey(second), start).astype(np.float32)
     return flow
 
 
@@ -62,8 +77,7 @@ def visible(forward: Floats, backward: Floats) -> NDArray[np.bool_]:
     """Return which pixels of the first frame are also visible in the second, ``(H, W)`` bool.
 
     The flow there and back must end near the start: |f + b(f)|² < 0.01·(|f|² + |b|²) + 0.5 (Sundaram and
-    others, |f + b(f)|² < 0.01·(|f|² + |b|²) + 0.5 (Sundaram and others,
-    ECCV 2010), and within the picture.
+    others, ECCV 2010), and within the picture.
     """
     height, width = forward.shape[:2]
     back = warp(backward, forward)

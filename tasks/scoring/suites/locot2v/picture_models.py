@@ -38,6 +38,8 @@ class VisualModel(HubSource):
         Packages that its numbers depend on.
     gpu
         As for :class:`HubSource`.
+    instead
+        What ``visual=cpu-approx`` takes in its place; empty if nothing does.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class VisualModel(HubSource):
         libraries: Sequence[str] = ("torch", "transformers", "pillow"),
         dtype: str = "",
         gpu: bool = True,
+        instead: str = "",
     ) -> None:
         super().__init__(models, name, dtype)
+        self._instead = f"; or choose the setting visual=cpu-approx, which takes {instead}" if instead else ""
         self.kinds, self.gpu, self._libraries = tuple(kinds), gpu, tuple(libraries)
 
     def libraries(self) -> dict[str, str]:
@@ -78,8 +82,8 @@ class VisualModel(HubSource):
         self._require()
         try:
             super().check()
-        except UserInputError as problem:
-            raise PrerequisiteError(str(problem)) from problem
+        except (UserInputError, PrerequisiteError) as problem:
+            raise PrerequisiteError(f"{problem}{self._instead}") from problem
 
     def _require(self) -> None:
         if not isinstance(self._models, ModelHub) or self.name in self._models.names():
@@ -87,7 +91,8 @@ class VisualModel(HubSource):
         folders = ", ".join(map(str, self._models.model_folders)) or "any model folder (none is set)"
         raise PrerequisiteError(
             f"model {self.name} is not in {folders}: add its weights with `slvmeval models add {self.name} "
-            f"FOLDER --kind {self.kinds[0]}`, see docs/locot2v.md, or name another in the setting visual"
+            f"FOLDER --kind {self.kinds[0]}`, see docs/locot2v.md, or name another in the setting "
+            f"visual{self._instead}"
         )
 
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-import cv2
 import numpy as np
 
 from storage_schemas.judgements import Failure
+from tasks.aspects.base import Pool
 from tasks.llm.usage import NotJudged, Usage
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
 from tasks.scoring.suites.base import Dimension, ScoredVideo, SuitePrompt, SuiteVideo, VideoScorer
 from tasks.scoring.suites.locot2v import picture_models
-from tasks.scoring.suites.locot2v.flow import Bytes, grey, optical_flow, reduced
+from tasks.scoring.suites.locot2v.flow import Bytes, reduced
+from tasks.scoring.suites.locot2v.optical_flow import DisFlow
 from tasks.scoring.suites.locot2v.picture_models import feature_rows
 from tasks.scoring.suites.locot2v.pixel_metrics import (
     Measured,
@@ -49,13 +50,17 @@ class FlowSteps(FrameFeature):
     dtype = "float64"
     width = 2
 
-    def __init__(self, pixels: PixelSettings) -> None:
-        self._pixels = pixels
+    def __init__(self, pixels: PixelSettings, flow: DisFlow) -> None:
+        self._pixels, self._flow = pixels, flow
 
     def settings(self) -> dict[str, Any]:
-        """Return the constants that the numbers depend on, and OpenCV's version."""
-        used = {"long_side", "static_px", "strongest", "flow"}
-        return {**self._pixels.model_dump(mode="json", include=used), "opencv": cv2.__version__, "version": 1}
+        """Return the constants that the numbers depend on, the flow and its libraries."""
+        return {
+            **self._pixels.model_dump(mode="json", include={"long_side", "static_px", "strongest"}),
+            "flow": self._flow.settings(),
+            "libraries": self._flow.libraries(),
+            "version": 1,
+        }
 
     def ids(self, side: Side, places: Sequence[int]) -> list[str]:
         """Return the identity of each frame together with the one before it."""
@@ -77,29 +82,30 @@ class FlowSteps(FrameFeature):
         return reduced(side.rgb(place), self._pixels.long_side)
 
     def _row(self, first: Bytes, second: Bytes) -> tuple[float, float]:
-        forward = optical_flow(grey(first), grey(second), self._pixels.flow)
+        forward = self._flow(first, second)
         return (
             still_difference(first, second, forward, self._pixels),
-            warped_difference(first, second, forward, self._pixels),
+            warped_difference(first, second, self._flow, forward),
         )
 
 
 class KeptSteps:
     """Flicker and warping error of videos from stored steps."""
 
-    def __init__(self, cache: FeatureCache, pixels: PixelSettings) -> None:
-        self._cache, self._pixels, self._feature = cache, pixels, FlowSteps(pixels)
+    def __init__(self, cache: FeatureCache, pixels: PixelSettings, flow: DisFlow) -> None:
+        self._cache, self._pixels, self._flow = cache, pixels, flow
+        self._feature = FlowSteps(pixels, flow)
 
     def flicker(self, video: Side) -> Measured:
         """Return what :func:`~tasks.scoring.suites.locot2v.pixel_metrics.temporal_flicker` does."""
         if not _kept(video):
-            return temporal_flicker(video, self._pixels)
+            return temporal_flicker(video, self._flow, self._pixels)
         return flicker_of(self._column(video, _FLICKER))
 
     def warping(self, video: Side) -> Measured:
         """Return what :func:`~tasks.scoring.suites.locot2v.pixel_metrics.warping_error` does."""
         if not _kept(video):
-            return warping_error(video, self._pixels)
+            return warping_error(video, self._flow, self._pixels)
         return warping_of(self._column(video, _WARPING))
 
     def _column(self, video: Side, which: int) -> Iterator[float]:
@@ -145,39 +151,61 @@ class VisualScorer(VideoScorer):
 
 
 class PixelScorer(VisualScorer):
-    """Flicker, dynamic degree, motion smoothness, warping error: OpenCV on one core, nothing is loaded."""
+    """Flicker, dynamic degree, motion smoothness, warping error, on flow that needs no model."""
 
     def __init__(
-        self, dimension: Dimension, cache: FeatureCache, pixels: PixelSettings, worst_warping: float
+        self,
+        dimension: Dimension,
+        cache: FeatureCache,
+        pixels: PixelSettings,
+        flow: DisFlow,
+        worst_warping: float,
     ) -> None:
         super().__init__(dimension)
-        self._pixels, self._worst = pixels, worst_warping
-        self._steps = KeptSteps(cache, pixels)
+        self._pixels, self._flow, self._worst = pixels, flow, worst_warping
+        self._steps = KeptSteps(cache, pixels, flow)
 
     def settings(self) -> dict[str, Any]:
-        """Return the constants."""
+        """Return the constants and the flow.
+
+        Raises
+        ------
+        PrerequisiteError
+            If the flow's model is missing.
+        """
         worst = {"worst_warping": self._worst} if self.dimension.name == "warping_error" else {}
-        return {"pixels": self._pixels.model_dump(mode="json"), **worst, "version": 1}
+        pixels = self._pixels.model_dump(mode="json", exclude={"flow"})
+        return {"pixels": pixels, "flow": self._flow.settings(), **worst, "version": 1}
 
     def check(self) -> None:
-        """Check nothing: nothing is needed."""
+        """Check that the flow's model is present, if it needs one.
+
+        Raises
+        ------
+        PrerequisiteError
+            If not, with what to do.
+        """
+        self._flow.check()
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
-        """Return the value of one video."""
-        return _METRICS[self.dimension.name](self, video.video)
+        """Return the value of one video, with the flow that it rests on."""
+        measurement = _METRICS[self.dimension.name](self, video.video)
+        measurement.details["flow"] = self._flow.details()
+        return measurement
 
     def _flicker(self, video: Side) -> Measurement:
         return Measurement(self._steps.flicker(video), {"frames": len(video)})
 
     def _dynamic(self, video: Side) -> Measurement:
-        share = moving_share(video, self._pixels)
+        share = moving_share(video, self._flow, self._pixels)
         if share.value is None:
             return Measurement(share)
         moves = float(share.value >= self._pixels.moving_share)
         return Measurement(Measured(moves, share.steps), {"moving_share": share.value})
 
     def _smoothness(self, video: Side) -> Measurement:
-        return Measurement(motion_smoothness(video, self._pixels))
+        smooth = motion_smoothness(video, self._flow, self._pixels)
+        return Measurement(smooth, {"interpolation": self._pixels.interpolation})
 
     def _warping(self, video: Side) -> Measurement:
         error = self._steps.warping(video)
@@ -185,6 +213,12 @@ class PixelScorer(VisualScorer):
             return Measurement(error)
         score = warping_score(error.value, self._worst)
         return Measurement(Measured(score, error.steps), {"error": error.value})
+
+
+class LoadedPixelScorer(PixelScorer):
+    """The same on flow by a loaded model."""
+
+    pool: ClassVar[Pool] = "h100"
 
 
 _METRICS: Mapping[str, Callable[[PixelScorer, Side], Measurement]] = {

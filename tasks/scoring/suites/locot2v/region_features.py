@@ -1,7 +1,8 @@
-"""Features of subjects and backgrounds of frames: inside a box, and outside of all boxes.
+"""Features of subjects and backgrounds of frames: inside a mask, and outside of all masks.
 
-The paper cuts subjects out by masks of Grounded-SAM-2. Here Grounding DINO's boxes replace the masks: a
-subject includes what is behind it in its box, a background lacks the whole box.
+Masks are those of Grounded-SAM-2, as in the paper: SAM 2's in the boxes of Grounding DINO. By the name
+``boxes``, the boxes are the masks: a subject includes what is behind it in its box, a background lacks the
+whole box.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 
 from storage_schemas.frames import Planes
 from tasks.media.planes import planes_to_rgb
-from tasks.models.base import Box, Detector
+from tasks.models.base import Box, Detector, Segmenter
 from tasks.models.residence import Batches
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
 from tasks.scoring.suites.locot2v.picture_models import Pictures, VisualModel
 from tasks.scoring.suites.locot2v.visual_settings import ConsistencySettings
 
+#: Masks of a frame, ``(k, H, W)``.
+Masks = NDArray[np.bool_]
 #: Number of the best boxes of a frame, each with left, top, right, bottom and score.
 MOST_BOXES = 8
 _NUMBERS = 5
@@ -82,27 +85,53 @@ def corners_of(row: NDArray[Any], height: int, width: int) -> list[tuple[int, in
     return boxes
 
 
-def cut_out(rgb: Planes, row: NDArray[Any]) -> Planes | None:
-    """Return the pixels in the best box, ``(h, w, 3)``; None without boxes."""
-    boxes = corners_of(row, *rgb.shape[:2])
-    if not boxes:
-        return None
-    left, top, right, bottom = boxes[0]
-    region: Planes = rgb[top:bottom, left:right]
-    return region
+def masks_of(
+    row: NDArray[Any], rgb: Planes, segmenter: Segmenter | None = None, most: int | None = None
+) -> Masks:
+    """Return the masks of a row's boxes in a frame, the best box's first.
+
+    Parameters
+    ----------
+    segmenter
+        Finds the pixels of the object in each box; None takes all pixels of the boxes.
+    most
+        Number of the best boxes to use; None for all.
+    """
+    corners = corners_of(row, *rgb.shape[:2])[:most]
+    if segmenter is not None:
+        return segmenter.masks(rgb, np.array(corners, np.float64).reshape(-1, 4))
+    masks = np.zeros((len(corners), *rgb.shape[:2]), np.bool_)
+    for mask, (left, top, right, bottom) in zip(masks, corners, strict=True):
+        mask[top:bottom, left:right] = True
+    return masks
 
 
-def without(rgb: Planes, row: NDArray[Any]) -> Planes | None:
-    """Return a frame with its boxes filled with the mean colour of the rest; None if no pixel is left."""
-    outside = np.ones(rgb.shape[:2], np.bool_)
-    for left, top, right, bottom in corners_of(row, *rgb.shape[:2]):
-        outside[top:bottom, left:right] = False
-    if not outside.any():
+def cut_out(rgb: Planes, masks: Masks) -> Planes | None:
+    """Return the smallest rectangle around the best mask, ``(h, w, 3)``; None without one.
+
+    Pixels beside the mask have its mean colour.
+    """
+    if not len(masks) or not masks[0].any():
         return None
-    if outside.all():
+    rows, columns = np.flatnonzero(masks[0].any(1)), np.flatnonzero(masks[0].any(0))
+    inner = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return _filled(rgb[inner], ~masks[0][inner])
+
+
+def without(rgb: Planes, masks: Masks) -> Planes | None:
+    """Return a frame whose masks have the mean colour of the rest; None if no pixel is left."""
+    covered: NDArray[np.bool_] = np.logical_or.reduce(masks, axis=0)
+    return _filled(rgb, covered)
+
+
+def _filled(rgb: Planes, where: NDArray[np.bool_]) -> Planes | None:
+    """Return a picture with some pixels in the mean colour of the others; None if there are no others."""
+    if where.all():
+        return None
+    if not where.any():
         return rgb
     filled = rgb.copy()
-    filled[~outside] = np.round(rgb[outside].mean(0)).astype(np.uint8)
+    filled[where] = np.round(rgb[~where].mean(0)).astype(np.uint8)
     return filled
 
 
@@ -115,11 +144,21 @@ class ThingRow(FrameFeature):
         ``subject`` or ``background``.
     boxes
         Boxes of subjects; None for a background without subjects.
+    segmenter
+        The model of masks; None takes the boxes.
     """
 
-    def __init__(self, part: str, boxes: Boxes | None, pictures: Pictures, cache: FeatureCache) -> None:
+    def __init__(
+        self,
+        part: str,
+        boxes: Boxes | None,
+        segmenter: VisualModel | None,
+        pictures: Pictures,
+        cache: FeatureCache,
+    ) -> None:
         self.name = f"{part}-features"
         self._part, self._boxes, self._pictures, self._cache = part, boxes, pictures, cache
+        self._segmenter = None if boxes is None else segmenter
 
     @cached_property
     def width(self) -> int:
@@ -127,9 +166,12 @@ class ThingRow(FrameFeature):
         return 1 + int(self._pictures.encoder().width)
 
     def settings(self) -> dict[str, Any]:
-        """Return the boxes' settings and the model of features."""
+        """Return the settings of boxes and masks, and the model of features."""
+        segmenter = self._segmenter
+        masks = {} if segmenter is None else {**segmenter.settings(), "libraries": segmenter.libraries()}
         return {
             "boxes": None if self._boxes is None else self._boxes.settings(),
+            "masks": masks,
             **self._pictures.settings(),
             "libraries": self._pictures.libraries(),
             "version": 1,
@@ -143,11 +185,15 @@ class ThingRow(FrameFeature):
         if self._boxes is not None:
             boxes = self._cache.compute_missing(side, places, self._boxes, batch=BATCH).rows
         rgb = planes_to_rgb(side.planes(places), side.color)
-        parted = cut_out if self._part == "subject" else without
+        parted, most = (cut_out, 1) if self._part == "subject" else (without, None)
+        segmenter: Segmenter | None = None if self._segmenter is None else self._segmenter.loaded()
+        parts = [
+            parted(frame, masks_of(where, frame, segmenter, most))
+            for frame, where in zip(rgb, boxes, strict=True)
+        ]
         encoder = self._pictures.encoder()
         rows = np.zeros((len(places), width), np.float32)
-        for row, frame, where in zip(rows, rgb, boxes, strict=True):
-            picture = parted(frame, where)
+        for row, picture in zip(rows, parts, strict=True):
             if picture is not None:
                 # regions differ in size, so one by one
                 row[0], row[1:] = 1.0, encoder.images(np.ascontiguousarray(picture)[None])[0]

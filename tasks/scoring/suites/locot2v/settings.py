@@ -31,6 +31,8 @@ _QWEN25: Mapping[str, Any] = {"square_px": 28, "image_side": 448}
 #: be compared with what the server says: `model` in the profile's entry overrides them.
 READY: Mapping[str, VlmModel] = {
     "qwen2.5-vl-7b": _ready("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 128_000, 768, **_QWEN25),
+    # makes prompts, see tasks/prompt_suite
+    "qwen2.5-vl-72b": _ready("Qwen/Qwen2.5-VL-72B-Instruct", "qwen2.5-vl-72b", 128_000, 768, **_QWEN25),
     "time-r1-7b": _ready("Boshenxx/Time-R1-7B", "time-r1", 128_000, 768, **_QWEN25),
     "deepseek-v3.1": _ready("deepseek-ai/DeepSeek-V3.1", "deepseek", 128_000, 2),
 }

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Scorer, Suite, SuitePrompt, suite_settings
-from tasks.scoring.suites.locot2v.dimensions import DIMENSIONS
+from tasks.scoring.suites.locot2v.dimensions import BY_NAME, DIMENSIONS, RAW_AESTHETICS
 from tasks.scoring.suites.locot2v.published_prompts import read_published
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.locot2v.text_scorers import MEASURES, words_scorer
 
 log = logging.getLogger(__name__)
+
+
+def is_raw(row: SuiteScore) -> bool:
+    """Return whether a score of aesthetic quality is the predictor's own number, by details or size."""
+    try:
+        details = json.loads(row.details)
+    except ValueError:
+        details = {}
+    without_bound = isinstance(details, dict) and details.get("upper_bound", 1) is None
+    return without_bound or (row.score or 0) > BY_NAME[RAW_AESTHETICS.name].high
 
 
 class Locot2vBench(Suite):
@@ -46,6 +58,12 @@ class Locot2vBench(Suite):
     def dimensions(self) -> Sequence[Dimension]:
         """The 26, in the order of the paper's tables."""
         return DIMENSIONS
+
+    def dimensions_of(self, rows: Iterable[SuiteScore]) -> Sequence[Dimension]:
+        """Return the 26 for some scores; aesthetic quality is called raw if they have no upper bound."""
+        name = RAW_AESTHETICS.name
+        raw = any(row.dimension == name and row.score is not None and is_raw(row) for row in rows)
+        return (RAW_AESTHETICS, *DIMENSIONS[1:]) if raw else DIMENSIONS
 
     def scorer(self, dimension: str) -> Scorer:
         """Return the scorer of a dimension; raises as :meth:`Suite.scorer`."""

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from storage_schemas.model import Frozen
 from tasks.pairs.view import Side
-from tasks.scoring.suites.locot2v.flow import Bytes, Floats, FlowSettings, grey, optical_flow, reduced
+from tasks.scoring.suites.locot2v.flow import Bytes, Floats, Flow, FlowSettings, grey, reduced
 from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured, cosines
 
 #: Gives the features of frames by place, ``(n, dimensions)``.
@@ -33,6 +33,8 @@ class TransitionSettings(Frozen):
         Weights of the four similarities; not all may be 0.
     long_side
         Longer side to which frames are reduced, in pixels.
+    flow
+        How motion is found.
     """
 
     window_s: float = Field(default=1.0, gt=0, le=60)
@@ -40,7 +42,7 @@ class TransitionSettings(Frozen):
     structure: float = Field(default=0.25, ge=0)
     features: float = Field(default=0.25, ge=0)
     motion: float = Field(default=0.25, ge=0)
-    long_side: int = Field(default=320, ge=16)
+    long_side: int = Field(default=512, ge=16)
     flow: FlowSettings = FlowSettings()
 
     @model_validator(mode="after")
@@ -112,12 +114,12 @@ def smoothness(similarities: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def step_similarities(
-    video: Side, places: Sequence[int], features_of: FeaturesOf, settings: TransitionSettings
+    video: Side, places: Sequence[int], features_of: FeaturesOf, flow: Flow, settings: TransitionSettings
 ) -> list[float]:
     """Return the weighted similarity of each frame and the next; the window's frames are held at once."""
     frames = [reduced(video.rgb(place), settings.long_side) for place in places]
     greys = [grey(frame) for frame in frames]
-    flows = [optical_flow(a, b, settings.flow) for a, b in pairwise(greys)]
+    flows = [flow(a, b) for a, b in pairwise(frames)]
     alike = np.clip(cosines(features_of(places)), 0, 1)
     weights = settings.pixels + settings.structure + settings.features + settings.motion
     values_by_frame = []
@@ -139,6 +141,7 @@ def transitions(
     video: Side,
     cuts: Sequence[int],
     features_of: FeaturesOf,
+    flow: Flow,
     settings: TransitionSettings | None = None,
 ) -> list[Transition]:
     """Return the smoothness of each cut.
@@ -149,13 +152,15 @@ def transitions(
         Places of the first frame after each cut.
     features_of
         Features of frames, SigLIP's in the paper.
+    flow
+        Finds the motion, by RAFT in the paper.
     """
     constants = settings or TransitionSettings()
     measured = []
     for cut in cuts:
         places = window_of(cut, len(video), video.fps, constants.window_s)
         if len(places) > 1:
-            values = step_similarities(video, places, features_of, constants)
+            values = step_similarities(video, places, features_of, flow, constants)
             measured.append(Transition(cut, tuple(values), smoothness(values)))
     return measured
 

@@ -15,11 +15,14 @@ from tasks.scoring.features import FeatureCache, Rows
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Scorer, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.locot2v.aesthetic_quality import AestheticQuality
+from tasks.scoring.suites.locot2v.dimensions import RAW_AESTHETICS
 from tasks.scoring.suites.locot2v.event_consistency import KINDS, EventConsistency
+from tasks.scoring.suites.locot2v.optical_flow import optical_flow
 from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, feature_rows
 from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured, cosines
 from tasks.scoring.suites.locot2v.pixel_scorers import (
     PIXEL_DIMENSIONS,
+    LoadedPixelScorer,
     Measurement,
     PixelScorer,
     VisualScorer,
@@ -94,14 +97,27 @@ class TransitionSmoothness(FeatureScorer):
     ) -> None:
         super().__init__(dimension, models, cache, settings.transition_pictures)
         self._cuts, self._transitions = settings.cuts, settings.transitions
+        self._flow = optical_flow(settings.transitions.flow, models)
 
     def settings(self) -> dict[str, Any]:
-        """Return the model and the constants."""
+        """Return the models and the constants."""
         return {
             **super().settings(),
             "cuts": self._cuts.model_dump(mode="json"),
-            "transitions": self._transitions.model_dump(mode="json"),
+            "transitions": self._transitions.model_dump(mode="json", exclude={"flow"}),
+            "flow": self._flow.settings(),
         }
+
+    def check(self) -> None:
+        """Check that the models are present.
+
+        Raises
+        ------
+        PrerequisiteError
+            If not, with what to do.
+        """
+        super().check()
+        self._flow.check()
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the mean over cuts; a video without one has no score."""
@@ -111,9 +127,10 @@ class TransitionSmoothness(FeatureScorer):
             rows = list(feature_rows(self._cache, side, places, feature))
             return np.concatenate(rows).astype(np.float64)
 
-        at_cuts = transitions(side, find_cuts(side, self._cuts), features_of, self._transitions)
+        at_cuts = transitions(side, find_cuts(side, self._cuts), features_of, self._flow, self._transitions)
         cuts = [{"frame": one.place, "smoothness": one.smoothness} for one in at_cuts[:_MOST_CUTS]]
-        return Measurement(transition_smoothness(at_cuts), {"cuts": cuts}, self._pictures.name)
+        details = {"cuts": cuts, "flow": self._flow.details()}
+        return Measurement(transition_smoothness(at_cuts), details, self._pictures.name)
 
 
 def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> Scorer:
@@ -128,12 +145,15 @@ def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings)
     """
     visual = settings.visual
     if dimension.name in PIXEL_DIMENSIONS:
-        return PixelScorer(dimension, setup.cache, visual.pixels, visual.worst_warping)
+        flow = optical_flow(visual.pixels.flow, setup.models)
+        make = LoadedPixelScorer if flow.pool == "h100" else PixelScorer
+        return make(dimension, setup.cache, visual.pixels, flow, visual.worst_warping)
     if dimension.name in KINDS:
         return EventConsistency(dimension, setup, settings, visual)
     models, cache = setup.models, setup.cache
     if dimension.name == "aesthetic_quality":
-        return AestheticQuality(dimension, models, cache, visual.aesthetics)
+        scored = RAW_AESTHETICS if visual.aesthetics.upper_bound is None else dimension
+        return AestheticQuality(scored, models, cache, visual.aesthetics)
     if dimension.name == "technical_quality":
         return TechnicalQuality(dimension, models, visual.technical)
     if dimension.name == "semantic_consistency":

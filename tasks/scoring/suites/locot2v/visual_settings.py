@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.pixel_metrics import PixelSettings
@@ -43,15 +44,15 @@ class AestheticSettings(Frozen):
     fps
         Frames per second that are scored (the paper: 1).
     upper_bound
-        Score that counts as 1: the paper takes the mean of the best tenth of a set of pictures and does not
-        print it. Not from the paper: 10, the end of the predictor's scale;
-        :mod:`tasks.scoring.suites.locot2v.aesthetics_bound` computes it from your pictures.
+        Score that counts as 1: the mean of the best tenth of a set of pictures (appendix B.5), which the
+        paper does not print; ``slvmeval suite aesthetics-bound`` computes it. None leaves scores as the
+        predictor gives them, up to 10, called raw and in no mean.
     """
 
     pictures: PictureModel = _SIGLIP
     head: str = "aesthetic-predictor-v2.5"
     fps: float = Field(default=1.0, gt=0)
-    upper_bound: float = Field(default=10.0, gt=0)
+    upper_bound: float | None = Field(default=None, gt=0)
 
 
 class TechnicalSettings(Frozen):
@@ -92,8 +93,11 @@ class ConsistencySettings(Frozen):
     detector
         A Grounding DINO in a model folder, of kind ``detector``.
     masks
-        ``boxes``: a subject is what lies in its box, and the background a frame whose boxes are filled. A
-        stand-in for the paper's masks of Grounded-SAM-2, which are not implemented.
+        ``sam2``: the pixels that SAM 2 finds in the detector's boxes, which is Grounded-SAM-2 as in the
+        paper. ``boxes``: all pixels of the boxes; a stand-in that needs no segmenter.
+    segmenter
+        A SAM 2 in a model folder, of kind ``segmenter``. The paper does not say which: the large one of
+        version 2.1.
     box_threshold, text_threshold
         Minimum score of a box, and of a word in it (Grounding DINO's own defaults; not from the paper).
     subjects, backgrounds
@@ -109,7 +113,8 @@ class ConsistencySettings(Frozen):
     """
 
     detector: PictureModel = PictureModel(model="grounding-dino-base")
-    masks: Literal["boxes"] = "boxes"
+    masks: Literal["sam2", "boxes"] = "sam2"
+    segmenter: PictureModel = PictureModel(model="sam2.1-hiera-large")
     box_threshold: float = Field(default=0.35, ge=0, le=1)
     text_threshold: float = Field(default=0.25, ge=0, le=1)
     subjects: PictureModel = _DINO
@@ -119,11 +124,26 @@ class ConsistencySettings(Frozen):
     most_frames: int = Field(default=64, ge=2)
 
 
+#: Settings under one name, as recipes have them: those that differ from the defaults.
+BASES: Mapping[str, Mapping[str, Any]] = {
+    "paper": {},
+    # what needs a GPU is replaced by approximations with other names
+    "cpu-approx": {
+        "pixels": {"long_side": 320, "flow": {"method": "dis"}},
+        "transitions": {"long_side": 320, "flow": {"method": "dis"}},
+        "consistency": {"masks": "boxes"},
+    },
+}
+
+
 class VisualSettings(Frozen):
-    """Settings of all visual dimensions.
+    """Settings of all visual dimensions; a name of `BASES` stands for its settings.
 
     Parameters
     ----------
+    base
+        The settings to start from: ``paper``, or ``cpu-approx``, which replaces RAFT by OpenCV's DIS and
+        SAM 2's masks by boxes. What else is given overrides them.
     pixels
         Flicker, dynamic degree, motion smoothness and warping error.
     worst_warping
@@ -136,6 +156,7 @@ class VisualSettings(Frozen):
         The other dimensions.
     """
 
+    base: Literal["paper", "cpu-approx"] = "paper"
     pixels: PixelSettings = PixelSettings()
     worst_warping: float = Field(default=0.05, gt=0)
     cuts: CutSettings = CutSettings()
@@ -145,3 +166,20 @@ class VisualSettings(Frozen):
     aesthetics: AestheticSettings = AestheticSettings()
     technical: TechnicalSettings = TechnicalSettings()
     consistency: ConsistencySettings = ConsistencySettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _based(cls, given: Any) -> Any:
+        values = {"base": given} if isinstance(given, str) else given
+        if not isinstance(values, Mapping) or not isinstance(values.get("base", ""), str):
+            return values
+        return _over(BASES.get(values.get("base", "paper"), {}), values)
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings with others over them."""
+    joined = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
+            joined[key] = _over(below[key], above[key])
+    return joined

@@ -15,8 +15,8 @@ from storage_schemas.store import Store
 from tasks.llm.usage import NotJudged
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
-from tasks.scoring.suites.locot2v import picture_models, pixel_metrics, pixel_scorers
-from tasks.scoring.suites.locot2v.flow import optical_flow
+from tasks.scoring.suites.locot2v import optical_flow, picture_models
+from tasks.scoring.suites.locot2v.flow import dis_flow
 from tasks.scoring.suites.locot2v.pixel_metrics import temporal_flicker, warping_error
 from tasks.scoring.suites.locot2v.pixel_scorers import PIXEL_DIMENSIONS
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
@@ -24,7 +24,8 @@ from tests.tasks.scoring.suites.locot2v.videos import PROMPT, Endless, named, sc
 
 
 def score(dimension: str, video: object, folder: Path, **visual: object) -> ScoredVideo | NotJudged:
-    scorer = Locot2vBench(Setup(store_path=str(Store.create(folder).root)), visual=visual).scorer(dimension)
+    setup = Setup(store_path=str(Store.create(folder).root))
+    scorer = Locot2vBench(setup, visual={"base": "cpu-approx", **visual}).scorer(dimension)
     scorer.check()
     (result,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
     return result
@@ -40,6 +41,9 @@ def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: 
     assert result.value == pytest.approx(value, abs=1e-3)
     assert result.details["rests_on"] >= 2
     assert result.usage.frames == 5
+    # what it rests on is said
+    assert result.details["flow"] == {"method": "dis", "preset": "medium"}
+    assert ("interpolation" in result.details) == (dimension == "motion_smoothness")
 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
@@ -64,7 +68,8 @@ def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> 
     error = result[0].details["error"]
     assert [one.value for one in result] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
     setup = Setup(store_path=str(Store.create(tmp_path).root))
-    ours, other = (Locot2vBench(setup, visual=s) for s in ({}, {"pixels": {"static_px": 2.0}}))
+    given: tuple[Any, ...] = ("cpu-approx", {"base": "cpu-approx", "pixels": {"static_px": 2.0}})
+    ours, other = (Locot2vBench(setup, visual=visual) for visual in given)
     name = "temporal_flickering"
     assert ours.scorer(name).settings() != other.scorer(name).settings()
 
@@ -103,15 +108,17 @@ def test_flicker_and_warping_error_share_the_flow_of_every_step(
     noise = rng.integers(-3, 4, (6, *scene(1).shape))
     still = [np.clip(scene(1) + one, 0, 255).astype(np.uint8) for one in noise]
     video = side([*still, *[np.roll(scene(2, 128, 48), 4 * at, 1)[:, :64] for at in range(4)]])
-    alone = {"temporal_flickering": temporal_flicker(video), "warping_error": warping_error(video)}
+    alone = {
+        "temporal_flickering": temporal_flicker(video, dis_flow),
+        "warping_error": warping_error(video, dis_flow),
+    }
     flows = []
 
     def counted(*frames: Any) -> Any:
         flows.append(frames)
-        return optical_flow(*frames)
+        return dis_flow(*frames)
 
-    for module in (pixel_scorers, pixel_metrics):
-        monkeypatch.setattr(module, "optical_flow", counted)
+    monkeypatch.setattr(optical_flow, "dis_flow", counted)
     second = next(name for name in alone if name != first)
     # another process would make its own suite, as here
     result = {name: score(name, video, tmp_path) for name in (first, second)}
@@ -138,10 +145,9 @@ def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
 
     def counted(*frames: Any) -> Any:
         flows.append(frames)
-        return optical_flow(*frames)
+        return dis_flow(*frames)
 
-    for module in (pixel_scorers, pixel_metrics):
-        monkeypatch.setattr(module, "optical_flow", counted)
+    monkeypatch.setattr(optical_flow, "dis_flow", counted)
     monkeypatch.setattr(picture_models, "MOST_KEPT", 2)
     alone = score(name, video, tmp_path)
     assert isinstance(kept, ScoredVideo)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tasks.models.base import Box
+from tasks.models.base import Box, Segmenter
 from tasks.scoring.features import FeatureCache, FrameFeature
 from tasks.scoring.suites.locot2v import picture_models
 from tasks.scoring.suites.locot2v.aesthetic_quality import places_at, share_of_bound, upper_bound
@@ -19,6 +19,7 @@ from tasks.scoring.suites.locot2v.region_features import (
     box_row,
     corners_of,
     cut_out,
+    masks_of,
     present,
     without,
 )
@@ -110,24 +111,60 @@ def test_the_best_boxes_are_kept_in_whole_pixels() -> None:
 
 def test_a_subject_is_what_its_best_box_holds() -> None:
     frame = np.arange(48 * 64 * 3, dtype=np.uint32).reshape(48, 64, 3).astype(np.uint8)
-    result = cut_out(frame, box_row([box(4, 6, 14, 26), box(0, 0, 64, 48, 0.1)]))
+    result = cut_out(frame, masks_of(box_row([box(4, 6, 14, 26), box(0, 0, 64, 48, 0.1)]), frame, most=1))
     assert result is not None
     assert (result == frame[6:26, 4:14]).all()
-    assert cut_out(frame, box_row([])) is None
+    assert cut_out(frame, masks_of(box_row([]), frame)) is None
 
 
 def test_a_background_has_every_box_filled_with_the_mean_of_the_rest() -> None:
     frame = np.full((48, 64, 3), 10, np.uint8)
     frame[:, 32:] = 30
     frame[0:10, 0:10] = 200
-    result = without(frame, box_row([box(0, 0, 10, 10)]))
+    result = without(frame, masks_of(box_row([box(0, 0, 10, 10)]), frame))
     assert result is not None
     rest = np.r_[np.full(48 * 32 - 100, 10), np.full(48 * 32, 30)].mean()
     assert (result[:10, :10] == round(rest)).all()
     assert (result[10:] == frame[10:]).all()
     assert (frame[:10, :10] == 200).all()
-    assert without(frame, box_row([])) is frame
-    assert without(frame, box_row([box(0, 0, 64, 48)])) is None
+    assert without(frame, masks_of(box_row([]), frame)) is frame
+    assert without(frame, masks_of(box_row([box(0, 0, 64, 48)]), frame)) is None
+
+
+class Discs(Segmenter):
+    """Finds the disc in each box; nothing in boxes of less than 6 pixels."""
+
+    def masks(self, rgb: np.ndarray, corners: np.ndarray) -> np.ndarray:
+        y, x = np.mgrid[: rgb.shape[0], : rgb.shape[1]]
+        found = np.zeros((len(corners), *rgb.shape[:2]), np.bool_)
+        for mask, (left, top, right, bottom) in zip(found, corners, strict=True):
+            radius = min(right - left, bottom - top) / 2
+            if radius >= 3:
+                mask[:] = np.hypot(x - (left + right - 1) / 2, y - (top + bottom - 1) / 2) < radius
+        return found
+
+
+def test_masks_within_boxes_leave_out_what_is_beside_the_thing() -> None:
+    frame = np.full((48, 64, 3), 10, np.uint8)
+    row = box_row([box(10, 10, 30, 30), box(40, 20, 44, 24, 0.2)])
+    (disc, nothing) = masks_of(row, frame, Discs())
+    assert not nothing.any()
+    frame[disc] = 200
+    subject = cut_out(frame, masks_of(row, frame, Discs(), most=1))
+    assert subject is not None
+    # its corners are not the background's 10
+    assert (subject == 200).all()
+    assert subject.shape == (20, 20, 3)
+    background = without(frame, masks_of(row, frame, Discs()))
+    assert background is not None
+    assert (background == 10).all()
+    # with boxes as masks the subject has what is behind it
+    boxed = cut_out(frame, masks_of(row, frame))
+    assert boxed is not None
+    assert (boxed[0, 0] == 10).all()
+    # a mask may be empty
+    small = box_row([box(40, 20, 44, 24)])
+    assert cut_out(frame, masks_of(small, frame, Discs())) is None
 
 
 def test_frames_without_a_thing_are_left_out() -> None:

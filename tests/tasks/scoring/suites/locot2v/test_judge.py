@@ -43,7 +43,7 @@ ROLES = {
 def judge(
     folder: Path, server: FaultyServer, mapping: dict[str, str] | None = None, **more: Any
 ) -> Locot2vJudge:
-    settings = {**ROLES, "mapping": {**LIGHT, **(mapping or {})}, **more}
+    settings = {**ROLES, "visual": "cpu-approx", "mapping": {**LIGHT, **(mapping or {})}, **more}
     made = make_evaluator(EvaluatorChoice(use="locot2v-bench", settings=settings), setup(folder, server))
     assert isinstance(made, Locot2vJudge)
     return made

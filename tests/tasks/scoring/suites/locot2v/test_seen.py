@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from slvmeval.cli.main import main
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside
 from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
@@ -29,12 +31,15 @@ from tests.tiny_models.faulty_server import FaultyServer
 
 #: What names the tiny checkpoints in place of the published ones.
 VISUAL: dict[str, Any] = {
+    "pixels": {"flow": {"model": "raft", "updates": 2}},
+    "transitions": {"flow": {"model": "raft", "updates": 2}},
     "aesthetics": {"pictures": {"model": "siglip"}, "head": "head", "upper_bound": 8.0},
     "technical": {"model": "dover"},
     "transition_pictures": {"model": "siglip"},
     "semantic_pictures": {"model": "clip"},
     "consistency": {
         "detector": {"model": "detector"},
+        "segmenter": {"model": "sam2"},
         "subjects": {"model": "dino"},
         "backgrounds": {"model": "clip"},
         "box_threshold": 0.0,
@@ -43,6 +48,7 @@ VISUAL: dict[str, Any] = {
     },
 }
 NEEDING = ("aesthetic_quality", "technical_quality", "semantic_consistency", "transition_smoothness")
+ON_FLOW = ("dynamic_degree", "temporal_flickering", "warping_error", "motion_smoothness")
 
 
 def bench(store: Path, *folders: Path, **visual: Any) -> Locot2vBench:
@@ -58,7 +64,7 @@ def one(scorer: Any, video: Any, prompt: SuitePrompt = PROMPT) -> ScoredVideo | 
     return result
 
 
-@pytest.mark.parametrize("name", NEEDING)
+@pytest.mark.parametrize("name", [*NEEDING, *ON_FLOW])
 def test_missing_weights_are_said_with_what_to_do(tmp_path: Path, name: str) -> None:
     setup = Setup(store_path=str(Store.create(tmp_path / "store").root), model_folders=(str(tmp_path),))
     scorer = Locot2vBench(setup).scorer(name)
@@ -103,7 +109,9 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path, dover: Path) -> None
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.tiny_models.clip import tiny_clip
     from tests.tiny_models.detector import tiny_detector
+    from tests.tiny_models.flow import tiny_raft
     from tests.tiny_models.pictures import tiny_aesthetic_head, tiny_dino, tiny_siglip
+    from tests.tiny_models.segmenter import tiny_sam2
 
     folder = tmp_path_factory.mktemp("weights")
     makers = {
@@ -112,6 +120,8 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "clip": (tiny_clip, "clip"),
         "detector": (tiny_detector, "detector"),
         "head": (tiny_aesthetic_head, "aesthetic-head"),
+        "raft": (partial(tiny_raft, ending=".safetensors"), "optical-flow"),
+        "sam2": (tiny_sam2, "segmenter"),
     }
     for name, (make, kind) in makers.items():
         add_model(name, make(folder / "made" / name), folder / "models", kind=kind, licence="-")
@@ -163,31 +173,52 @@ def test_a_frame_a_second_of_three_hours_is_looked_at(tmp_path: Path, weights: P
 
 
 @pytest.mark.models
-def test_the_bound_of_a_folder_of_pictures(
+def test_the_bound_of_a_folder_of_pictures_and_scores_without_one(
     tmp_path: Path, weights: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks.scoring.suites.locot2v.aesthetics_bound import main
-
-    words = [
-        str(tmp_path / "pictures"),
-        "--models",
-        str(weights),
-        "--pictures",
-        "siglip",
-        "--head",
-        "head",
-    ]
+    words = ["suite", "aesthetics-bound", str(tmp_path / "pictures"), "--models", str(weights), "--quiet"]
+    words += ["--siglip", "siglip", "--head", "head"]
+    (tmp_path / "pictures").mkdir()
     assert main(words) == 1
     assert "has no pictures" in capsys.readouterr().err
-    (tmp_path / "pictures").mkdir()
     for number in range(3):
         Image.fromarray(scene(number)).save(tmp_path / "pictures" / f"{number}.png")
     assert main(words) == 0
-    output = float(capsys.readouterr().out.split("=")[1].split("#")[0])
+    output = capsys.readouterr().out
+    bound = float(output.split(":")[0])
+    assert f'{{"upper_bound": {bound:.4f}}}' in output
     video = side([scene(number) for number in range(3)], fps=1.0)
-    scored = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
-    assert isinstance(scored, ScoredVideo)
-    assert output == pytest.approx(scored.details["highest"], abs=0.02)
+    # the predictor's own number, which the dimension's scale says
+    models = {key: VISUAL["aesthetics"][key] for key in ("pictures", "head")}
+    scorer = bench(tmp_path / "s", weights, aesthetics=models).scorer("aesthetic_quality")
+    raw = one(scorer, video)
+    assert isinstance(raw, ScoredVideo)
+    assert raw.value == raw.details["mean"] > 1
+    assert raw.details["upper_bound"] is None
+    assert (scorer.dimension.high, scorer.dimension.averaged) == (10, False)
+    assert bound == pytest.approx(raw.details["highest"], abs=0.02)
+
+
+@pytest.mark.models
+def test_flow_by_a_loaded_model_is_in_the_row_and_in_the_key(tmp_path: Path, weights: Path) -> None:
+    video = scenes([2, 2], fps=8.0)
+    made = bench(tmp_path / "s", weights)
+    result = {name: one(made.scorer(name), video) for name in ON_FLOW}
+    used = {"method": "raft", "model": "raft", "updates": 2}
+    for name, score in result.items():
+        scorer = made.scorer(name)
+        assert scorer.pool == "h100"
+        assert scorer.settings()["flow"] == {**used, **scorer.settings()["flow"]}
+        assert "digest" in scorer.settings()["flow"]["model"]["raft"]
+        if isinstance(score, ScoredVideo):
+            assert score.details["flow"] == used
+        else:
+            # untrained flow need not find a still step
+            assert name == "temporal_flickering"
+    assert result["motion_smoothness"].details["interpolation"] == "flow-warp"
+    other = bench(tmp_path / "s", weights, base="cpu-approx", pixels={"flow": {"method": "dis"}})
+    assert other.scorer("dynamic_degree").settings() != made.scorer("dynamic_degree").settings()
+    assert other.scorer("dynamic_degree").pool == "cpu"
 
 
 @contextmanager
@@ -226,7 +257,7 @@ def test_subjects_and_backgrounds_within_events_and_between_them(tmp_path: Path,
     assert within.value == pytest.approx(1, abs=1e-5)
     assert 0 <= between.value < 1
     assert within.details["frames_by_thing"] == {"man": {"0": 8, "1": 8}}
-    assert within.details["masks"] == "boxes"
+    assert within.details["masks"] == "sam2"
     assert len(within.details["conversation"]) == 1
     for score in backgrounds.values():
         if isinstance(score, ScoredVideo):

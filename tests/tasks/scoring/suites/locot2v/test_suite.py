@@ -13,11 +13,15 @@ import pytest
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
 from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
+from storage_schemas.suite_score import SuiteScore
 from tasks.llm.usage import Prices
+from tasks.report.suite_leaderboard import board_table
 from tasks.scoring.engine import Task, answer_stage
+from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tasks.scoring.suites.estimate import estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.leaderboard import board_of, means_of
 from tasks.scoring.suites.locot2v.dimensions import (
     ALIGNMENT,
     BY_NAME,
@@ -66,6 +70,33 @@ def test_there_are_26_dimensions_from_0_to_1_in_five_groups() -> None:
     ]
     assert {(one.low, one.high) for one in BY_NAME.values()} == {(0, 1)}
     assert all(one.about.endswith(".") and one.behind and one.source for one in BY_NAME.values())
+
+
+@pytest.mark.parametrize(
+    ("details", "score", "raw"),
+    [
+        ('{"upper_bound": null}', 5.5, True),
+        ('{"upper_bound": 6.2}', 0.9, False),
+        ("{}", 0.9, False),
+        ("", 5.5, True),
+    ],
+)
+def test_a_raw_score_of_aesthetics_is_called_so_and_is_in_no_mean(
+    tmp_path: Path, details: str, score: float, raw: bool
+) -> None:
+    def row(name: str, value: float, more: str = "{}") -> SuiteScore:
+        fields = {"key": name, "dimension": name, "score": value, "details": more}
+        return SuiteScore(suite="x", settings="s", model="m", prompt_id="p", video="v", **fields)
+
+    rows = [row("aesthetic_quality", score, details), row("technical_quality", 0.5)]
+    dimensions = Locot2vBench(Setup(store_path="")).dimensions_of(rows)
+    board = board_of("x", dimensions, means_of(rows))
+    table = board_table(board)
+    assert board.averaged
+    assert board.dimensions[0].title == f"Aesthetic quality{' (raw)' if raw else ''}"
+    assert board.lines[0].group_means[STATIC] == (0.5 if raw else 0.7)
+    assert table.cells()[0][1] == ("5.50" if raw else "90.0")
+    assert ("Aesthetic quality (raw) is in no mean." in table.note) == raw
 
 
 def test_every_dimension_has_a_scorer_of_its_own(tmp_path: Path) -> None:

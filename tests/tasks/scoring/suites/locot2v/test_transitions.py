@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import structural_similarity as reference
 
+from tasks.scoring.suites.locot2v.flow import dis_flow
 from tasks.scoring.suites.locot2v.transitions import (
     TransitionSettings,
     motion_similarity,
@@ -36,7 +37,7 @@ def of(frames: list[np.ndarray]) -> float:
         pixels = [frames[place].astype(np.float64).ravel() for place in places]  # type: ignore[attr-defined]
         return np.stack(pixels) - 128
 
-    (result,) = transitions(video, [8], features, TransitionSettings(window_s=1.5))
+    (result,) = transitions(video, [8], features, dis_flow, TransitionSettings(window_s=1.5))
     return result.smoothness
 
 
@@ -99,6 +100,6 @@ def test_pixels_and_motion() -> None:
 
 def test_a_cut_at_the_very_end_is_still_one() -> None:
     frames = [mixed(0)] * 9 + [mixed(1)]
-    (result,) = transitions(side(frames), [9], lambda places: np.ones((len(places), 3)))
+    (result,) = transitions(side(frames), [9], lambda places: np.ones((len(places), 3)), dis_flow)
     assert len(result.similarities) == 4
     assert result.smoothness < 1
