@@ -53,6 +53,11 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
     assert not any("{" in system or "}" in system for system in systems.values())
     points = [line.split(":")[0] for line in told.splitlines() if line[:1].isdigit()]
     assert points == [str(point) for point in range(int(dimension.low), int(dimension.high) + 1)]
+    # notes stand where the paper has some: A.1.2 to A.1.5, A.2.4, and a watermark in appendix F alone
+    noted = {"motion_effects", *(f"{one}_consistency" for one in ("action", "color", "scene", "video_text"))}
+    assert ("Mind this:" in told) == (name in noted)
+    assert ("watermark" in " ".join(systems.values())) == (name == "color_consistency")
+    assert "\n\n\n" not in told
 
 
 def test_colours_are_told_where_the_paper_tells_them() -> None:
