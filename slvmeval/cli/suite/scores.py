@@ -87,14 +87,20 @@ def leaderboard(
     Example: `slvmeval suite leaderboard video-bench --out BOARD --store STORE`
     """
     from tasks.report.suite_leaderboard import board_table, write_board
-    from tasks.scoring.suites.leaderboard import board_of, common_prompts, current, means_of
+    from tasks.scoring.suites.leaderboard import (
+        board_of,
+        common_prompts,
+        current,
+        means_of,
+        prompts_sent,
+    )
     from tasks.scoring.suites.score_store import ScoresStore
 
     held = terminal.open_store(store, profile)
     made = the_suite(held, suite)
     rows, others = current(ScoresStore(held).rows(made.name), settings or ())
     rows = common_prompts(rows) if common else rows
-    board = board_of(made.title, made.dimensions, means_of(rows), others)
+    board = board_of(made.title, made.dimensions, means_of(rows), others, prompts_sent(rows))
     page = write_board(board, out)
     table = board_table(board)
     titles = [column.title for column in table.shown]
