@@ -37,7 +37,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("prompts list", "prompts export", "prompts check"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
         *("suite list", "suite video-bench", "suite locot2v-bench", "suite manifest", "suite leaderboard"),
-        *("suite scores", "suite alignment", "suite correlations"),
+        *("suite scores", "suite alignment", "suite ablations", "suite correlations"),
         *("suite prompts make", "suite prompts review", "suite prompts accept", "suite prompts statistics"),
         *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
         *("annotate publish", "annotate serve", "annotate translate", "annotate collect"),

@@ -15,17 +15,22 @@ from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 
-#: Dimension of LoCoT2V-Bench that takes the place of a dimension, and the metric's name.
-METRICS: Mapping[str, tuple[str, str]] = {
-    "aesthetic_quality": ("aesthetic_quality", "aesthetic head: mean over frames"),
-    "temporal_consistency": ("semantic_consistency", "CLIP: cosine of neighbouring frames"),
-    "motion_effects": ("dynamic_degree", "optical flow: does anything move"),
+#: What takes the place of a dimension: names of metrics, and the dimensions of LoCoT2V-Bench that they are.
+METRICS: Mapping[str, str] = {
+    "aesthetic_quality": "aesthetic head: mean over frames",
+    "temporal_consistency": "CLIP: cosine of neighbouring frames",
+    "motion_effects": "optical flow: does anything move",
+}
+REPLACED_BY: Mapping[str, str] = {
+    "aesthetic_quality": "aesthetic_quality",
+    "temporal_consistency": "semantic_consistency",
+    "motion_effects": "dynamic_degree",
 }
 
 #: The dimensions that have a metric, on its scale.
 BASELINES: tuple[Dimension, ...] = tuple(
     BY_NAME[name].model_copy(update={"low": 0.0, "high": 1.0, "behind": metric, "source": "table 2"})
-    for name, (_, metric) in METRICS.items()
+    for name, metric in METRICS.items()
 )
 
 
@@ -86,4 +91,4 @@ def baseline_scorer(dimension: Dimension, setup: Setup, visual: Mapping[str, Any
     from tasks.scoring.suites.locot2v.suite import Locot2vBench
 
     suite = Locot2vBench(setup, **({} if visual is None else {"visual": visual}))
-    return BaselineScorer(dimension, suite.scorer(METRICS[dimension.name][0]))
+    return BaselineScorer(dimension, suite.scorer(REPLACED_BY[dimension.name]))

@@ -59,7 +59,7 @@ class VideoBench(Suite):
         return list(BY_NAME)
 
     def dimension(self, name: str) -> Dimension:
-        """Return a dimension by its name; raises as :meth:`Suite.dimension`, also if no baseline scores it."""
+        """Return a dimension by its name; raises as `Suite.dimension`, also if no baseline scores it."""
         if self.settings.baselines and name in BY_NAME and name not in METRICS:
             raise UserInputError(f"no baseline scores {name}: they score {', '.join(METRICS)}")
         return super().dimension(name)
