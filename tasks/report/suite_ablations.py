@@ -156,8 +156,8 @@ def ablation_tables(
             "Agreement with people by variant: Spearman's ρ",
             (*_named(variants), *_columns(shown, "videos", "p")),
             tuple(whole),
-            "Of a variant's score and the mean of a video's ratings. A mean is given where a variant has all "
-            "of its dimensions." + _UNEVEN * uneven,
+            "Of a variant's score and the mean of a video's ratings. A mean is over the dimensions shown; a "
+            "variant that lacks one has none." + _UNEVEN * uneven,
             "" if whole else "There are no scores.",
         ),
         Table(
