@@ -26,6 +26,7 @@ SUITE_SCORES = pa.schema(
         ("tokens_out", pa.int64()),
         ("cost_usd", pa.float64()),
         ("seconds", pa.float64()),
+        ("prompts", pa.string()),
         ("details", pa.string()),
         ("at", pa.string()),
     ]
@@ -40,7 +41,7 @@ class SuiteScore(Frozen):
     key
         Checksum of all inputs of the score; an identical score is not computed or paid for again.
     suite, settings
-        The suite's name, and the checksum of its settings.
+        The suite's name, after ``+`` with its variant and the videos' blur, and the checksum of its settings.
     model, prompt_id, sample
         The model that made the video, the prompt, and the number of the video among those of one prompt.
     video
@@ -54,6 +55,9 @@ class SuiteScore(Frozen):
         Why there is no score: the kind of failure, and a readable message.
     calls, tokens_in, tokens_out, cost_usd
         Model requests and their cost; those of a batch are divided evenly among its videos.
+    prompts
+        Whose prompts its requests had: ``built-in``, or the folder and the digest of what differs; empty
+        if nothing was sent.
     details
         Further data as JSON: the conversation, matched events, frames.
     """
@@ -75,5 +79,6 @@ class SuiteScore(Frozen):
     tokens_out: int = 0
     cost_usd: float | None = None
     seconds: float = 0.0
+    prompts: str = ""
     details: str = "{}"
     at: str = ""

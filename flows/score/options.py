@@ -33,7 +33,7 @@ from tasks.scoring.registry import factory as evaluator_factory
 from tasks.scoring.release_pairs import Selection
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.registry import factory as suite_factory
-from tasks.scoring.suites.registry import suite_names
+from tasks.scoring.suites.registry import settings_of_variant, suite_names
 from tasks.scoring.suites.scoring import SuiteChoice
 
 
@@ -206,7 +206,9 @@ class SuiteOptions(ScoringOptions):
     Parameters
     ----------
     suite, settings
-        Its name in the table of suites, and its settings.
+        Its name in the table of suites, and its settings; those of the variant among them.
+    variant
+        Under which name its scores stand apart; empty for none.
     videos, prompt_suite, manifest
         The folder of the videos, the file of their prompts, and the file that says which video is which; the
         manifest in the folder if it is empty.
@@ -229,6 +231,7 @@ class SuiteOptions(ScoringOptions):
     prompt_suite: str
     manifest: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
+    variant: str = ""
     generators: tuple[str, ...] = ()
     dimensions: tuple[str, ...] = ()
     mini: int | None = Field(default=None, ge=1)
@@ -253,6 +256,7 @@ class SuiteOptions(ScoringOptions):
             prompts=self.prompts,
             suite=self.suite,
             settings_json=settings,
+            variant=self.variant,
         )
 
 
@@ -294,6 +298,10 @@ class SuiteParameters(ScoringParameters):
         default=0.0, description="Blur videos by this number of pixels; such scores are kept apart."
     )
     settings: tuple[str, ...] = Field(default=(), description="Settings of the suite, each KEY=VALUE.")
+    variant: str | None = Field(
+        default=None,
+        description="Ablation of the suite, or a name for its settings; such scores are kept apart.",
+    )
     concurrency: int | None = Field(default=None, description="Number of concurrent scores in one process.")
 
     def options(self, site: Profile) -> SuiteOptions:
@@ -308,7 +316,8 @@ class SuiteParameters(ScoringParameters):
             videos=required("videos", self.videos),
             prompt_suite=required("prompt_suite", self.prompt_suite),
             manifest=full_or_none(self.manifest) or "",
-            settings=settings_from_text(self.settings),
+            settings=settings_of_variant(self.suite, self.variant or "", settings_from_text(self.settings)),
+            variant=self.variant or "",
             dimensions=self.dimensions,
             generators=self.generators,
             mini=self.mini,

@@ -32,7 +32,7 @@ from tasks.report.suite_leaderboard import board_table
 from tasks.scoring.suites.base import Dimension, Suite
 from tasks.scoring.suites.estimate import DimensionEstimate, estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
-from tasks.scoring.suites.leaderboard import board_of, current, means_of
+from tasks.scoring.suites.leaderboard import board_of, current, means_of, prompts_sent
 from tasks.scoring.suites.manifest import find_manifest, load_manifest
 from tasks.scoring.suites.plan import (
     Material,
@@ -76,7 +76,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
 
     @property
     def name(self) -> str:
-        """The suite's name in rows; scores of blurred videos have a name of their own."""
+        """The suite's name in rows; scores of variants and of blurred videos have names of their own."""
         return self.work.name
 
     @property
@@ -348,6 +348,8 @@ def leaderboard_rows(run: SuiteRun) -> list[dict[str, Any]]:
     """Return the leaderboard of all scores of the run's suite, one row per model."""
     rows, others = current(run.scores.rows(run.name))
     dimensions = run.suite.dimensions_of(rows)
-    table = board_table(board_of(run.suite.title, dimensions, means_of(rows), others))
+    table = board_table(
+        board_of(run.suite.title, dimensions, means_of(rows), others, prompts_sent(rows))
+    )
     titles = [column.title for column in table.shown]
     return [dict(zip(titles, cells, strict=True)) for cells in table.cells()]

@@ -32,6 +32,7 @@ def board_table(board: SuiteBoard) -> Table:
                 Column(one.name, one.title, _kind(one)),
                 Column(f"{one.name}_videos", "videos", "count", shown=False),
                 Column(f"{one.name}_failed", "failed", "count", shown=False),
+                Column(f"{one.name}_prompts", "prompts", shown=False),
             ]
         if board.averaged:
             columns.append(Column(f"{group} mean", f"{_first_large(group)}: mean", _mean_kind(board)))
@@ -45,7 +46,7 @@ def board_table(board: SuiteBoard) -> Table:
         Column("mean rank", "mean rank", "number", shown=False),
         Column("rank", "rank", "count"),
     ]
-    note = " ".join([_note(board), *_warnings(board)])
+    note = " ".join([_note(board), *_prompts(board), *_warnings(board)])
     return Table(
         "leaderboard",
         f"{board.title}: leaderboard",
@@ -96,11 +97,23 @@ def _note(board: SuiteBoard) -> str:
     return f"{note} {AVERAGED}" if board.averaged else note
 
 
+def _prompts(board: SuiteBoard) -> list[str]:
+    """Return whose prompts were sent, in a sentence for each wording."""
+    titles: dict[str, list[str]] = {}
+    for one in board.dimensions:
+        if label := board.prompts.get(one.name):
+            titles.setdefault(label, []).append(one.title)
+    if len(titles) == 1:
+        return [f"Prompts sent to models: {label}." for label in titles]
+    return [f"Prompts sent to models, {label}: {', '.join(names)}." for label, names in titles.items()]
+
+
 def _row(board: SuiteBoard, line: Line) -> dict[str, Any]:
     row: dict[str, Any] = {"model": line.model}
     for one in board.dimensions:
         mean = line.means[one.name]
         row |= {one.name: mean.value, f"{one.name}_videos": mean.videos, f"{one.name}_failed": mean.failed}
+        row[f"{one.name}_prompts"] = board.prompts.get(one.name, "")
     for group, standing in line.groups.items():
         row |= {f"{group} mean rank": standing.mean_rank, f"{group} rank": standing.rank}
         row[f"{group} mean"] = line.group_means[group]
@@ -157,6 +170,7 @@ def _page(board: SuiteBoard) -> dict[str, Any]:
         "columns": columns,
         "lines": lines,
         "note": _note(board),
+        "prompts": _prompts(board),
         "warnings": _warnings(board),
     }
 

@@ -24,6 +24,7 @@ from tasks.scoring.suites.human_agreement import (
     Robustness,
     Stability,
     people_alignment,
+    rank_agreement,
     robustness,
     stability,
 )
@@ -70,6 +71,7 @@ def alignment_table(
     ratings: Sequence[Rating],
     blurred: Mapping[str, Runs],
     seed: int = 0,
+    baselines: Mapping[str, tuple[str, Runs]] | None = None,
 ) -> Table:
     """Return how well a suite agrees with people, with itself, and with its scores of blurred videos.
 
@@ -77,8 +79,12 @@ def alignment_table(
     ----------
     runs, blurred
         Scores by dimension; there may be none of blurred videos.
+    baselines
+        By dimension, the name of a metric that takes its place, and its values (Video-Bench, table 2): they
+        get a row with ρ alone, since their scales are their own.
     """
     rows = []
+    metrics = baselines or {}
     for one in dimensions:
         if one.name not in runs:
             continue
@@ -89,11 +95,18 @@ def alignment_table(
         repeated = stability(scale, list(mine.values())) if len(mine) > 1 else None
         changed = _robustness(scores, blurred.get(one.name, {}))
         rows.append({"dimension": one.title, **_people(people), **_stable(repeated), **_moved(changed)})
+        if one.name in metrics:
+            metric, values = metrics[one.name]
+            rated = [rating for rating in ratings if rating.dimension == one.name]
+            found = rank_agreement(rated, means_over(values))
+            row = {"dimension": one.title, "metric": metric, "videos": found.n}
+            rows.append({**row, "spearman": found.coefficient, "p": found.p})
     return Table(
         "alignment",
         "Agreement with people",
         (
             Column("dimension", "dimension"),
+            Column("metric", "baseline", shown=bool(metrics)),
             Column("videos", "videos", "count"),
             Column("ratings", "ratings", "count"),
             Column("spearman", "Spearman ρ", "number"),
@@ -324,7 +337,7 @@ def _alignment(table: Table) -> Canvas:
             markersize=5,
             label=label,
         )
-    axes.set_yticks(range(count), [str(row["dimension"]) for row in table.rows])
+    axes.set_yticks(range(count), [str(row.get("metric") or row["dimension"]) for row in table.rows])
     axes.set_ylim(count - 0.5, -0.5)
     axes.set_xlim(-1.02, 1.02)
     axes.axvline(0, color=QUIET, linewidth=0.7, dashes=(2, 3))

@@ -109,6 +109,12 @@ def test_all_that_can_be_scored_is_and_never_twice(
     paid = [row for row in rows(tmp_path) if row.dimension == "beauty"]
     assert all((row.calls, row.tokens_in, row.tokens_out) == (2, 200, 40) for row in paid)
     assert all(row.cost_usd is None for row in paid), "a model without a price costs nobody knows what"
+    # what is scored as a variant stands apart
+    suite_inline(given.model_copy(update={"variant": "one", "dimensions": ("length",)}))
+    held = ScoresStore(Store.open(tmp_path / "store"))
+    assert held.suites() == ["planted", "planted+one"]
+    assert {row.dimension for row in held.rows("planted+one")} == {"length"}
+    assert len(rows(tmp_path)) == 14
 
 
 def test_files_that_do_not_fit_are_said_and_the_rest_goes_on(

@@ -187,6 +187,15 @@ def suite_command(name: str) -> Callable[..., None]:
                 "--set", metavar="KEY=VALUE", help="A setting of the suite. May be given several times."
             ),
         ] = None,
+        variant: Annotated[
+            str | None,
+            typer.Option(
+                "--variant",
+                metavar="NAME",
+                help="An ablation of the suite, or your name for what --set changes; its scores are stored "
+                "separately.",
+            ),
+        ] = None,
         repeats: terminal.RepeatsOption = 1,
         retry: terminal.RetryOption = False,
         concurrency: Annotated[
@@ -218,6 +227,7 @@ def suite_command(name: str) -> Callable[..., None]:
             prompts=terminal.path_text(prompts),
             manifest=terminal.path_text(manifest),
             settings=tuple(settings or ()),
+            variant=variant,
             dimensions=tuple(dimensions or ()),
             generators=tuple(generators or ()),
             mini=mini,

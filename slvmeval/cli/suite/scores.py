@@ -16,9 +16,12 @@ from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.run import VideosOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from storage_schemas.store import Store
     from storage_schemas.suite_score import SuiteScore
     from tasks.scoring.suites.base import Suite
+    from tasks.scoring.user_files import UnusedLine
 
 
 SuiteArgument = Annotated[
@@ -88,14 +91,20 @@ def leaderboard(
     Example: `slvmeval suite leaderboard video-bench --out BOARD --store STORE`
     """
     from tasks.report.suite_leaderboard import board_table, write_board
-    from tasks.scoring.suites.leaderboard import board_of, common_prompts, current, means_of
+    from tasks.scoring.suites.leaderboard import (
+        board_of,
+        common_prompts,
+        current,
+        means_of,
+        prompts_sent,
+    )
     from tasks.scoring.suites.score_store import ScoresStore
 
     held = terminal.open_store(store, profile)
     made = the_suite(held, suite)
     rows, others = current(ScoresStore(held).rows(made.name), settings or ())
     rows = common_prompts(rows) if common else rows
-    board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others)
+    board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
     page = write_board(board, out)
     table = board_table(board)
     titles = [column.title for column in table.shown]
@@ -178,6 +187,13 @@ def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[Suit
 _SHOWN = 10
 
 
+def print_left_out(left_out: Sequence[UnusedLine]) -> None:
+    """Print the first ratings of a file that were left out, and the number of the others."""
+    terminal.say(*(f"left out: {one.where}: {one.message}" for one in left_out[:_SHOWN]))
+    if len(left_out) > _SHOWN:
+        terminal.say(f"… and {len(left_out) - _SHOWN} more ratings")
+
+
 def alignment(
     ratings: Annotated[
         Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
@@ -199,6 +215,7 @@ def alignment(
     """
     import math
 
+    from tasks.report.suite_ablations import baselines_of
     from tasks.report.suite_tables import (
         alignment_figure,
         alignment_table,
@@ -220,16 +237,15 @@ def alignment(
     scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in dimensions}
     given = load_ratings(ratings, scales)
     blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
-    table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
+    metrics = baselines_of(ScoresStore(held), made)
+    table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), seed, metrics)
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
     left_out = [*given.left_out, *(one for lines in unscored.values() for one in lines)]
     paths = write_tables(out, [table, left_out_table(left_out)], figures)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
-    terminal.say(*(f"left out: {one.where}: {one.message}" for one in given.left_out[:_SHOWN]))
-    if len(given.left_out) > _SHOWN:
-        terminal.say(f"… and {len(given.left_out) - _SHOWN} more ratings")
+    print_left_out(given.left_out)
     terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
     terminal.say(f"{len(paths)} files: {out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from slvmeval.cli import terminal
-from slvmeval.cli.suite import prompts, scores
+from slvmeval.cli.suite import ablations, prompts, scores
 from slvmeval.cli.suite.run import suite_command
 from tasks.scoring.suites.built_in import BUILT_IN
 
@@ -46,6 +46,7 @@ app = typer.Typer(
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     scores.register(app)
+    ablations.register(app)
     prompts.register(app)
     for name in BUILT_IN:
         app.command(name=name)(suite_command(name))

@@ -61,6 +61,8 @@ class SuitePrompt(Frozen):
         Dimensions in which it is scored; empty for all.
     theme
         Theme, for tables by theme.
+    kind
+        What sort of prompt it is, such as simple or complex, for agreement with people by kind.
     details
         Further data for suites: events, questions with their polarity, complexity.
     """
@@ -69,7 +71,26 @@ class SuitePrompt(Frozen):
     text: str
     dimensions: tuple[str, ...] = ()
     theme: str = ""
+    kind: str = ""
     details: Mapping[str, Any] = {}
+
+
+class Variant(Frozen):
+    """The suite with other settings, as in an ablation; its scores stand apart.
+
+    Parameters
+    ----------
+    title
+        What tables call it.
+    settings
+        The settings that differ from the suite's defaults.
+    source
+        Where it comes from: a table of the paper, or ``not from the paper``.
+    """
+
+    title: str
+    settings: Mapping[str, Any]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -118,10 +139,13 @@ class Scorer(ABC):
         Which workers run it.
     batch
         ``video``: each video is scored by itself; ``prompt``: all models' videos of one prompt together.
+    prompt_areas
+        Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     """
 
     pool: ClassVar[Pool] = "cpu"
     batch: ClassVar[Literal["video", "prompt"]] = "video"
+    prompt_areas: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, dimension: Dimension) -> None:
         self.dimension = dimension
@@ -197,12 +221,15 @@ class Suite(ABC):
         What commands and people call it.
     fps, long_side
         Default sampling: frames per second (``native`` for the video's own rate) and longer side in pixels.
+    variants
+        Ablations of the paper, by name.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     fps: ClassVar[str] = "native"
     long_side: ClassVar[int] = 512
+    variants: ClassVar[Mapping[str, Variant]] = {}
 
     @property
     @abstractmethod
@@ -212,6 +239,11 @@ class Suite(ABC):
     def dimensions_of(self, rows: Iterable[SuiteScore]) -> Sequence[Dimension]:
         """Return all dimensions as some scores have them: settings may change a scale."""
         return self.dimensions
+
+    @property
+    def prompt_dimensions(self) -> Sequence[str]:
+        """The dimensions that a prompts file may name; those that are not scored now are passed over."""
+        return [dimension.name for dimension in self.dimensions]
 
     def dimension(self, name: str) -> Dimension:
         """Return a dimension by its name.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,28 +95,62 @@ def people_alignment(
         if not low <= score <= high:
             raise ValueError(f"{dimension}: {video} has a score of {score}, outside {low} … {high}")
     mine = [rating for rating in ratings if rating.dimension == dimension and rating.video in scores]
-    by_video: dict[VideoKey, list[int]] = defaultdict(list)
-    for rating in mine:
-        by_video[rating.video].append(rating.value)
-    videos = sorted(by_video, key=str)
-    values = [str(value) for value in range(low, high + 1)]
-    rounded = {video: str(whole(scores[video])) for video in videos}
-    people = [RaterAnswer(str(rating.video), rating.rater, str(rating.value)) for rating in mine]
-    pairs = [RaterAnswer(f"{r.video}\0{r.rater}", r.rater, str(r.value)) for r in mine]
-    pairs += [RaterAnswer(f"{r.video}\0{r.rater}", MACHINE, rounded[r.video]) for r in mine]
     return PeopleAlignment(
         dimension=dimension,
-        videos=len(videos),
+        videos=len({rating.video for rating in mine}),
         ratings=len(mine),
-        spearman=spearman(
-            [scores[video] for video in videos], [float(np.mean(by_video[video])) for video in videos]
-        ),
-        people=alpha_of(people, values, "ordinal"),
-        with_machine=alpha_of(pairs, values, "ordinal"),
+        spearman=rank_agreement(mine, scores),
+        people=alpha_of_people(scale, mine),
+        with_machine=alpha_with_machine(scale, mine, scores),
         difference=mean_difference(
             [scores[rating.video] - rating.value for rating in mine], ("difference", dimension, seed)
         ),
     )
+
+
+def rank_agreement(ratings: Iterable[Rating], scores: Scores) -> Correlation:
+    """Return Spearman's ρ of the machine's score and the mean of a video's ratings (Video-Bench, 6.1).
+
+    Parameters
+    ----------
+    ratings, scores
+        Of one dimension; videos without either are ignored. The scores may have any scale.
+    """
+    by_video: dict[VideoKey, list[int]] = defaultdict(list)
+    for rating in ratings:
+        if rating.video in scores:
+            by_video[rating.video].append(rating.value)
+    return spearman(
+        [scores[video] for video in by_video], [float(np.mean(values)) for values in by_video.values()]
+    )
+
+
+def alpha_of_people(scale: tuple[int, int], ratings: Iterable[Rating]) -> Alpha:
+    """Return Krippendorff's α among people in one dimension (HU–HU in Video-Bench, table 3)."""
+    return alpha_of(
+        [RaterAnswer(str(one.video), one.rater, str(one.value)) for one in ratings], _values(scale), "ordinal"
+    )
+
+
+def alpha_with_machine(scale: tuple[int, int], ratings: Iterable[Rating], scores: Scores) -> Alpha:
+    """Return α of each rating and the machine's score of the same video (HU–HA in Video-Bench, table 3).
+
+    Parameters
+    ----------
+    ratings, scores
+        Of one dimension; videos without either are ignored. Scores are rounded to whole numbers.
+    """
+    answers = []
+    for one in ratings:
+        if one.video in scores:
+            pair = f"{one.video}\0{one.rater}"
+            answers.append(RaterAnswer(pair, one.rater, str(one.value)))
+            answers.append(RaterAnswer(pair, MACHINE, str(whole(scores[one.video]))))
+    return alpha_of(answers, _values(scale), "ordinal")
+
+
+def _values(scale: tuple[int, int]) -> list[str]:
+    return [str(value) for value in range(scale[0], scale[1] + 1)]
 
 
 def whole(score: float) -> int:

@@ -70,6 +70,8 @@ class SuiteBoard:
     averaged
         Whether all dimensions that count in means have one scale, so that groups have means (LoCoT2V-Bench,
         table 2).
+    prompts
+        Whose prompts were sent, by dimension; without dimensions that send none.
     """
 
     title: str
@@ -77,6 +79,7 @@ class SuiteBoard:
     lines: tuple[Line, ...]
     averaged: bool
     other_settings: Mapping[str, int] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -139,6 +142,18 @@ def means_of(rows: Iterable[SuiteScore]) -> dict[str, dict[str, Mean]]:
     return dict(means)
 
 
+def prompts_sent(rows: Iterable[SuiteScore]) -> dict[str, str]:
+    """Return whose prompts were sent, by dimension; without dimensions that send none.
+
+    Folders with other names may have the same content, so that a dimension may have several labels.
+    """
+    labels: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.prompts:
+            labels[row.dimension].add(row.prompts)
+    return {name: "; ".join(sorted(mine)) for name, mine in labels.items()}
+
+
 def common_prompts(rows: Sequence[SuiteScore]) -> list[SuiteScore]:
     """Return the rows of prompts for which every model has a score in that dimension."""
     models: dict[str, set[str]] = defaultdict(set)
@@ -170,6 +185,7 @@ def board_of(
     dimensions: Sequence[Dimension],
     means: Mapping[str, Mapping[str, Mean]],
     other_settings: Mapping[str, int] | None = None,
+    prompts: Mapping[str, str] | None = None,
 ) -> SuiteBoard:
     """Return the leaderboard of some means.
 
@@ -210,7 +226,7 @@ def board_of(
             )
         )
     lines.sort(key=lambda line: (line.overall.mean_rank or math.inf, line.model))
-    return SuiteBoard(title, shown, tuple(lines), averaged, dict(other_settings or {}))
+    return SuiteBoard(title, shown, tuple(lines), averaged, dict(other_settings or {}), dict(prompts or {}))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

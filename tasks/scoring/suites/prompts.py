@@ -14,7 +14,7 @@ from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
 
 #: A prompt names a dimension that the suite does not have.
 UNKNOWN_DIMENSION = "unknown_dimension"
-_KEYS = ("prompt_id", "text", "dimensions", "theme", "details")
+_KEYS = ("prompt_id", "text", "dimensions", "theme", "kind", "details")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
     """Read prompts from CSV, JSON Lines, or a form that the suite's authors publish.
 
     A row has ``prompt_id`` and ``text``, and may have ``dimensions`` (in CSV separated by spaces, ``;`` or
-    ``|``), ``theme`` and ``details`` (an object; in CSV as JSON). Invalid rows are left out.
+    ``|``), ``theme``, ``kind`` and ``details`` (an object; in CSV as JSON). Invalid rows are left out.
     Without a suite the file has our own form, and dimensions are not checked.
 
     Raises
@@ -66,7 +66,7 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
         raise UserInputError(f"{path} holds no prompt{wrong}; write prompt_id and text, one prompt a line")
     if suite is None:
         return Prompts(reading.prompts, tuple(reading.left_out))
-    known = {dimension.name for dimension in suite.dimensions}
+    known = set(suite.prompt_dimensions)
     for prompt in reading.prompts.values():
         strange = [name for name in prompt.dimensions if name not in known]
         if strange:
@@ -103,5 +103,6 @@ def _prompt(row: Mapping[str, Any]) -> SuitePrompt:
         text=text,
         dimensions=tuple(dict.fromkeys(dimensions)),
         theme=str(row.get("theme") or ""),
+        kind=str(row.get("kind") or ""),
         details=details,
     )

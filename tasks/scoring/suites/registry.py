@@ -8,19 +8,22 @@ value is ``module:factory``: a class or function with a parameter ``setup``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.plugins import added_points
 from tasks.scoring.registry import load_factory, made_with
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.base import Suite
+from tasks.scoring.suites.base import Suite, Variant
 from tasks.scoring.suites.built_in import BUILT_IN
 
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.suites"
+#: A variant's name; it becomes part of the suite's name in rows, as does a blur.
+_VARIANT = re.compile(r"(?!blur)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def added_suites() -> dict[str, EntryPoint]:
@@ -36,6 +39,45 @@ def suite_names() -> tuple[str, ...]:
 def factory(name: str) -> Callable[..., Any]:
     """Return the factory of a suite, importing its module; raises as `load_factory`."""
     return load_factory("suite", name, BUILT_IN, {} if name in BUILT_IN else added_suites())
+
+
+def suite_variants(name: str) -> Mapping[str, Variant]:
+    """Return the ablations that a suite names, importing its module; raises as `load_factory`."""
+    variants: Mapping[str, Variant] = getattr(factory(name), "variants", {})
+    return variants
+
+
+def settings_of_variant(suite: str, variant: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run: those of a variant, if any, and the user's.
+
+    Parameters
+    ----------
+    variant
+        Name of one of the suite's ablations, or a new name for the user's settings; empty for none.
+
+    Raises
+    ------
+    UserInputError
+        If the name is invalid, or unknown and without settings, or if a setting belongs to the variant.
+    """
+    if not variant:
+        return dict(settings)
+    if not _VARIANT.fullmatch(variant):
+        raise UserInputError(
+            f"variant {variant!r}: a name has letters, digits, '.', '_' and '-', and does not begin with blur"
+        )
+    known = suite_variants(suite)
+    if variant not in known:
+        if not settings:
+            raise UserInputError(
+                f"{suite} has no variant {variant!r}: it has {', '.join(known) or 'none'}; "
+                "for one of your own say what is different with --set"
+            )
+        return dict(settings)
+    both = sorted(set(known[variant].settings) & set(settings))
+    if both:
+        raise UserInputError(f"variant {variant} sets {', '.join(both)}: give your own values another name")
+    return {**known[variant].settings, **settings}
 
 
 def make_suite(name: str, setup: Setup, settings: Mapping[str, Any] | None = None) -> Suite:

@@ -19,6 +19,7 @@ from storage_schemas.judgements import Failure, whole_characters
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
+from tasks.llm.prompt_files import prompts_label
 from tasks.llm.usage import Estimate, NotJudged, usage_fields
 from tasks.scoring.engine import CannotGoOn, Kind, Row, Work
 from tasks.scoring.setup import Setup
@@ -43,10 +44,13 @@ class SuiteChoice(Setup):
         Its name in the table of suites.
     settings_json
         Its settings, as JSON.
+    variant
+        Under which name its scores stand apart; empty for none.
     """
 
     suite: str
     settings_json: str = "{}"
+    variant: str = ""
 
     def make(self) -> Suite:
         """Return this process's suite; all tasks share what it loads."""
@@ -56,7 +60,7 @@ class SuiteChoice(Setup):
 @cache
 def _suite(choice: str) -> Suite:
     made = SuiteChoice.model_validate_json(choice)
-    fields = made.model_dump(exclude={"suite", "settings_json"})
+    fields = made.model_dump(exclude={"suite", "settings_json", "variant"})
     return make_suite(made.suite, Setup.model_validate(fields), json.loads(made.settings_json))
 
 
@@ -92,8 +96,9 @@ class SuiteWork(Work[ScoringUnit]):
 
     @property
     def name(self) -> str:
-        """The suite's name in rows; scores of blurred videos have a name of their own."""
-        return f"{self.choice.suite}{self.sampling.suffix}"
+        """The suite's name in rows; scores of variants and of blurred videos have names of their own."""
+        variant = f"+{self.choice.variant}" if self.choice.variant else ""
+        return f"{self.choice.suite}{variant}{self.sampling.suffix}"
 
     def rows(self) -> ScoresStore:
         """Return this process's scores."""
@@ -115,6 +120,8 @@ class VideoScoring(Kind[ScoringUnit]):
         self.name, self.pool = scorer.dimension.name, scorer.pool
         self.concurrency = work.concurrency or scorer.concurrency
         self.videos = OpenVideos(work.sampling)
+        own = json.loads(work.choice.settings_json).get("prompts") or work.choice.prompts
+        self._prompts = prompts_label(own, scorer.prompt_areas)
 
     def estimates(self, unit: ScoringUnit) -> Sequence[Estimate]:
         """Return what a unit will take by the scorer's own word; empty where it says nothing."""
@@ -138,14 +145,14 @@ class VideoScoring(Kind[ScoringUnit]):
                 message = f"the scorer gave {len(scores)} scores for {len(unit.videos)} videos"
                 return self.failed(unit, Failure.INTERNAL_ERROR, message)
             return [
-                _row(self.suite, unit, place, {"seconds": seconds, **self._fields(unit, one)})
+                self._row(unit, place, {"seconds": seconds, **self._fields(unit, one)})
                 for place, one in enumerate(scores)
             ]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
         except NotJudged as problem:
             # the cost is assigned to the first video
-            first = _row(self.suite, unit, 0, self._fields(unit, problem))
+            first = self._row(unit, 0, self._fields(unit, problem))
             return [first, *self.failed(unit, problem.failure, problem.message)[1:]]
         except (SetAside, StoreError, OSError) as problem:
             why = not_readable(problem)
@@ -163,7 +170,10 @@ class VideoScoring(Kind[ScoringUnit]):
         assert isinstance(row, SuiteScore)
         details = canonical_json({"scored_for": f"{row.model}/{row.prompt_id}#{row.sample}"})
         fields = {"score": row.score, "failure": row.failure, "message": row.message, "details": details}
-        return _row(self.suite, unit, place, {**fields, "cost_usd": 0.0})
+        return self._row(unit, place, {**fields, "cost_usd": 0.0})
+
+    def _row(self, unit: ScoringUnit, place: int, fields: dict[str, Any]) -> SuiteScore:
+        return _row(self.suite, unit, place, {**fields, "prompts": self._prompts})
 
     def _fields(self, unit: ScoringUnit, score: ScoredVideo | NotJudged) -> dict[str, Any]:
         if isinstance(score, NotJudged):

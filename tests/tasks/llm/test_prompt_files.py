@@ -77,7 +77,7 @@ def test_each_mistake_is_one_line_and_nothing_is_sent(tmp_path: Path) -> None:
         judges__caption_sytem="Say.",
         jugdes__caption_system="Say.",
         captions__x="",
-        video_bench_criteria__imaging_quality="# meaning\nSharp?\n# look at\nEdges.\n# scale\n",
+        video_bench_criteria__motion_effects="# meaning\nSharp?\n# look at\nEdges.\n# scale\n",
         translation__translation=" \n",
     )
     (tmp_path / "notes.md").write_text("mine")
@@ -93,8 +93,8 @@ def test_each_mistake_is_one_line_and_nothing_is_sent(tmp_path: Path) -> None:
         ("jugdes/caption_system.txt", "there is no such prompt"),
         ("notes.md", "AREA/NAME.txt"),
         ("translation/translation.txt", "it is empty"),
-        ("video-bench-criteria/imaging_quality.txt", "'scale' is missing or empty"),
-        ("video-bench-criteria/imaging_quality.txt", "'notes' is missing or empty"),
+        ("video-bench-criteria/motion_effects.txt", "'scale' is missing or empty"),
+        ("video-bench-criteria/motion_effects.txt", "'notes' is missing or empty"),
     ]
     assert len(mistakes) == len(expected)
     for mistake, (file, reason) in zip(mistakes, expected, strict=True):

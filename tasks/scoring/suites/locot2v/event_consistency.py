@@ -96,6 +96,7 @@ class EventConsistency(VideoScorer, ConversationScorer):
     """Similarity of features of subjects or of backgrounds."""
 
     pool: ClassVar[Pool] = "h100"
+    prompt_areas = ("locot2v-bench",)
 
     def __init__(
         self, dimension: Dimension, setup: Setup, settings: Locot2vSettings, visual: VisualSettings

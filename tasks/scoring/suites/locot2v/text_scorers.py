@@ -45,6 +45,8 @@ class WordsScorer(VideoScorer, ConversationScorer):
         The comparison of texts, for measures that need it.
     """
 
+    prompt_areas = ("locot2v-bench",)
+
     def __init__(self, measure: Measure, roles: Roles, similarity: TextSimilarity | None = None) -> None:
         super().__init__(measure.dimension, roles, measure.roles)
         self.measure, self.similarity = measure, similarity

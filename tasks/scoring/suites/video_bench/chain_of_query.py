@@ -13,11 +13,10 @@ from typing import Any
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import objects, score_in, text_in, texts_in
 from tasks.llm.conversation import Asker, Role, Step
-from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
-from tasks.scoring.suites.video_bench.instructions import sections_of
+from tasks.scoring.suites.video_bench.instructions import instruction, sections_of
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -41,17 +40,20 @@ class ChainOfQuery:
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
         self.dimension, self._settings = dimension, settings
-        folder = settings.prompts
-        sections = sections_of(dimension.name, folder)
-        words = {name.replace(" ", "_"): text for name, text in sections.items()}
-        words |= {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}", "most": str(settings.questions)}
-        questions = prompt_text("video-bench/ask_questions", folder)
+        sections = sections_of(dimension.name, settings.prompts)
+
+        def told(step: str, **words: str) -> str:
+            scale = {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}"}
+            return instruction(
+                step, sections, settings.prompts, most=str(settings.questions), **scale, **words
+            )
+
         self.systems: Mapping[str, str] = {
-            "describe": filled(prompt_text("video-bench/describe", folder), **words),
-            "first assistant": filled(questions, **words, assistant=sections["first assistant"]),
-            "second assistant": filled(questions, **words, assistant=sections["second assistant"]),
-            "answer": filled(prompt_text("video-bench/answer", folder), **words),
-            "score": filled(prompt_text("video-bench/score", folder), **words),
+            "describe": told("describe"),
+            "first assistant": told("ask_questions", assistant=sections["first assistant"]),
+            "second assistant": told("ask_questions", assistant=sections["second assistant"]),
+            "answer": told("answer"),
+            "score": told("score"),
         }
 
     def score(self, asker: Asker, prompt: str, film: SampledVideo, repeat: int = 0) -> int:

@@ -119,7 +119,7 @@ def read_published(path: Path) -> Sequence[SuitePrompt] | None:
 
     Published prompts have no ids: they are numbered within their dimension, such as ``color-007``, in the
     file's order. A prompt with one dimension is also scored in those that use its videos besides
-    (``SCORED_BESIDES``); with a list of dimensions, in those.
+    (``SCORED_BESIDES``); with a list of dimensions, in those. An entry may also have a ``kind``.
 
     Raises
     ------
@@ -170,4 +170,5 @@ def _published(where: str, entry: Any, counts: Counter[str]) -> SuitePrompt:
         text=text.strip(),
         dimensions=tuple(dict.fromkeys(dimensions)),
         theme=theme,
+        kind=str(entry.get("kind") or ""),
     )

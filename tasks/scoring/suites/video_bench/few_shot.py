@@ -9,11 +9,10 @@ from typing import Any
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import objects, score_in
 from tasks.llm.conversation import Asker, Step
-from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
-from tasks.scoring.suites.video_bench.instructions import sections_of
+from tasks.scoring.suites.video_bench.instructions import instruction, sections_of
 from tasks.scoring.suites.video_bench.settings import Rest, VideoBenchSettings
 
 #: Assumed length of the reason of one score.
@@ -72,9 +71,8 @@ class FewShot:
         self.dimension, self._settings = dimension, settings
         self.sends_prompt = dimension.name in settings.quality_prompt
         sections = sections_of(dimension.name, settings.prompts)
-        words = {name.replace(" ", "_"): text for name, text in sections.items()}
-        template = prompt_text("video-bench/few_shot", settings.prompts)
-        self.system = filled(template, **words, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
+        ends = {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}"}
+        self.system = instruction("few_shot", sections, settings.prompts, **ends)
         scale = list(range(int(dimension.low), int(dimension.high) + 1))
         one = objects(
             {

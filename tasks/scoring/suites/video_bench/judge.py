@@ -1,8 +1,9 @@
 """Video-Bench as a judge of pairs: each aspect stands for one dimension (``aspects.toml``).
 
-Quality dimensions: both videos are the batch of one few-shot request, in both orders. Alignment dimensions:
-each video is scored by itself against the whole prompt by chain of query, once; the greater score is better,
-and the pair counts once, since the order of the videos does not matter.
+Quality dimensions: both videos are the batch of one few-shot request, in both orders; without few-shot
+scoring each video is scored by itself. Alignment dimensions: each video is scored by itself against the whole
+prompt by chain of query, once; the greater score is better, and the pair counts once, since the order of the
+videos does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tasks.scoring.suites.pairwise import PROMPT_SHARE, SuiteJudge, aspect_mappi
 from tasks.scoring.suites.shown_videos import SampledVideo
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 from tasks.scoring.suites.video_bench.few_shot import VideoGroup
-from tasks.scoring.suites.video_bench.scorers import QualityScorer, VideoBenchScorer
+from tasks.scoring.suites.video_bench.scorers import PROMPT_AREAS, QualityScorer, VideoBenchScorer
 from tasks.scoring.suites.video_bench.suite import VideoBench
 
 
@@ -45,7 +46,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
     """
 
     name = "video-bench"
-    prompt_areas: ClassVar[tuple[str, ...]] = ("video-bench", "video-bench-criteria")
+    prompt_areas: ClassVar[tuple[str, ...]] = PROMPT_AREAS
 
     def __init__(
         self,
@@ -56,21 +57,23 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         **settings: Any,
     ) -> None:
         # both orders are asked, so nothing is drawn
-        suite = VideoBench(setup, **{"shots": 2, "order": "given", **settings})
-        if suite.settings.shots < 2 or suite.settings.order != "given":
-            raise UserInputError(
-                "the judge shows both videos of a pair in both orders: leave out shots and order"
-            )
+        pair = {"order": "given", **({} if settings.get("single_request") else {"shots": 2})}
+        suite = VideoBench(setup, **{**pair, **settings})
+        if suite.settings.baselines:
+            raise UserInputError("baselines stand in tables of the suite only: leave them out for the judge")
+        if suite.settings.order != "given":
+            raise UserInputError("the judge shows the videos of a pair in both orders: leave out order")
         super().__init__(suite, aspect_dimensions(mapping), prompt_share)
         self._repeat = repeat
+        self._shown_together = suite.settings.shots > 1
 
     def settings(self) -> dict[str, Any]:
         """Return the mapping, the repeat and the settings of each dimension in use."""
         return {**super().settings(), "repeat": self._repeat}
 
     def asks_both_orders(self, aspect: AspectText) -> bool:
-        """Return whether the order of the videos matters: it does in quality dimensions."""
-        return isinstance(self.scorer(aspect), QualityScorer)
+        """Return whether the order of the videos matters: it does where one request shows both."""
+        return isinstance(self.scorer(aspect), QualityScorer) and self._shown_together
 
     def scorer(self, aspect: AspectText) -> VideoBenchScorer:
         """Return the scorer of the dimension that stands for an aspect.
@@ -100,14 +103,16 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
             details["prompt"] = sent.details()
         scores: Sequence[ScoredVideo | NotJudged]
         if isinstance(scorer, QualityScorer):
-            by_place = scorer.score_batch(text, _batch(first, second), VideoGroup((0, 1)), self._repeat)
+            by_place: dict[int, ScoredVideo | NotJudged] = {}
+            for group in self._groups():
+                by_place |= scorer.score_batch(text, _batch(first, second), group, self._repeat)
             scores = [by_place[0], by_place[1]]
         else:
             short = prompt_of(text)
             videos = [video_of(side, short) for side in (first, second)]
             scores = scorer.score(short, videos, self._repeat)
-        # a quality dimension has one conversation on both videos
-        conversations = ("first",) if isinstance(scorer, QualityScorer) else ("first", "second")
+        # a request that shows both videos is one conversation
+        conversations = ("first",) if self.asks_both_orders(aspect) else ("first", "second")
         details |= {which: dict(score.details) for which, score in zip(conversations, scores, strict=False)}
         for which, score in zip(("first", "second"), scores, strict=True):
             if isinstance(score, NotJudged):
@@ -134,6 +139,10 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
             },
         )
 
+    def _groups(self) -> list[VideoGroup]:
+        """Return the requests of a quality dimension."""
+        return [VideoGroup((0, 1))] if self._shown_together else [VideoGroup((0,)), VideoGroup((1,))]
+
     def _sent_prompt(self, prompt: str, scorer: VideoBenchScorer) -> FittedPrompt | None:
         """Return the prompt as the models can read it; None where the dimension is scored without."""
         if isinstance(scorer, QualityScorer) and not scorer.few_shot.sends_prompt:
@@ -146,7 +155,12 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         sent = self._sent_prompt(prompt, scorer)
         text = "" if sent is None else sent.text
         if isinstance(scorer, QualityScorer):
-            return scorer.estimate_batch(text, _batch(first, second), self._repeat)
+            batch = _batch(first, second)
+            return [
+                one
+                for group in self._groups()
+                for one in scorer.estimate_batch(text, [batch[at] for at in group.counted], self._repeat)
+            ]
         short = prompt_of(text)
         return scorer.estimate(short, [video_of(side, short) for side in (first, second)], self._repeat)
 

@@ -14,8 +14,12 @@ from tasks.scoring.suites.base import Dimension, ScoredVideo, SuitePrompt, Suite
 from tasks.scoring.suites.conversation_scorer import ConversationScorer, sampled
 from tasks.scoring.suites.shown_videos import SampledVideo, UnreadableVideo, readable
 from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
+from tasks.scoring.suites.video_bench.direct_scoring import DirectScoring
 from tasks.scoring.suites.video_bench.few_shot import FewShot, VideoGroup, video_groups
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
+
+#: Areas of prompts of which both kinds send some.
+PROMPT_AREAS = ("video-bench", "video-bench-criteria")
 
 
 class VideoBenchScorer(ConversationScorer):
@@ -23,17 +27,21 @@ class VideoBenchScorer(ConversationScorer):
 
     Class attributes
     ----------------
-    needs
-        The roles of the models that are asked.
     uses
         Settings that its scores depend on.
     """
 
-    needs: ClassVar[Sequence[Role]] = ("multimodal",)
+    prompt_areas = PROMPT_AREAS
     uses: ClassVar[frozenset[str]] = frozenset({"fps", "most_frames"})
 
-    def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
-        super().__init__(dimension, roles, self.needs)
+    def __init__(
+        self,
+        dimension: Dimension,
+        settings: VideoBenchSettings,
+        roles: Roles,
+        asked: Sequence[Role] = ("multimodal",),
+    ) -> None:
+        super().__init__(dimension, roles, asked)
         self._settings = settings
 
     def settings(self) -> dict[str, Any]:
@@ -47,25 +55,27 @@ class VideoBenchScorer(ConversationScorer):
 
 
 class AlignmentScorer(VideoScorer, VideoBenchScorer):
-    """Scores one video against its prompt by chain of query."""
+    """Scores one video against its prompt by chain of query, or by a single request."""
 
-    needs = ("multimodal", "language")
-    uses = VideoBenchScorer.uses | {"questions", "chained_questions"}
+    uses = VideoBenchScorer.uses | {"chain_of_query", "questions", "chained_questions"}
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
-        super().__init__(dimension, settings, roles)
-        self._chain = ChainOfQuery(dimension, settings)
+        chained = settings.chain_of_query
+        super().__init__(
+            dimension, settings, roles, ("multimodal", "language") if chained else ("multimodal",)
+        )
+        self._method = (ChainOfQuery if chained else DirectScoring)(dimension, settings)
 
     def instructions(self) -> Mapping[str, str]:
-        """Return the instructions of the five steps."""
-        return self._chain.systems
+        """Return the instructions of each step."""
+        return self._method.systems
 
     def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
         """Return the score of one video with the whole conversation, or why there is none."""
         asker = LiveAsker(self.roles)
         try:
             with readable():
-                value = self._chain.score(asker, prompt.text, sampled(video), repeat)
+                value = self._method.score(asker, prompt.text, sampled(video), repeat)
         except NotJudged as problem:
             return asker.failed(problem)
         return ScoredVideo(value, asker.usage(), asker.calls, asker.model, asker.details())
@@ -74,7 +84,7 @@ class AlignmentScorer(VideoScorer, VideoBenchScorer):
         """Return the requests about one video whose answers are not kept."""
         return dry_run(
             DryRunAsker(self.roles),
-            lambda asker: self._chain.score(asker, prompt.text, sampled(video), repeat),
+            lambda asker: self._method.score(asker, prompt.text, sampled(video), repeat),
         )
 
 

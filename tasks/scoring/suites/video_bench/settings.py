@@ -50,11 +50,19 @@ class VideoBenchSettings(Frozen):
     quality_prompt
         Quality dimensions whose requests have the prompt's text. Default: aesthetic quality, whose criteria
         ask whether the composition holds what the prompt demands (A.2.2).
+    chain_of_query
+        Whether alignment dimensions are scored by the chain of query; if not, by one request (table 4 (b)).
     questions
         Maximum questions of one assistant (appendix F).
     chained_questions
         Whether the second assistant sees the first one's questions. In appendix F each sees the prompt, the
         description and the caption.
+    single_request
+        One request of the multimodal model a video and dimension, as "GPT" in table 3: no chain of query, one
+        video a request, no grid.
+    baselines
+        Scores by the metrics of table 2 whose models this project has, in place of the method; or, as an
+        object, the same with settings of their models: those of ``visual`` of LoCoT2V-Bench.
     """
 
     multimodal: str | Mapping[str, Any] = "gpt-4o-2024-08-06"
@@ -67,8 +75,11 @@ class VideoBenchSettings(Frozen):
     rest: Rest = "even"
     order: Literal["drawn", "given"] = "drawn"
     quality_prompt: tuple[str, ...] = ("aesthetic_quality",)
+    chain_of_query: bool = True
     questions: int = Field(default=2, ge=0)
     chained_questions: bool = False
+    single_request: bool = False
+    baselines: bool | Mapping[str, Any] = False
 
     @field_validator("grid", mode="before")
     @classmethod
@@ -90,8 +101,8 @@ def video_bench_settings(values: Mapping[str, Any]) -> VideoBenchSettings:
     Raises
     ------
     UserInputError
-        For an unknown setting, an invalid value, a grid of an unknown dimension, or the prompt for a
-        dimension that is not of the quality group.
+        For an unknown setting, an invalid value, a grid of an unknown dimension, the prompt for a
+        dimension that is not of the quality group, or a single request with a part that it leaves out.
     """
     settings = suite_settings("video-bench", VideoBenchSettings, values)
     for name in settings.grid.dimensions if settings.grid else ():
@@ -103,6 +114,14 @@ def video_bench_settings(values: Mapping[str, Any]) -> VideoBenchSettings:
         if name not in quality:
             hint = suggestion(name, quality)
             raise UserInputError(f"quality_prompt: video-bench has no quality dimension {name!r}: {hint}")
+    if settings.single_request:
+        for name in ("chain_of_query", "shots", "grid"):
+            if values.get(name):
+                raise UserInputError(
+                    "single_request is without chain of query, several videos a request and grid: leave out "
+                    f"{name}"
+                )
+        return settings.model_copy(update={"chain_of_query": False, "shots": 1, "grid": None})
     return settings
 
 
@@ -124,5 +143,7 @@ def _gpt_4o(model: str, **fields: Any) -> VlmModel:
 #: The paper's models (section 5.3), at temperature 0; low detail is that of its authors' public code.
 READY: Mapping[str, VlmModel] = {
     "gpt-4o-2024-08-06": _gpt_4o("gpt-4o-2024-08-06"),
+    # table 5; OpenAI's 2024-05-13 cannot be given a JSON Schema
+    "gpt-4o-2024-11-20": _gpt_4o("gpt-4o-2024-11-20"),
     "gpt-4o-mini": _gpt_4o("gpt-4o-mini", low_tokens=2833, tile_tokens=5667),
 }

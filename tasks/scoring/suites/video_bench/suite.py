@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from storage_schemas.errors import UserInputError
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.base import Dimension, Scorer, Suite, SuitePrompt
+from tasks.scoring.suites.base import Dimension, Scorer, Suite, SuitePrompt, Variant
 from tasks.scoring.suites.conversation_scorer import suite_roles
-from tasks.scoring.suites.video_bench.dimensions import DIMENSIONS, QUALITY, read_published
+from tasks.scoring.suites.video_bench.baselines import BASELINES, METRICS, baseline_scorer
+from tasks.scoring.suites.video_bench.dimensions import (
+    BY_NAME,
+    DIMENSIONS,
+    QUALITY,
+    read_published,
+)
 from tasks.scoring.suites.video_bench.scorers import AlignmentScorer, QualityScorer
 from tasks.scoring.suites.video_bench.settings import READY, VideoBenchSettings, video_bench_settings
+from tasks.scoring.suites.video_bench.variants import VARIANTS
 
 
 class VideoBench(Suite):
@@ -32,20 +40,36 @@ class VideoBench(Suite):
 
     name: ClassVar[str] = "video-bench"
     title: ClassVar[str] = "Video-Bench"
+    variants: ClassVar[Mapping[str, Variant]] = VARIANTS
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
         self.settings: VideoBenchSettings = video_bench_settings({"prompts": setup.prompts, **settings})
+        self._setup = setup
         models = {"multimodal": self.settings.multimodal, "language": self.settings.language}
         self._roles = suite_roles(self.name, setup, models, READY)
 
     @property
     def dimensions(self) -> Sequence[Dimension]:
-        """The nine, in the order of the paper's table 1."""
-        return DIMENSIONS
+        """The nine, in the order of the paper's table 1; as baselines, those that have a metric."""
+        return BASELINES if self.settings.baselines else DIMENSIONS
+
+    @property
+    def prompt_dimensions(self) -> Sequence[str]:
+        """The nine."""
+        return list(BY_NAME)
+
+    def dimension(self, name: str) -> Dimension:
+        """Return a dimension by its name; raises as `Suite.dimension`, also if no baseline scores it."""
+        if self.settings.baselines and name in BY_NAME and name not in METRICS:
+            raise UserInputError(f"no baseline scores {name}: they score {', '.join(METRICS)}")
+        return super().dimension(name)
 
     def scorer(self, dimension: str) -> Scorer:
         """Return the scorer of a dimension; raises as :meth:`Suite.scorer`."""
         scored = self.dimension(dimension)
+        if self.settings.baselines:
+            models = self.settings.baselines
+            return baseline_scorer(scored, self._setup, None if isinstance(models, bool) else models)
         kind = QualityScorer if scored.group == QUALITY else AlignmentScorer
         return kind(scored, self.settings, self._roles)
 

@@ -10,7 +10,15 @@ import pytest
 from storage_schemas.suite_score import SuiteScore
 from tasks.report.suite_leaderboard import board_table, write_board
 from tasks.scoring.suites.base import Dimension
-from tasks.scoring.suites.leaderboard import Mean, board_of, common_prompts, current, means_of, ranks_of
+from tasks.scoring.suites.leaderboard import (
+    Mean,
+    board_of,
+    common_prompts,
+    current,
+    means_of,
+    prompts_sent,
+    ranks_of,
+)
 
 QUALITY, ALIGNMENT = "Video quality", "Video-condition alignment"
 NAMES = ("imaging", "aesthetic", "temporal", "motion", "video_text", "object", "color", "action", "scene")
@@ -66,6 +74,12 @@ def test_equal_values_share_a_rank_and_the_next_is_passed_over() -> None:
     assert ranks_of({"a": 1.5, "b": 2.0}, least_first=True) == {"a": 1, "b": 2}
 
 
+def test_whose_prompts_were_sent_is_said_by_dimension() -> None:
+    rows = [row("a", "p1", 4, prompts="built-in"), row("b", "p1", 4, prompts="mine, 12ab")]
+    rows += [row("a", "p2", 4, prompts="built-in"), row("a", "p1", 1, dimension="scene")]
+    assert prompts_sent(rows) == {"imaging": "built-in; mine, 12ab"}
+
+
 def test_what_failed_is_missing_in_a_mean_and_repeats_count_once() -> None:
     rows = [row("a", "p1", 4), row("a", "p1", 2, repeat=1), row("a", "p2", 5), row("a", "p3", None)]
     rows += [row("b", "p1", None)]
@@ -100,7 +114,8 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
         "scene": {"<b>a</b>": Mean(0.5, 3), "b": Mean(None, 0, 3)},
     }
     dimensions = [dimension("imaging", QUALITY), dimension("scene", ALIGNMENT, high=1)]
-    board = board_of("Suite", dimensions, means, {"scene": 2})
+    wordings = {"imaging": "<i>mine</i>, 12ab", "scene": "built-in"}
+    board = board_of("Suite", dimensions, means, {"scene": 2}, wordings)
     page = write_board(board, tmp_path / "out").read_text()
     assert "&lt;b&gt;a&lt;/b&gt;" in page
     assert "<b>a" not in page
@@ -115,6 +130,14 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
         first = next(csv.DictReader(file))
     assert (first["imaging"], first["scene"], first["rank"]) == ("4.254", "0.5", "1")
     assert (first[f"{QUALITY} rank"], first["imaging_failed"]) == ("1", "1")
+    # whose prompts were sent
+    assert (first["imaging_prompts"], first["scene_prompts"]) == ("<i>mine</i>, 12ab", "built-in")
+    assert "<i>mine" not in page
+    for wording in ("&lt;i&gt;mine&lt;/i&gt;, 12ab: imaging.", "built-in: scene."):
+        assert f"Prompts sent to models, {wording}" in page
+    assert "built-in: scene." in (tmp_path / "out" / "leaderboard.md").read_text()
+    same = board_table(board_of("Suite", dimensions, means, {}, dict.fromkeys(wordings, "built-in")))
+    assert "Prompts sent to models: built-in." in same.note
     assert r"\begin{longtable}" in (tmp_path / "out" / "leaderboard.tex").read_text()
     assert "| b | 3.00 | 2 | – | – |" in (tmp_path / "out" / "leaderboard.md").read_text()
     assert board_table(board_of("Suite", [], {})).empty

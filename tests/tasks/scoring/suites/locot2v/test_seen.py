@@ -22,6 +22,7 @@ from tasks.models.add import add_model
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.scoring.sides import FrameList
 from tests.tasks.scoring.suites.locot2v.talking import MODELS, RISE, WAVE, Talk
 from tests.tasks.scoring.suites.locot2v.talking import setup as site
@@ -147,6 +148,14 @@ def test_dimensions_of_whole_frames_share_features(tmp_path: Path, weights: Path
     semantic = result["semantic_consistency"]
     assert isinstance(semantic, ScoredVideo)
     assert semantic.details["rests_on"] == 19
+    # as baselines of Video-Bench they have the same values, from the same features
+    setup = Setup(store_path=str(tmp_path / "s"), model_folders=(str(weights),))
+    baselines = VideoBench(setup, baselines=VISUAL)
+    for name, metric in (("aesthetic_quality", beauty), ("temporal_consistency", semantic)):
+        baseline = one(baselines.scorer(name), video)
+        assert isinstance(baseline, ScoredVideo)
+        assert baseline.value == metric.value
+    assert setup.cache.counts()["picture-features"]["computed"] == 0
 
 
 @pytest.mark.models

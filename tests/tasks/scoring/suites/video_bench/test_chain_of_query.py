@@ -88,6 +88,25 @@ def test_who_is_told_what(tmp_path: Path) -> None:
     }
 
 
+def test_without_the_chain_one_request_of_one_model_scores(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), [MODELS[0]]) as server:
+        scorer = suite(tmp_path, server, chain_of_query=False).scorer("color_consistency")
+        # the language model is not needed
+        scorer.check()
+        (expected,) = scorer.estimate(PROMPT, [video("a", film())])
+        (result,) = scorer.score(PROMPT, [video("a", film())])
+        body = only(server, "score").body
+    assert isinstance(result, ScoredVideo)
+    assert (result.value, result.calls, result.usage.others) == (3, 1, ())
+    assert PROMPT.text in text(body)
+    assert [one["detail"] for one in addresses(body)] == ["low"] * 5
+    assert set(body["response_format"]["json_schema"]["schema"]["properties"]) == {"reason", "score"}
+    told = body["messages"][0]["content"]
+    assert "assistant" not in told
+    assert "before you give 1 or 2" in told
+    assert expected.images == 5
+
+
 def test_the_whole_conversation_is_kept(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         result = score(tmp_path, server)

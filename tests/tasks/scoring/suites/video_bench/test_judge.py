@@ -112,6 +112,21 @@ def test_a_pair_is_the_batch_in_both_orders(tmp_path: Path) -> None:
     assert one.usage.frames == 10
 
 
+@pytest.mark.parametrize(("name", "asked"), [("technical_quality", "few-shot"), ("color", "score")])
+def test_a_single_request_shows_one_video_and_scores_it(tmp_path: Path, name: str, asked: str) -> None:
+    with FaultyServer(Seeing(), [MODELS[0]]) as server:
+        made = judge(tmp_path, server, single_request=True)
+        estimates = made.estimate(PROMPT, *pair(), aspect(name))
+        answer = made.compare(PROMPT, *pair(), aspect(name))
+        assert steps(server) == [asked] * 2
+        assert [len(addresses(seen.body)) for seen in server.seen] == [5, 5]
+    # each video has its own request, so the order has no say
+    assert not made.asks_both_orders(aspect(name))
+    assert sum(one.requests for one in estimates) == answer.details["calls"] == 2
+    assert (answer.choice, answer.details["scores"][0]) == ("first", 3)
+    assert set(answer.details) >= {"first", "second"}
+
+
 def test_a_model_that_likes_what_comes_first_is_seen_to(tmp_path: Path) -> None:
     with FaultyServer(Talk(scores=lambda shown: [5, 2]), MODELS) as server:
         made = judge(tmp_path, server)
@@ -251,8 +266,9 @@ def test_another_mapping_and_another_repeat_are_other_judges(tmp_path: Path) -> 
     ("words", "said"),
     [
         ('video-bench?mapping={"color": "colour"}', "no dimension 'colour' for color"),
-        ("video-bench?shots=1", "leave out shots"),
-        ("video-bench?order=drawn", "leave out shots"),
+        ("video-bench?order=drawn", "leave out order"),
+        ("video-bench?baselines=true", "tables of the suite only"),
+        ("video-bench?single_request=true&shots=2", "leave out shots"),
         ("video-bench?prompt_share=2", "between 0 and 1"),
         ("video-bench?frame=2", "no setting 'frame'"),
     ],

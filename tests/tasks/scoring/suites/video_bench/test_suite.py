@@ -10,12 +10,23 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import canonical_json
-from tasks.scoring.suites.registry import make_suite
+from storage_schemas.store import Store
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.registry import make_suite, settings_of_variant, suite_variants
 from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
 from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, BY_NAME, DIMENSIONS, QUALITY
 from tasks.scoring.suites.video_bench.few_shot import FewShot
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
-from tests.tasks.scoring.suites.video_bench.talking import MODELS, Talk, setup, suite
+from tests.tasks.scoring.sides import FrameList, flat
+from tests.tasks.scoring.suites.video_bench.talking import (
+    MODELS,
+    PROMPT,
+    Talk,
+    setup,
+    suite,
+    video,
+)
 from tests.tiny_models.faulty_server import FaultyServer
 
 
@@ -53,6 +64,11 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
     assert not any("{" in system or "}" in system for system in systems.values())
     points = [line.split(":")[0] for line in told.splitlines() if line[:1].isdigit()]
     assert points == [str(point) for point in range(int(dimension.low), int(dimension.high) + 1)]
+    # notes stand where the paper has some: A.1.2 to A.1.5, A.2.4, and a watermark in appendix F alone
+    noted = {"motion_effects", *(f"{one}_consistency" for one in ("action", "color", "scene", "video_text"))}
+    assert ("Mind this:" in told) == (name in noted)
+    assert ("watermark" in " ".join(systems.values())) == (name == "color_consistency")
+    assert "\n\n\n" not in told
 
 
 def test_colours_are_told_where_the_paper_tells_them() -> None:
@@ -90,6 +106,9 @@ def test_aesthetics_are_judged_with_the_prompt_in_view() -> None:
         ({"shots": 0}, "shots"),
         ({"grid": {"rows": 0}}, "grid.rows"),
         ({"rest": "drop"}, "rest"),
+        ({"single_request": True, "grid": {"rows": 2}}, "leave out grid"),
+        ({"single_request": True, "chain_of_query": True}, "leave out chain_of_query"),
+        ({"baselines": {"semantic": "clip"}, "shots": -1}, "shots"),
     ],
 )
 def test_settings_that_do_not_fit(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
@@ -132,6 +151,87 @@ def test_only_what_a_score_depends_on_is_in_its_settings(tmp_path: Path) -> None
         # how long answers are guessed to be changes none
         guess = {"model": MODELS[0], "thinking_tokens": 9}
         assert not changed("imaging_quality", multimodal=guess)
+
+
+def test_each_ablation_changes_the_dimensions_that_its_table_has(tmp_path: Path) -> None:
+    quality = {one.name for one in DIMENSIONS if one.group == QUALITY}
+    alignment = set(BY_NAME) - quality
+    in_grids = {"temporal_consistency", "motion_effects"}
+    expected = {
+        "single-request": set(BY_NAME),
+        "without-few-shot": quality,
+        "without-chain-of-query": alignment,
+        "without-grid": in_grids,
+        "gpt-4o-2024-11-20": set(BY_NAME),
+        "3-shot": quality,
+        "5-shot": quality,
+    }
+    with FaultyServer(Talk(), MODELS) as server:
+        site = setup(tmp_path, server)
+
+        def settings_of(**settings: Any) -> dict[str, Any]:
+            made = make_suite("video-bench", site, settings)
+            return {one.name: made.scorer(one.name).settings() for one in made.dimensions}
+
+        usual = settings_of()
+        changed = {
+            name: {
+                one
+                for one, mine in settings_of(**settings_of_variant("video-bench", name, {})).items()
+                if mine != usual[one]
+            }
+            for name in suite_variants("video-bench")
+            if name != "baselines"
+        }
+        single = settings_of(single_request=True)
+        # HU-GPT is made of the single parts
+        without = settings_of(chain_of_query=False, shots=1, grid=False)
+    assert changed == expected
+    assert single == without
+
+
+@pytest.mark.parametrize(
+    ("variant", "settings", "said"),
+    [
+        ("3-shots", {}, "it has baselines, single-request"),
+        ("3-shot", {"shots": 4}, "sets shots"),
+        ("blurred", {"shots": 4}, "does not begin with blur"),
+        ("a+b", {"shots": 4}, "a name has letters"),
+    ],
+)
+def test_a_name_of_a_variant_that_does_not_fit(variant: str, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserInputError, match=said):
+        settings_of_variant("video-bench", variant, settings)
+
+
+def test_settings_of_a_variant_are_the_paper_s_or_the_user_s() -> None:
+    assert settings_of_variant("video-bench", "", {"fps": 1}) == {"fps": 1}
+    assert settings_of_variant("video-bench", "3-shot", {"fps": 1}) == {"shots": 3, "fps": 1}
+    assert settings_of_variant("video-bench", "mine", {"fps": 1}) == {"fps": 1}
+
+
+def test_baselines_score_by_a_metric_on_its_own_scale(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store")
+    site = Setup(store_path=str(store.root))
+    made = make_suite("video-bench", site, {"baselines": {"semantic_pictures": {"model": "tiny-clip"}}})
+    assert [one.name for one in made.dimensions] == [
+        "aesthetic_quality", "temporal_consistency", "motion_effects",
+    ]  # fmt: skip
+    # no model is needed for flow; a still film does not move
+    scorer = made.scorer("motion_effects")
+    scorer.check()
+    (still,) = scorer.score(PROMPT, [video("a", FrameList([flat(90)] * 4))])
+    assert isinstance(still, ScoredVideo)
+    assert (still.value, scorer.dimension.name, scorer.dimension.high) == (0.0, "motion_effects", 1.0)
+    with pytest.raises(PrerequisiteError, match="tiny-clip"):
+        made.scorer("temporal_consistency").check()
+    assert made.scorer("aesthetic_quality").pool == "h100"
+    with pytest.raises(UserInputError, match="they score aesthetic_quality, temporal"):
+        made.scorer("imaging_quality")
+    # a prompts file still names all nine
+    assert list(made.prompt_dimensions) == list(BY_NAME)
+    with pytest.raises(UserInputError, match="semantik"):
+        make_suite("video-bench", site, {"baselines": {"semantik": 1}}).scorer("motion_effects")
 
 
 def test_criteria_of_a_user_s_own(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""``slvmeval suite ablations``: a suite's variants beside each other, by their agreement with people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.scores import SuiteArgument, print_left_out, the_suite
+
+if TYPE_CHECKING:
+    from tasks.report.table import Table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(ablations)
+
+
+def ablations(
+    ratings: Annotated[
+        Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
+    ],
+    out: OutOption,
+    suite: SuiteArgument = None,
+    variants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant",
+            metavar="NAME",
+            help="Only this variant beside the suite; all by default. May be given several times.",
+        ),
+    ] = None,
+    prompt_suite: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompt-suite",
+            metavar="FILE",
+            help="The videos' prompts, for a table by kind of prompt, such as simple and complex.",
+        ),
+    ] = None,
+    common: Annotated[
+        bool,
+        typer.Option("--common-videos", help="Count only videos that all variants have scored."),
+    ] = False,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Compare a suite and its variants (`suite NAME --variant`) with people, in one table.
+
+    Spearman's ρ and Krippendorff's α by dimension, and ρ by kind of prompt. Exit code 3: ratings were left
+    out; they are in ablations-left-out.csv.
+
+    Example: `slvmeval suite ablations --ratings FILE --out DIR --store STORE`
+    """
+    import math
+    from dataclasses import replace
+
+    from tasks.report.suite_ablations import ablation_tables, scored_variants
+    from tasks.report.suite_tables import left_out_table, write_tables
+    from tasks.scoring.suites.human_ratings import load_ratings
+    from tasks.scoring.suites.prompts import load_prompts
+    from tasks.scoring.suites.score_store import ScoresStore
+
+    held = terminal.open_store(store, profile)
+    made = the_suite(held, suite)
+    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
+    given = load_ratings(ratings, scales)
+    prompts = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
+    scored = scored_variants(ScoresStore(held), made, variants or ())
+    tables = ablation_tables(made.dimensions, scored, given.rows, prompts, common)
+    left_out = replace(left_out_table(given.left_out), name="ablations-left-out")
+    paths = write_tables(out, [*tables, left_out], [])
+    for table in tables:
+        _print_by_dimension(table)
+    print_left_out(given.left_out)
+    terminal.say(f"{len(paths)} files: {out}")
+    raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)
+
+
+def _print_by_dimension(table: Table) -> None:
+    """Print a table with a line for each dimension, which a terminal is wide enough for."""
+    words = [column for column in table.shown if not column.is_number]
+    heads = [", ".join(column.text(row.get(column.key)) for column in words) for row in table.rows]
+    lines = [
+        (column.title, *(column.text(row.get(column.key)) for row in table.rows))
+        for column in table.shown
+        if column.is_number
+    ]
+    titles = ["dimension", *heads]
+    terminal.console().print(terminal.table(table.title, titles, lines, numbers=len(heads)))

@@ -1,0 +1,309 @@
+"""Joint tables of a suite and its variants: each one's agreement with people by dimension.
+
+In the form of Video-Bench's tables 2, 4, 5 and 7 (Spearman's ρ), 3 (Krippendorff's α) and 6 (ρ by kind of
+prompt).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from storage_schemas.errors import StoreError, UserInputError
+from tasks.report.suite_tables import Runs, means_over, runs_of
+from tasks.report.table import Column, Table
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import Dimension, Suite, SuitePrompt
+from tasks.scoring.suites.human_agreement import (
+    Scores,
+    alpha_of_people,
+    alpha_with_machine,
+    rank_agreement,
+)
+from tasks.scoring.suites.human_ratings import Rating, VideoKey
+from tasks.scoring.suites.leaderboard import current, prompts_sent
+from tasks.scoring.suites.registry import make_suite
+from tasks.scoring.suites.score_store import ScoresStore
+
+#: The variant of metrics that take the place of dimensions.
+BASELINES = "baselines"
+#: What the row of people alone is called.
+PEOPLE = "people"
+
+
+@dataclass(frozen=True)
+class ScoredVariant:
+    """A suite, or a variant of it, with its scores.
+
+    Parameters
+    ----------
+    name, title, source
+        Its name in the store, what tables call it, and the paper's table that has it.
+    dimensions
+        Those that it scores, with its scales.
+    runs
+        Scores by dimension.
+    prompts
+        Whose prompts were sent, by dimension.
+    """
+
+    name: str
+    title: str
+    source: str
+    dimensions: Sequence[Dimension]
+    runs: Mapping[str, Runs]
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+
+def scored_variants(scores: ScoresStore, suite: Suite, only: Sequence[str] = ()) -> list[ScoredVariant]:
+    """Return the suite and its variants that have scores, the paper's in their order, then others.
+
+    Parameters
+    ----------
+    only
+        These variants; empty for all in the store.
+
+    Raises
+    ------
+    UserInputError
+        If one of them has no scores.
+    StoreError
+        If nothing has scores.
+    """
+    rows = scores.rows()
+    begin = f"{suite.name}+"
+    names = {row.suite.removeprefix(begin) for row in rows if row.suite.startswith(begin)}
+    # scores of blurred videos are no variant
+    there = {name for name in names if "+" not in name and not name.startswith("blur")}
+    for name in only:
+        if name not in there:
+            raise UserInputError(
+                f"no scores of variant {name!r}, only of {', '.join(sorted(there)) or 'none'}: "
+                f"`slvmeval suite {suite.name} --variant {name}` makes them"
+            )
+    wanted = set(only) or there
+    found = []
+    for name in [
+        "",
+        *(one for one in suite.variants if one in wanted),
+        *sorted(wanted - set(suite.variants)),
+    ]:
+        stored = f"{begin}{name}" if name else suite.name
+        mine, _ = current([row for row in rows if row.suite == stored])
+        if not mine:
+            continue
+        known = suite.variants.get(name)
+        title, source = (known.title, known.source) if known else (name or suite.title, "")
+        dimensions = _dimensions(scores, suite, name)
+        found.append(ScoredVariant(name, title, source, dimensions, runs_of(mine), prompts_sent(mine)))
+    if not found:
+        raise StoreError(f"there are no scores of {suite.name}: `slvmeval suite {suite.name}` makes them")
+    return found
+
+
+def _dimensions(scores: ScoresStore, suite: Suite, variant: str) -> Sequence[Dimension]:
+    """Return the dimensions of a variant, with its scales; those of the suite for a user's own."""
+    if variant not in suite.variants:
+        return suite.dimensions
+    # nothing is scored, so no server is needed
+    setup = Setup(store_path=str(scores.path.parent))
+    return make_suite(suite.name, setup, suite.variants[variant].settings).dimensions
+
+
+def baselines_of(scores: ScoresStore, suite: Suite) -> dict[str, tuple[str, Runs]]:
+    """Return the metrics that take the place of dimensions: name and values; none if there are no scores."""
+    rows, _ = current(scores.rows(f"{suite.name}+{BASELINES}"))
+    runs = runs_of(rows)
+    if not runs:
+        return {}
+    return {
+        one.name: (one.behind, runs[one.name])
+        for one in _dimensions(scores, suite, BASELINES)
+        if one.name in runs
+    }
+
+
+def ablation_tables(
+    dimensions: Sequence[Dimension],
+    variants: Sequence[ScoredVariant],
+    ratings: Sequence[Rating],
+    prompts: Mapping[str, SuitePrompt],
+    common_videos: bool = False,
+) -> list[Table]:
+    """Return ρ of each variant, α beside that of people, and, if prompts have kinds, ρ by kind.
+
+    Parameters
+    ----------
+    dimensions
+        Those of the suite; a variant with another scale has no α.
+    variants
+        The suite itself first.
+    common_videos
+        Whether only videos count that all variants with scores in a dimension have scored.
+    """
+    shown = [one for one in dimensions if any(one.name in variant.runs for variant in variants)]
+    scores = {(variant.name, one.name): _scores(variant, one.name) for variant in variants for one in shown}
+    if common_videos:
+        scores = _common(scores)
+    by_dimension = {one.name: [rating for rating in ratings if rating.dimension == one.name] for one in shown}
+    whole = _rank_rows(shown, variants, scores, by_dimension)
+    uneven = any(len({row[f"{one.name}_videos"] for row in whole} - {None}) > 1 for one in shown)
+    tables = [
+        Table(
+            "ablations",
+            "Agreement with people by variant: Spearman's ρ",
+            (*_named(variants), *_columns(shown, "videos", "p")),
+            tuple(whole),
+            "Of a variant's score and the mean of a video's ratings. A mean is over the dimensions shown; a "
+            "variant that lacks one has none." + _UNEVEN * uneven,
+            "" if whole else "There are no scores.",
+        ),
+        Table(
+            "ablations-alpha",
+            "Agreement with people by variant: Krippendorff's α",
+            (*_named(variants), *_columns(shown, "ratings")),
+            tuple(_alpha_rows(shown, variants, scores, by_dimension)),
+            "Ordinal. The first row is α among people over all ratings. In the others each rating is paired "
+            "with the machine's score of the same video. A variant with scales of its own has no α."
+            + _UNEVEN
+            * uneven,
+            "" if whole else "There are no scores.",
+        ),
+    ]
+    kinds = sorted({prompt.kind for prompt in prompts.values() if prompt.kind})
+    if not kinds:
+        return tables
+    rows = []
+    for kind in kinds:
+        mine = {id_ for id_, prompt in prompts.items() if prompt.kind == kind}
+        some = {
+            name: [rating for rating in held if rating.video.prompt_id in mine]
+            for name, held in by_dimension.items()
+        }
+        rows += [{"kind": kind, **row} for row in _rank_rows(shown, variants, scores, some)]
+    tables.append(
+        Table(
+            "ablations-kinds",
+            "Agreement with people by kind of prompt: Spearman's ρ",
+            (Column("kind", "prompts"), *_named(variants), *_columns(shown, "videos", "p")),
+            tuple(rows),
+            "Prompts without a kind are left out.",
+        )
+    )
+    return tables
+
+
+_UNEVEN = " Variants have different videos: --common-videos compares them on the same ones."
+
+
+def _scores(variant: ScoredVariant, dimension: str) -> Scores:
+    """Return each video's mean over repeats; with none, the variant has no value."""
+    return means_over(variant.runs[dimension]) if dimension in variant.runs else {}
+
+
+def _common(scores: Mapping[tuple[str, str], Scores]) -> dict[tuple[str, str], Scores]:
+    common: dict[str, set[VideoKey]] = {}
+    for (_, dimension), mine in scores.items():
+        if mine:
+            common[dimension] = common[dimension] & set(mine) if dimension in common else set(mine)
+    return {
+        (variant, dimension): {video: mine[video] for video in mine if video in common[dimension]}
+        for (variant, dimension), mine in scores.items()
+    }
+
+
+def _named(variants: Sequence[ScoredVariant]) -> tuple[Column, ...]:
+    labels = {label for variant in variants for label in variant.prompts.values()}
+    return (
+        Column("title", "variant"),
+        Column("variant", "name", shown=False),
+        Column("source", "paper", shown=False),
+        Column("sent", "prompts sent", shown=len(labels) > 1),
+    )
+
+
+def _columns(dimensions: Sequence[Dimension], *more: str) -> list[Column]:
+    columns = []
+    groups = list(dict.fromkeys(one.group for one in dimensions))
+    for group in groups:
+        for one in dimensions:
+            if one.group == group:
+                columns.append(Column(one.name, one.title, "number"))
+                for key in more:
+                    kind: Any = "p" if key == "p" else "count"
+                    columns.append(Column(f"{one.name}_{key}", key, kind, shown=False))
+        columns.append(Column(f"{group} mean", f"{group[:1].upper()}{group[1:]}: mean", "number"))
+    if len(groups) > 1:
+        columns.append(Column("mean", "mean", "number"))
+    return columns
+
+
+def _names(variant: ScoredVariant) -> dict[str, Any]:
+    sent = "; ".join(sorted(set(variant.prompts.values())))
+    return {"title": variant.title, "variant": variant.name, "source": variant.source, "sent": sent}
+
+
+def _means(dimensions: Sequence[Dimension], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mean of each group and of all dimensions; None unless all are there."""
+    groups: dict[str, list[Any]] = {}
+    for one in dimensions:
+        groups.setdefault(f"{one.group} mean", []).append(row.get(one.name))
+    return {name: _mean(values) for name, values in groups.items()} | {
+        "mean": _mean([row.get(one.name) for one in dimensions])
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    given = list(values)
+    known = [value for value in given if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(given) else None
+
+
+def _rank_rows(
+    dimensions: Sequence[Dimension],
+    variants: Sequence[ScoredVariant],
+    scores: Mapping[tuple[str, str], Scores],
+    ratings: Mapping[str, Sequence[Rating]],
+) -> list[dict[str, Any]]:
+    rows = []
+    for variant in variants:
+        row = _names(variant)
+        for one in dimensions:
+            if mine := scores[variant.name, one.name]:
+                found = rank_agreement(ratings[one.name], mine)
+                row |= {one.name: found.coefficient, f"{one.name}_videos": found.n, f"{one.name}_p": found.p}
+            else:
+                row |= {one.name: None, f"{one.name}_videos": None, f"{one.name}_p": None}
+        rows.append(row | _means(dimensions, row))
+    return rows
+
+
+def _alpha_rows(
+    dimensions: Sequence[Dimension],
+    variants: Sequence[ScoredVariant],
+    scores: Mapping[tuple[str, str], Scores],
+    ratings: Mapping[str, Sequence[Rating]],
+) -> list[dict[str, Any]]:
+    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in dimensions}
+    people: dict[str, Any] = {"title": PEOPLE, "variant": "", "source": "table 3", "sent": ""}
+    for one in dimensions:
+        alpha = alpha_of_people(scales[one.name], ratings[one.name])
+        people |= {one.name: alpha.alpha, f"{one.name}_ratings": len(ratings[one.name])}
+    rows = [people | _means(dimensions, people)]
+    for variant in variants:
+        same = {(one.name, one.low, one.high) for one in variant.dimensions}
+        row = _names(variant)
+        for one in dimensions:
+            mine = scores[variant.name, one.name]
+            if not mine or (one.name, one.low, one.high) not in same:
+                continue
+            used = [rating for rating in ratings[one.name] if rating.video in mine]
+            within = {video: min(max(score, one.low), one.high) for video, score in mine.items()}
+            alpha = alpha_with_machine(scales[one.name], used, within)
+            row |= {one.name: alpha.alpha, f"{one.name}_ratings": len(used)}
+        # a row of baselines alone would be empty
+        if any(one.name in row for one in dimensions):
+            rows.append(row | _means(dimensions, row))
+    return rows
