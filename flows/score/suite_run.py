@@ -348,8 +348,6 @@ def leaderboard_rows(run: SuiteRun) -> list[dict[str, Any]]:
     """Return the leaderboard of all scores of the run's suite, one row per model."""
     rows, others = current(run.scores.rows(run.name))
     dimensions = run.suite.dimensions_of(rows)
-    table = board_table(
-        board_of(run.suite.title, dimensions, means_of(rows), others, prompts_sent(rows))
-    )
+    table = board_table(board_of(run.suite.title, dimensions, means_of(rows), others, prompts_sent(rows)))
     titles = [column.title for column in table.shown]
     return [dict(zip(titles, cells, strict=True)) for cells in table.cells()]
