@@ -12,7 +12,6 @@ from datetime import timedelta
 from importlib import resources
 from typing import Any
 
-import httpx
 import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
@@ -30,9 +29,9 @@ from prefect.types.entrypoint import EntrypointType
 from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
-from infra.prefect_server import FLOW_NAME, FLOW_NAMES, SILENT_S
+from infra.prefect_server import FLOW_NAME, FLOW_NAMES, SILENT_S, require_server
 from infra.profile import Profile
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import UserInputError
 
 NIGHTLY = "nightly"
 #: Name of the automation that ends silent runs.
@@ -71,14 +70,7 @@ def server(address: str | None) -> Iterator[SyncPrefectClient]:
             "as http://127.0.0.1:4200/api; `prefect server start` starts one there"
         )
     with temporary_settings({PREFECT_API_URL: given}):
-        try:
-            with get_client(sync_client=True) as client:
-                client.request("GET", "/health").json()
-        except (httpx.HTTPError, RuntimeError, ValueError) as problem:
-            raise PrerequisiteError(
-                f"the Prefect server at {given} does not answer ({problem}): start it with `prefect server "
-                "start`, or correct the address in the profile (prefect_api_url) or in PREFECT_API_URL"
-            ) from problem
+        require_server(given)
         with get_client(sync_client=True) as client:
             yield client
 

@@ -97,10 +97,11 @@ def prefect_server() -> Iterator[str]:
     Raises
     ------
     PrerequisiteError
-        If the embedded server does not start.
+        If the user's server does not answer, or the embedded one does not start.
     """
     given = os.environ.get("PREFECT_API_URL")
     if given:
+        require_server(given)
         yield given
         return
     prefect_environment()
@@ -116,6 +117,27 @@ def prefect_server() -> Iterator[str]:
                     _drain()
         finally:
             del os.environ["PREFECT_API_URL"]
+
+
+def require_server(url: str) -> None:
+    """Ask the server that Prefect is set to for a sign of life.
+
+    Raises
+    ------
+    PrerequisiteError
+        If it does not answer.
+    """
+    import httpx
+    from prefect.client.orchestration import get_client
+
+    try:
+        with get_client(sync_client=True) as client:
+            client.request("GET", "/health").json()
+    except (httpx.HTTPError, RuntimeError, ValueError) as problem:
+        raise PrerequisiteError(
+            f"the Prefect server at {url} does not answer ({problem}): start it with `prefect server "
+            "start`, or correct the address in the profile (prefect_api_url) or in PREFECT_API_URL"
+        ) from problem
 
 
 @contextmanager
