@@ -15,7 +15,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.rng import derived_seed
 from storage_schemas.source import Source
 from tasks.captions.llm import ADVICE, ThinkingModel, shortened
-from tasks.llm.answers import NotFitting
+from tasks.llm.answers import UnusableAnswer
 from tasks.llm.chat import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
@@ -120,7 +120,7 @@ class _CategoryQuestion(Question[str]):
         try:
             category = json.loads(text)["content_category"]
         except (ValueError, RecursionError, LookupError, TypeError) as problem:
-            raise NotFitting("it is not a JSON object with the key content_category") from problem
+            raise UnusableAnswer("it is not a JSON object with the key content_category") from problem
         if category not in self._parameters.categories:
-            raise NotFitting(f"{category!r:.80} is not one of the categories")
+            raise UnusableAnswer(f"{category!r:.80} is not one of the categories")
         return str(category)
