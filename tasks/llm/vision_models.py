@@ -19,6 +19,9 @@ MARK_TOKENS = 15
 LINE_TOKENS = 8
 #: Tokens of a choice as JSON, including the end marker.
 CHOICE_TOKENS = 7
+#: Tokens of five intervals as JSON; of the time before a frame.
+INTERVALS_TOKENS = 90
+TIME_TOKENS = 8
 
 _IN_NO_KEY = {"server", "schema_tokens", "thinking_tokens", "description_tokens"}
 

@@ -6,7 +6,7 @@ import base64
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from PIL import Image
@@ -73,3 +73,12 @@ def video_parts(name: str, video: Side, places: Sequence[int], model: VlmModel) 
     for place, id_ in zip(places, video.frame_ids(places), strict=True):
         parts.append({"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}})
     return parts
+
+
+def with_times(parts: Sequence[dict[str, Any]], times_s: Iterable[float]) -> list[dict[str, Any]]:
+    """Return a video's line and images, as of :func:`video_parts`, with its time before each image."""
+    line, *images = parts
+    timed = [line]
+    for time_s, image in zip(times_s, images, strict=True):
+        timed += [{"type": "text", "text": f"{time_s:.1f} s:"}, image]
+    return timed

@@ -9,21 +9,29 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError, suggestion
-from storage_schemas.judgements import Judgement
+from storage_schemas.judgements import Choice, Judgement
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
 from tasks.llm.answers import ask, prompt_digest, usage_of
-from tasks.llm.chat import ChatClient, client_of
+from tasks.llm.chat import ChatAnswer, ChatClient, client_of
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import Servers, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
-from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VLM_MODELS, VlmModel
+from tasks.llm.vision_models import (
+    CHOICE_TOKENS,
+    INTERVALS_TOKENS,
+    LINE_TOKENS,
+    MARK_TOKENS,
+    TIME_TOKENS,
+    VLM_MODELS,
+    VlmModel,
+)
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import CHOICE_SCHEMA, read_choice
+from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_choice, read_intervals
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
-from tasks.scoring.judges.frame_images import image_size, video_parts
+from tasks.scoring.judges.frame_images import image_size, video_parts, with_times
 from tasks.scoring.judges.vlm_text import TextJudge
 
 
@@ -45,6 +53,9 @@ class VideoJudge(PairwiseJudge):
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
+    _prompt: ClassVar[str] = "video_judge"
+    _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
+    _answer_tokens: ClassVar[int] = CHOICE_TOKENS
 
     def __init__(
         self,
@@ -56,8 +67,8 @@ class VideoJudge(PairwiseJudge):
     ) -> None:
         self.name, self.model = name, model
         self._client, self._cache = client, cache
-        self._system = prompt_text("judges/video_judge_system", prompts)
-        self._user = prompt_text("judges/video_judge_user", prompts)
+        self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
+        self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
         self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
         self._measured = MeasuredTokens()
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
@@ -95,11 +106,11 @@ class VideoJudge(PairwiseJudge):
         choices = self._choose(text, first, second)
         parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
         for place, (video, choice) in enumerate(zip((first, second), choices, strict=True)):
-            parts += video_parts(f"{('first', 'second')[place]} video", video, choice.places, self.model)
+            parts += self._parts(f"{('first', 'second')[place]} video", video, choice.places)
         shown = sum(len(choice.places) for choice in choices)
         try:
-            answer = ask(self._client, self.model, self._system, parts, CHOICE_SCHEMA)
-            choice_made = read_choice(answer)
+            answer = ask(self._client, self.model, self._system, parts, self._schema)
+            choice_made, where = self._read(answer, first, second)
         except NotJudged as problem:
             problem.usage = replace(problem.usage, frames=shown)
             raise
@@ -118,6 +129,7 @@ class VideoJudge(PairwiseJudge):
                     "in": answer.tokens_in or 0,
                     "out": answer.tokens_out or 0,
                 },
+                **where,
             },
         )
 
@@ -128,7 +140,9 @@ class VideoJudge(PairwiseJudge):
         return Estimate(
             images=images,
             tokens_in=self._measured.tokens_in(self._text_tokens(text) + images * self._frame_tokens(first)),
-            tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
+            tokens_out=self._measured.tokens_out(
+                aspect.name, self.model.thinking_tokens + self._answer_tokens
+            ),
             model=self.model.model,
         )
 
@@ -136,6 +150,13 @@ class VideoJudge(PairwiseJudge):
         """Base estimates on the answers in the store."""
         self._measured = of_judgements(rows)
         return self._measured.says("answers") if self._measured.answers else self.model.assumes()
+
+    def _parts(self, name: str, video: Side, places: Sequence[int]) -> list[dict[str, Any]]:
+        return video_parts(name, video, places, self.model)
+
+    def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
+        """Return the choice in an answer, and what else of it belongs to the judgement's details."""
+        return read_choice(answer), {}
 
     def _text(self, prompt: str, aspect: AspectText) -> str:
         return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
@@ -152,6 +173,37 @@ class VideoJudge(PairwiseJudge):
 
     def _frame_tokens(self, video: Side) -> int:
         return self.model.image_tokens(*image_size(video.width, video.height, self.model.image_side))
+
+
+class IntervalJudge(VideoJudge):
+    """A video-based judge that also says where the other video is worse; not from the paper.
+
+    Its request has another prompt, and its time before each frame; the rest is the paper's. The intervals are
+    scored by the report (:mod:`tasks.statistics.localisation`).
+    """
+
+    _prompt: ClassVar[str] = "interval_judge"
+    _schema: ClassVar[Mapping[str, Any]] = INTERVALS_SCHEMA
+    _answer_tokens: ClassVar[int] = CHOICE_TOKENS + INTERVALS_TOKENS
+
+    def settings(self) -> dict[str, Any]:
+        """Return what :class:`VideoJudge` returns, and that intervals are asked for."""
+        return {**super().settings(), "intervals": True}
+
+    def _parts(self, name: str, video: Side, places: Sequence[int]) -> list[dict[str, Any]]:
+        times = video.times_s
+        return with_times(super()._parts(name, video, places), (float(times[place]) for place in places))
+
+    def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
+        better, intervals = read_intervals(answer, (_length_s(first), _length_s(second)))
+        return better, {"intervals": intervals}
+
+    def _frame_tokens(self, video: Side) -> int:
+        return super()._frame_tokens(video) + TIME_TOKENS
+
+
+def _length_s(video: Side) -> float:
+    return float(video.times_s[-1]) + 1 / video.fps
 
 
 #: Captioner of each judge: GPT-5 mini for both GPT judges, Qwen3-VL for itself (SLVMEval, section 5.1).
@@ -185,7 +237,12 @@ def _with_client(model: VlmModel, servers: Servers) -> tuple[VlmModel, ChatClien
 
 
 def video_judge(
-    cache: FeatureCache, servers: Servers, vlm: str = "gpt-5", prompts: str = "", **changes: Any
+    cache: FeatureCache,
+    servers: Servers,
+    vlm: str = "gpt-5",
+    prompts: str = "",
+    intervals: bool = False,
+    **changes: Any,
 ) -> VideoJudge:
     """Make a video-based judge.
 
@@ -195,10 +252,21 @@ def video_judge(
         ``gpt-5``, ``gpt-5-mini``, ``qwen3-vl``, or a name of your own with `changes`.
     prompts
         The user's folder of prompts; empty for ours.
+    intervals
+        Whether it also says where the other video is worse.
     changes
         Fields of :class:`~tasks.llm.vision_models.VlmModel`.
+
+    Raises
+    ------
+    UserInputError
+        If the model is unknown, or `intervals` is neither true nor false.
     """
+    if not isinstance(intervals, bool):
+        raise UserInputError(f"intervals is {intervals!r}: write true or false")
     model, client = _with_client(vlm_model(vlm, changes), servers)
+    if intervals:
+        return IntervalJudge(f"{vlm}-video-intervals", model, client, cache, prompts)
     return VideoJudge(f"{vlm}-video", model, client, cache, prompts)
 
 

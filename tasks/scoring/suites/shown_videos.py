@@ -22,7 +22,7 @@ from tasks.llm.requests import Parts
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import LINE_TOKENS, VlmModel
 from tasks.pairs.view import Side
-from tasks.scoring.judges.frame_images import image_size, video_parts
+from tasks.scoring.judges.frame_images import image_size, video_parts, with_times
 from tasks.scoring.suites.base import not_readable
 
 #: Tolerance of time stamps, seconds: a frame at 0.49999 s counts as 0.5 s.
@@ -304,10 +304,7 @@ def _parts(name: str, shown: ShownFrames, model: VlmModel, timed: bool) -> Parts
     if not timed:
         return [line, *images]
     times = shown.film.video.times_s
-    parts = [line]
-    for place, image in zip(shown.places, images, strict=True):
-        parts += [{"type": "text", "text": f"{times[place]:.1f} s:"}, image]
-    return parts
+    return with_times([line, *images], (times[place] for place in shown.places))
 
 
 def _grid_parts(name: str, shown: ShownFrames, grid: Grid, model: VlmModel) -> Parts:

@@ -16,17 +16,22 @@ from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Failure
+from storage_schemas.model import ModelServer
+from storage_schemas.store import Store
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
-from tasks.llm.chat import ChatClient
-from tasks.llm.prompt_files import filled
+from tasks.llm.chat import ChatAnswer, ChatClient
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VLM_MODELS, VlmModel
 from tasks.scoring.base import AspectText
 from tasks.scoring.features import FeatureCache
+from tasks.scoring.instructions import read_intervals
 from tasks.scoring.judges.frame_images import _KeptImages
-from tasks.scoring.judges.vlm import VideoJudge, vlm_model
+from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge, vlm_model
 from tasks.scoring.judges.vlm_text import TextJudge
+from tasks.scoring.registry import choice_from_text, make_evaluator
+from tasks.scoring.setup import Setup
 from tests.tasks.scoring.sides import FrameList, cut_video, noise
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
@@ -133,6 +138,102 @@ def test_no_odd_answer_becomes_a_choice(
     if failure is Failure.NOT_UNDERSTOOD:
         assert problem.value.raw == (reply.text or "").strip()
     assert problem.value.usage.frames == 5
+
+
+def where(better: str, *intervals: tuple[Any, Any]) -> str:
+    entries = [{"start_s": start, "end_s": end} for start, end in intervals]
+    return json.dumps({"better": better, "intervals": entries})
+
+
+def interval_judge(server: FaultyServer) -> IntervalJudge:
+    return IntervalJudge("tiny-video-intervals", MODEL, client(server), FeatureCache())
+
+
+def test_a_judge_that_says_where_gets_the_times_of_the_frames_and_its_own_prompt(
+    videos: tuple[FrameList, FrameList],
+) -> None:
+    length = len(videos[1]) / videos[1].fps
+    reply = where("first", (2, 4.5), (length - 1, length + 0.3))
+    with FaultyServer([Reply(reply), Reply(where("second"))]) as server:
+        asked = interval_judge(server)
+        answer = asked.compare(PROMPT, *videos, COLOUR)
+        none = asked.compare(PROMPT, *videos, COLOUR)
+        plain = judge(server)
+        (seen, _) = server.seen
+    assert (answer.choice, answer.details["intervals"]) == ("first", [[2.0, 4.5], [length - 1, length]])
+    assert (none.choice, none.details["intervals"]) == ("second", [])
+    system, user = (message["content"] for message in seen.body["messages"])
+    assert system == prompt_text("judges/interval_judge_system")
+    assert COLOUR.description in user[0]["text"]
+    places = [choice["places"] for choice in answer.details["frames"]]
+    assert [part["text"] for part in user[1:] if part["type"] == "text"] == [
+        line
+        for name, video, shown in zip(("first", "second"), videos, places, strict=True)
+        for line in (
+            f"The {name} video, {len(shown)} frames:",
+            *(f"{video.times_s[place]:.1f} s:" for place in shown),
+        )
+    ]
+    schema = seen.body["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["intervals"]["items"]["required"] == ["start_s", "end_s"]
+    assert asked.settings()["intervals"] is True
+    assert "intervals" not in plain.settings()
+    assert asked.settings()["prompts"] != plain.settings()["prompts"]
+    more, less = (one.estimate(PROMPT, *videos, COLOUR) for one in (asked, plain))
+    assert more.images == less.images
+    assert more.tokens_in > less.tokens_in
+    assert more.tokens_out > less.tokens_out + 50
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FIRST,
+        where("neither"),
+        where("first", (3, 3)),
+        where("first", (5, 3)),
+        where("first", (-1, 3)),
+        where("first", (1, 9.6)),
+        where("first", (9.2, 9.4)),
+        where("first", ("1", 3)),
+        where("first", (True, 3)),
+        where("first", (float("nan"), 3)),
+        where("first", (1, float("inf"))),
+        '{"better": "first", "intervals": [[1, 2]]}',
+        '{"better": "first", "intervals": "all"}',
+        '{"better": "first", "intervals": [], "also": 1}',
+        '{"better": "first", "better": "second", "intervals": []}',
+        '["first"]',
+        "[" * 100_000,
+        "The first one, from 3 s to 7 s.",
+    ],
+)
+def test_no_odd_interval_is_taken(text: str) -> None:
+    with pytest.raises(NotJudged) as problem:
+        read_intervals(ChatAnswer(text=text, finish_reason="stop"), (60.0, 9.0))
+    assert problem.value.failure is Failure.NOT_UNDERSTOOD
+    assert problem.value.raw == text
+
+
+def test_intervals_are_those_of_the_video_that_is_not_better() -> None:
+    late = ((20, 40.5),)
+    with pytest.raises(NotJudged, match="outside the video's 9 s"):
+        read_intervals(ChatAnswer(text=where("first", *late), finish_reason="stop"), (40.0, 9.0))
+    answer = ChatAnswer(text=where("second", *late), finish_reason="stop")
+    assert read_intervals(answer, (40.0, 9.0)) == ("second", [[20.0, 40.0]])
+
+
+def test_intervals_are_a_setting_of_the_video_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    store = str(Store.create(tmp_path / "store").root)
+    setup = Setup(store_path=store, model_servers={"qwen3-vl": ModelServer(url="http://127.0.0.1:9")})
+    one = make_evaluator(choice_from_text("gpt-5-video?intervals=true&frames=all"), setup)
+    assert isinstance(one, IntervalJudge)
+    assert (one.name, one.model.frames) == ("gpt-5-video-intervals", "all")
+    other = make_evaluator(choice_from_text("qwen3-vl-video?intervals=false"), setup)
+    assert type(other) is VideoJudge
+    with pytest.raises(UserInputError, match="intervals is 'yes': write true or false"):
+        make_evaluator(choice_from_text("gpt-5-video?intervals=yes"), setup)
 
 
 def test_thoughts_are_kept_apart(videos: tuple[FrameList, FrameList]) -> None:
