@@ -6,15 +6,16 @@ prompt).
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from storage_schemas.errors import StoreError, UserInputError
+from storage_schemas.suite_score import SuiteScore
 from tasks.report.suite_tables import Runs, means_over, runs_of
 from tasks.report.table import Column, Table
-from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Suite, SuitePrompt
 from tasks.scoring.suites.human_agreement import (
     Scores,
@@ -24,11 +25,8 @@ from tasks.scoring.suites.human_agreement import (
 )
 from tasks.scoring.suites.human_ratings import Rating, VideoKey
 from tasks.scoring.suites.leaderboard import current, prompts_sent
-from tasks.scoring.suites.registry import make_suite
 from tasks.scoring.suites.score_store import ScoresStore
 
-#: The variant of metrics that take the place of dimensions.
-BASELINES = "baselines"
 #: What the row of people alone is called.
 PEOPLE = "people"
 
@@ -41,20 +39,20 @@ class ScoredVariant:
     ----------
     name, title, source
         Its name in the store, what tables call it, and the paper's table that has it.
-    dimensions
-        Those that it scores, with its scales.
     runs
         Scores by dimension.
     prompts
         Whose prompts were sent, by dimension.
+    metrics
+        By dimension, the metric of another benchmark that takes its place, on a scale of its own.
     """
 
     name: str
     title: str
     source: str
-    dimensions: Sequence[Dimension]
     runs: Mapping[str, Runs]
     prompts: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
 
 def scored_variants(scores: ScoresStore, suite: Suite, only: Sequence[str] = ()) -> list[ScoredVariant]:
@@ -72,57 +70,51 @@ def scored_variants(scores: ScoresStore, suite: Suite, only: Sequence[str] = ())
     StoreError
         If nothing has scores.
     """
+    found = _in_store(scores, suite)
+    there = [variant.name for variant in found if variant.name]
+    for name in only:
+        if name not in there:
+            raise UserInputError(
+                f"no scores of variant {name!r}, only of {', '.join(there) or 'none'}: "
+                f"`slvmeval suite {suite.name} --variant {name}` makes them"
+            )
+    if not found:
+        raise StoreError(f"there are no scores of {suite.name}: `slvmeval suite {suite.name}` makes them")
+    return [variant for variant in found if not only or not variant.name or variant.name in only]
+
+
+def baselines_of(scores: ScoresStore, suite: Suite) -> list[tuple[str, str, Runs]]:
+    """Return the metrics of other benchmarks in a store: dimension, name and values of each."""
+    return [
+        (dimension, metric, variant.runs[dimension])
+        for variant in _in_store(scores, suite)
+        for dimension, metric in variant.metrics.items()
+    ]
+
+
+def _in_store(scores: ScoresStore, suite: Suite) -> list[ScoredVariant]:
     rows = scores.rows()
     begin = f"{suite.name}+"
     names = {row.suite.removeprefix(begin) for row in rows if row.suite.startswith(begin)}
     # scores of blurred videos are no variant
-    there = {name for name in names if "+" not in name and not name.startswith("blur")}
-    for name in only:
-        if name not in there:
-            raise UserInputError(
-                f"no scores of variant {name!r}, only of {', '.join(sorted(there)) or 'none'}: "
-                f"`slvmeval suite {suite.name} --variant {name}` makes them"
-            )
-    wanted = set(only) or there
+    others = {name for name in names if "+" not in name and not name.startswith("blur")}
     found = []
-    for name in [
-        "",
-        *(one for one in suite.variants if one in wanted),
-        *sorted(wanted - set(suite.variants)),
-    ]:
-        stored = f"{begin}{name}" if name else suite.name
-        mine, _ = current([row for row in rows if row.suite == stored])
+    for name in ["", *suite.variants, *sorted(others - set(suite.variants))]:
+        mine, _ = current([row for row in rows if row.suite == (f"{begin}{name}" if name else suite.name)])
         if not mine:
             continue
         known = suite.variants.get(name)
         title, source = (known.title, known.source) if known else (name or suite.title, "")
-        dimensions = _dimensions(scores, suite, name)
-        found.append(ScoredVariant(name, title, source, dimensions, runs_of(mine), prompts_sent(mine)))
-    if not found:
-        raise StoreError(f"there are no scores of {suite.name}: `slvmeval suite {suite.name}` makes them")
+        found.append(ScoredVariant(name, title, source, runs_of(mine), prompts_sent(mine), metrics_of(mine)))
     return found
 
 
-def _dimensions(scores: ScoresStore, suite: Suite, variant: str) -> Sequence[Dimension]:
-    """Return the dimensions of a variant, with its scales; those of the suite for a user's own."""
-    if variant not in suite.variants:
-        return suite.dimensions
-    # nothing is scored, so no server is needed
-    setup = Setup(store_path=str(scores.path.parent))
-    return make_suite(suite.name, setup, suite.variants[variant].settings).dimensions
-
-
-def baselines_of(scores: ScoresStore, suite: Suite) -> dict[str, tuple[str, Runs]]:
-    """Return the metrics that take the place of dimensions: name and values; none if there are no scores."""
-    rows, _ = current(scores.rows(f"{suite.name}+{BASELINES}"))
-    runs = runs_of(rows)
-    if not runs:
-        return {}
-    return {
-        one.name: (one.behind, runs[one.name])
-        for one in _dimensions(scores, suite, BASELINES)
-        if one.name in runs
-    }
+def metrics_of(rows: Iterable[SuiteScore]) -> dict[str, str]:
+    """Return the metrics of other benchmarks that take the place of dimensions, by dimension."""
+    # all rows of a dimension with the same settings have the same metric
+    first = {row.dimension: row for row in rows if row.score is not None}
+    details = {name: json.loads(row.details) for name, row in first.items()}
+    return {name: str(mine["metric"]) for name, mine in details.items() if "metric" in mine}
 
 
 def ablation_tables(
@@ -137,7 +129,7 @@ def ablation_tables(
     Parameters
     ----------
     dimensions
-        Those of the suite; a variant with another scale has no α.
+        Those of the suite; a metric of another benchmark has no α, since its scale is not people's.
     variants
         The suite itself first.
     common_videos
@@ -166,7 +158,7 @@ def ablation_tables(
             (*_named(variants), *_columns(shown, "ratings")),
             tuple(_alpha_rows(shown, variants, scores, by_dimension)),
             "Ordinal. The first row is α among people over all ratings. In the others each rating is paired "
-            "with the machine's score of the same video. A variant with scales of its own has no α."
+            "with the machine's score of the same video. A metric of another benchmark has none."
             + _UNEVEN
             * uneven,
             "" if whole else "There are no scores.",
@@ -293,11 +285,10 @@ def _alpha_rows(
         people |= {one.name: alpha.alpha, f"{one.name}_ratings": len(ratings[one.name])}
     rows = [people | _means(dimensions, people)]
     for variant in variants:
-        same = {(one.name, one.low, one.high) for one in variant.dimensions}
         row = _names(variant)
         for one in dimensions:
             mine = scores[variant.name, one.name]
-            if not mine or (one.name, one.low, one.high) not in same:
+            if not mine or one.name in variant.metrics:
                 continue
             used = [rating for rating in ratings[one.name] if rating.video in mine]
             within = {video: min(max(score, one.low), one.high) for video, score in mine.items()}

@@ -71,7 +71,7 @@ def alignment_table(
     ratings: Sequence[Rating],
     blurred: Mapping[str, Runs],
     seed: int = 0,
-    baselines: Mapping[str, tuple[str, Runs]] | None = None,
+    baselines: Sequence[tuple[str, str, Runs]] = (),
 ) -> Table:
     """Return how well a suite agrees with people, with itself, and with its scores of blurred videos.
 
@@ -80,11 +80,10 @@ def alignment_table(
     runs, blurred
         Scores by dimension; there may be none of blurred videos.
     baselines
-        By dimension, the name of a metric that takes its place, and its values (Video-Bench, table 2): they
-        get a row with ρ alone, since their scales are their own.
+        Metrics that take the place of dimensions (Video-Bench, table 2): dimension, name and values. They get
+        a row with ρ alone, since their scales are their own.
     """
     rows = []
-    metrics = baselines or {}
     for one in dimensions:
         if one.name not in runs:
             continue
@@ -95,8 +94,7 @@ def alignment_table(
         repeated = stability(scale, list(mine.values())) if len(mine) > 1 else None
         changed = _robustness(scores, blurred.get(one.name, {}))
         rows.append({"dimension": one.title, **_people(people), **_stable(repeated), **_moved(changed)})
-        if one.name in metrics:
-            metric, values = metrics[one.name]
+        for metric, values in [(name, values) for place, name, values in baselines if place == one.name]:
             rated = [rating for rating in ratings if rating.dimension == one.name]
             found = rank_agreement(rated, means_over(values))
             row = {"dimension": one.title, "metric": metric, "videos": found.n}
@@ -106,7 +104,7 @@ def alignment_table(
         "Agreement with people",
         (
             Column("dimension", "dimension"),
-            Column("metric", "baseline", shown=bool(metrics)),
+            Column("metric", "baseline", shown=bool(baselines)),
             Column("videos", "videos", "count"),
             Column("ratings", "ratings", "count"),
             Column("spearman", "Spearman ρ", "number"),

@@ -237,8 +237,8 @@ def alignment(
     scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in dimensions}
     given = load_ratings(ratings, scales)
     blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
-    metrics = baselines_of(ScoresStore(held), made)
-    table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), seed, metrics)
+    baselines = baselines_of(ScoresStore(held), made)
+    table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), seed, baselines)
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
     left_out = [*given.left_out, *(one for lines in unscored.values() for one in lines)]

@@ -8,29 +8,33 @@ LoCoT2V-Bench takes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.locot2v.dimensions import BY_NAME as INNER_BY_NAME
+from tasks.scoring.suites.locot2v.dimensions import RAW_AESTHETICS
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 
-#: What takes the place of a dimension: names of metrics, and the dimensions of LoCoT2V-Bench that they are.
-METRICS: Mapping[str, str] = {
-    "aesthetic_quality": "aesthetic head: mean over frames",
-    "temporal_consistency": "CLIP: cosine of neighbouring frames",
-    "motion_effects": "optical flow: does anything move",
-}
+#: The dimensions of LoCoT2V-Bench that take the place of dimensions.
 REPLACED_BY: Mapping[str, str] = {
     "aesthetic_quality": "aesthetic_quality",
     "temporal_consistency": "semantic_consistency",
     "motion_effects": "dynamic_degree",
 }
+_INNER = {**INNER_BY_NAME, RAW_AESTHETICS.name: RAW_AESTHETICS}
 
 #: The dimensions that have a metric, on its scale.
 BASELINES: tuple[Dimension, ...] = tuple(
-    BY_NAME[name].model_copy(update={"low": 0.0, "high": 1.0, "behind": metric, "source": "table 2"})
-    for name, metric in METRICS.items()
+    BY_NAME[name].model_copy(
+        update={
+            **{field: getattr(_INNER[metric], field) for field in ("low", "high", "about", "behind")},
+            "source": "table 2",
+        }
+    )
+    for name, metric in REPLACED_BY.items()
 )
 
 
@@ -64,8 +68,18 @@ class BaselineScorer(Scorer):
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the metric of each video."""
-        return self._inner.score(prompt, videos, repeat)
+        """Return the metric of each video; its details name the metric and what computed it."""
+        scores = self._inner.score(prompt, videos, repeat)
+        return [
+            replace(one, details={**one.details, "metric": self._named(one)})
+            if isinstance(one, ScoredVideo)
+            else one
+            for one in scores
+        ]
+
+    def _named(self, score: ScoredVideo) -> str:
+        flow = score.details.get("flow", {})
+        return f"{self._inner.dimension.name} by {score.model or flow.get('model') or flow.get('method')}"
 
     def estimate(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
@@ -74,7 +88,9 @@ class BaselineScorer(Scorer):
         return self._inner.estimate(prompt, videos, repeat)
 
 
-def baseline_scorer(dimension: Dimension, setup: Setup, visual: Mapping[str, Any] | None) -> BaselineScorer:
+def baseline_scorer(
+    dimension: Dimension, setup: Setup, visual: str | Mapping[str, Any] | None
+) -> BaselineScorer:
     """Return the metric of a dimension of `BASELINES`; nothing is loaded yet.
 
     Parameters

@@ -61,8 +61,8 @@ class VideoBenchSettings(Frozen):
         One request of the multimodal model a video and dimension, as "GPT" in table 3: no chain of query, one
         video a request, no grid.
     baselines
-        Scores by the metrics of table 2 whose models this project has, in place of the method; or, as an
-        object, the same with settings of their models: those of ``visual`` of LoCoT2V-Bench.
+        Scores by the metrics of table 2 whose models this project has, in place of the method; other values
+        than true are settings of their models, as ``visual`` of LoCoT2V-Bench has them.
     """
 
     multimodal: str | Mapping[str, Any] = "gpt-4o-2024-08-06"
@@ -79,7 +79,7 @@ class VideoBenchSettings(Frozen):
     questions: int = Field(default=2, ge=0)
     chained_questions: bool = False
     single_request: bool = False
-    baselines: bool | Mapping[str, Any] = False
+    baselines: bool | str | Mapping[str, Any] = False
 
     @field_validator("grid", mode="before")
     @classmethod

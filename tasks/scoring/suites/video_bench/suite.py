@@ -10,7 +10,7 @@ from storage_schemas.errors import UserInputError
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Scorer, Suite, SuitePrompt, Variant
 from tasks.scoring.suites.conversation_scorer import suite_roles
-from tasks.scoring.suites.video_bench.baselines import BASELINES, METRICS, baseline_scorer
+from tasks.scoring.suites.video_bench.baselines import BASELINES, REPLACED_BY, baseline_scorer
 from tasks.scoring.suites.video_bench.dimensions import (
     BY_NAME,
     DIMENSIONS,
@@ -60,8 +60,8 @@ class VideoBench(Suite):
 
     def dimension(self, name: str) -> Dimension:
         """Return a dimension by its name; raises as `Suite.dimension`, also if no baseline scores it."""
-        if self.settings.baselines and name in BY_NAME and name not in METRICS:
-            raise UserInputError(f"no baseline scores {name}: they score {', '.join(METRICS)}")
+        if self.settings.baselines and name in BY_NAME and name not in REPLACED_BY:
+            raise UserInputError(f"no baseline scores {name}: they score {', '.join(REPLACED_BY)}")
         return super().dimension(name)
 
     def scorer(self, dimension: str) -> Scorer:

@@ -155,6 +155,7 @@ def test_dimensions_of_whole_frames_share_features(tmp_path: Path, weights: Path
         baseline = one(baselines.scorer(name), video)
         assert isinstance(baseline, ScoredVideo)
         assert baseline.value == metric.value
+        assert baseline.details["metric"].endswith(f" by {metric.model}")
     assert setup.cache.counts()["picture-features"]["computed"] == 0
 
 

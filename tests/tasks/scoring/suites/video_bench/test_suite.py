@@ -213,7 +213,8 @@ def test_settings_of_a_variant_are_the_paper_s_or_the_user_s() -> None:
 def test_baselines_score_by_a_metric_on_its_own_scale(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "store")
     site = Setup(store_path=str(store.root))
-    made = make_suite("video-bench", site, {"baselines": {"semantic_pictures": {"model": "tiny-clip"}}})
+    given = {"base": "cpu-approx", "semantic_pictures": {"model": "tiny-clip"}}
+    made = make_suite("video-bench", site, {"baselines": given})
     assert [one.name for one in made.dimensions] == [
         "aesthetic_quality", "temporal_consistency", "motion_effects",
     ]  # fmt: skip
@@ -223,6 +224,15 @@ def test_baselines_score_by_a_metric_on_its_own_scale(tmp_path: Path) -> None:
     (still,) = scorer.score(PROMPT, [video("a", FrameList([flat(90)] * 4))])
     assert isinstance(still, ScoredVideo)
     assert (still.value, scorer.dimension.name, scorer.dimension.high) == (0.0, "motion_effects", 1.0)
+    assert still.details["metric"] == "dynamic_degree by dis"
+    (other,) = (
+        make_suite("video-bench", site, {"baselines": "cpu-approx"})
+        .scorer("motion_effects")
+        .score(PROMPT, [video("a", FrameList([flat(90)] * 4))])
+    )
+    assert isinstance(other, ScoredVideo)
+    # raw scores of the aesthetic head end at 10
+    assert made.dimension("aesthetic_quality").high == 10
     with pytest.raises(PrerequisiteError, match="tiny-clip"):
         made.scorer("temporal_consistency").check()
     assert made.scorer("aesthetic_quality").pool == "h100"
