@@ -255,6 +255,7 @@ def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -
     logged(server, ran, "ingest of film1 failed:\nTraceback")
 
 
+@on_sqlite
 def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectServer, site: Path) -> None:
     words = ("deploy", "--profile", "site.toml")
     server.slvmeval(*words, "--cron", "30 1 * * *", "--timezone", "Asia/Tokyo", "--release", "nights")
