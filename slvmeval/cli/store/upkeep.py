@@ -65,9 +65,12 @@ def verify(
     """
     from slvmeval.cli.store.build_states import refuse_while_running
     from slvmeval.cli.store.release_check import check_against_ffmpeg, check_release, repair_release
+    from storage_schemas.errors import UserInputError
     from storage_schemas.release import Release
     from tasks.media.ffmpeg_command import find_ffmpeg
 
+    if tolerance and not against_ffmpeg:
+        raise UserInputError("--tolerance belongs to --against-ffmpeg N: give both")
     command = find_ffmpeg() if against_ffmpeg else None
     opened = terminal.open_store(store)
     if repair:

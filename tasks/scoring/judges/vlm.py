@@ -288,6 +288,8 @@ def text_judge(
     captioner
         Who describes the videos; the paper's by default, else the judge itself.
     """
+    if "intervals" in changes:
+        raise UserInputError("intervals is a setting of the video judges: a text-based one sees no times")
     model = vlm_model(vlm, changes)
     by = captioner or CAPTIONERS.get(vlm)
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}

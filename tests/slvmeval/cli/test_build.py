@@ -289,9 +289,13 @@ def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     verify = ["verify", *store, "--against-ffmpeg", "5", "--tolerance", "2"]
     encode = ["materialise", *store, "--aspect", "temporal_flow", "--out", str(tmp_path / "mp4"), "--encoder"]
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["verify", *store, "--tolerance", "2"]) == 1
+    assert "belongs to --against-ffmpeg" in capsys.readouterr().err
     assert main(verify) == 1
     assert "no ffmpeg on PATH" in capsys.readouterr().err
     (tmp_path / "ffmpeg").symlink_to(ffmpeg)
+    # the checks without ffmpeg have tests of their own
+    monkeypatch.setattr("slvmeval.cli.store.release_check.check_release", lambda *_: [])
     assert main([*verify, "--json"]) == 0
     (source,) = json.loads(capsys.readouterr().out)["ffmpeg"]["sources"]
     assert source["frames"] == release(built).sources()[0].frame_count

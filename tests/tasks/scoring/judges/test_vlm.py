@@ -234,6 +234,8 @@ def test_intervals_are_a_setting_of_the_video_judges(tmp_path: Path, monkeypatch
     assert type(other) is VideoJudge
     with pytest.raises(UserInputError, match="intervals is 'yes': write true or false"):
         make_evaluator(choice_from_text("gpt-5-video?intervals=yes"), setup)
+    with pytest.raises(UserInputError, match="a setting of the video judges"):
+        make_evaluator(choice_from_text("gpt-5-text?intervals=true"), setup)
 
 
 def test_thoughts_are_kept_apart(videos: tuple[FrameList, FrameList]) -> None:
