@@ -3,8 +3,6 @@
 The command gets ``--host`` and ``--port`` as its last arguments and the key in ``VLLM_API_KEY``. A server
 that runs as a job has a different address each time, so its URL is written to a file in the store once it
 answers, and removed when it ends. Builds look there for servers that their profile does not name.
-
-:func:`vllm_command` is the command line of vLLM, the documented server of language models.
 """
 
 from __future__ import annotations
@@ -260,45 +258,3 @@ def _address(interface: str | None) -> str:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-def vllm_command(
-    weights: str,
-    *,
-    served_as: str,
-    revision: str | None = None,
-    program: str = "vllm",
-    max_model_len: int = 32768,
-    gpus: int = 1,
-    more: Sequence[str] = (),
-) -> list[str]:
-    """Return the command that serves a Qwen3 model, without host and port.
-
-    Parameters
-    ----------
-    weights
-        Folder of the checkpoint, or a repository of the hub.
-    served_as
-        Name of the model for clients.
-    revision
-        Commit of the repository, if `weights` is one.
-    max_model_len
-        Maximum tokens of prompt and answer together.
-    gpus
-        Number of GPUs that share the model.
-    more
-        Further arguments, last.
-    """
-    return [
-        program,
-        "serve",
-        weights,
-        *("--served-model-name", served_as),
-        *(("--revision", revision) if revision else ()),
-        *("--dtype", "bfloat16"),
-        *("--max-model-len", str(max_model_len)),
-        # separate reasoning from the answer: the schema applies only to the answer
-        *("--reasoning-parser", "qwen3"),
-        *(("--tensor-parallel-size", str(gpus)) if gpus > 1 else ()),
-        *more,
-    ]

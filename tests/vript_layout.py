@@ -165,7 +165,12 @@ def _timecode(seconds: float) -> str:
 
 def _add_meta(path: Path, video_id: str, title: str, scenes: Iterable[dict[str, Any]]) -> None:
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    known[video_id] = {"video_id": video_id, "video_title": title, "num_clips": len(list(scenes))}
+    known[video_id] = {
+        "video_id": video_id,
+        "video_title": title,
+        "num_clips": len(list(scenes)),
+        "category": "Film & Animation",
+    }
     _write(path, _json(known))
 
 

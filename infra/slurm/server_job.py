@@ -25,7 +25,7 @@ def server_script(
 ) -> str:
     """Return the script with which sbatch starts a model server.
 
-    The job requests its GPUs' share of the pool's cores and memory, and the same time limit.
+    The job requests cores and memory in proportion to its GPUs, as the pool's jobs do, and their time limit.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def server_script(
 
 
 def _share(pool: Pool, gpus: int) -> Pool:
-    """Return a pool reduced to the share of `gpus` of its GPUs."""
-    part = min(1.0, gpus / max(pool.gpus, 1))
+    """Return a pool's job with `gpus` GPUs, and cores and memory in proportion."""
+    part = gpus / max(pool.gpus, 1)
     return pool.model_copy(
         update={
             "gpus": gpus,

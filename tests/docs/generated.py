@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from infra.vllm import VLLM_MODELS
 from slvmeval.cli.store.upkeep import table_schemas
 from tasks.aspects.base import FrameMapOperation, OrderOperation, PixelOperation
 from tasks.aspects.registry import BUILT_IN as ASPECT_NAMES
@@ -113,6 +114,22 @@ def models_table() -> str:
     return table(("model", "role", "kind", "from", "size", "memory", "licence"), rows)
 
 
+def served_table() -> str:
+    rows = [
+        (
+            f"`{name}`",
+            one.repository,
+            f"`{one.server}`",
+            f"{one.weights_gb:g} GB",
+            one.gpus,
+            f"{one.context:,}",
+            f"{one.images:,}" if one.images else "–",
+        )
+        for name, one in VLLM_MODELS.items()
+    ]
+    return table(("model", "repository", "server", "weights", "GPUs", "context, tokens", "images"), rows)
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "aspects": aspects_table,
     "operations": operations_table,
@@ -120,6 +137,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "built-in": built_in_table,
     "tables": tables,
     "models": models_table,
+    "served": served_table,
 }
 
 

@@ -170,6 +170,7 @@ def test_a_licence_that_changed_counts_from_the_next_version_on(
         "title": "A film",
         "licence": "CC0",
         "redistributable": True,
+        "content_category": "Music",
         "credit": "me",
     }
     (tmp_path / "videos" / "licences.jsonl").write_text(json.dumps(line) + "\n")
@@ -178,6 +179,7 @@ def test_a_licence_that_changed_counts_from_the_next_version_on(
     assert manifests(tmp_path / "store") == before
     (source,) = result.release.sources()
     assert (source.licence, source.redistributable, source.credit) == ("CC0", True, "me")
+    assert source.content_category == "Music"
     assert result.release.version == built.release.version + 1
 
 

@@ -39,6 +39,7 @@ def test_every_variant_gives_the_clips_of_the_captions(
     assert result.exit_code == 0
     (row,) = result.release.sources()
     assert (row.source_id, row.adapter, row.redistributable) == ("a film-01", "vript", False)
+    assert row.content_category == "Film & Animation"
     clips = result.release.clips(row.source_id)
     assert [(clip.start_s, clip.end_s) for clip in clips] == [(3.0 * n, 3.0 * n + 3) for n in range(14)]
     assert len(result.release.pairs()) == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.serving import ServerFile, forget_server, read_server, server_path, vllm_command, write_server
+from infra.serving import ServerFile, forget_server, read_server, server_path, write_server
 
 SERVER = [sys.executable, str(Path(__file__).parent / "small_model_server.py"), "serve", "weights"]
 NAME = "caption-analysis"
@@ -141,13 +141,3 @@ def test_only_its_own_announcement_is_taken_back(tmp_path: Path) -> None:
     assert read_server(tmp_path, NAME) is None
     server_path(tmp_path, NAME).write_text("{torn")
     assert read_server(tmp_path, NAME) is None
-
-
-def test_the_command_of_vllm() -> None:
-    command = vllm_command("/w/qwen3-8b", served_as="Qwen/Qwen3-8B", gpus=2, more=["--seed", "1"])
-    assert command[:3] == ["vllm", "serve", "/w/qwen3-8b"]
-    assert command[-2:] == ["--seed", "1"]
-    assert command[command.index("--served-model-name") + 1] == "Qwen/Qwen3-8B"
-    assert command[command.index("--tensor-parallel-size") + 1] == "2"
-    assert "--revision" not in command
-    assert "--revision" in vllm_command("Qwen/Qwen3-8B", served_as="Qwen/Qwen3-8B", revision="abc")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from infra.vllm import VllmModel
+    from tasks.models.hub import ModelHub
 
 app = typer.Typer(no_args_is_help=True, help="Job scripts for SLURM.")
 
@@ -53,19 +57,33 @@ def script(
     terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))
 
 
-#: Server name and model used by the recipe `paper`.
-CAPTION_ANALYSIS = "caption-analysis"
+#: The caption analyser's model and server; a model of one's own takes its place unless --name says otherwise.
+CAPTION_MODEL = "qwen3-8b"
 #: Valid server names in recipes.
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+#: Memory of an H100 in GB that weights may take, so that some is left for a context.
+H100_WEIGHTS_GB = 70
 
 
 def serve_llm(
     model: Annotated[
-        str, typer.Argument(metavar="[MODEL]", help="A model for a server, see `slvmeval models list`.")
-    ] = "qwen3-8b",
+        str,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A model of the papers, see --list, or one of yours added with --kind served.",
+        ),
+    ] = CAPTION_MODEL,
+    list_models: Annotated[
+        bool, typer.Option("--list", help="List the models that the papers serve, and stop.")
+    ] = False,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The server's name in recipes and profiles.")
-    ] = CAPTION_ANALYSIS,
+        str,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="The server's name in recipes and profiles; by default the model's in --list.",
+        ),
+    ] = "",
     submit: Annotated[
         bool, typer.Option("--submit", help="Submit the server to SLURM as a job of the GPU pool.")
     ] = False,
@@ -78,9 +96,21 @@ def serve_llm(
     ] = "vllm",
     port: Annotated[int, typer.Option("--port", help="Port of the printed command.")] = 8000,
     max_model_len: Annotated[
-        int, typer.Option("--max-model-len", min=1024, help="Maximum tokens of prompt and answer together.")
-    ] = 32768,
-    gpus: Annotated[int, typer.Option("--gpus", min=1, help="Number of GPUs that share the model.")] = 1,
+        int | None,
+        typer.Option(
+            "--max-model-len",
+            min=1024,
+            help="Maximum tokens of prompt and answer together; by default the model's in --list.",
+        ),
+    ] = None,
+    images: Annotated[
+        int | None,
+        typer.Option("--images", min=0, help="Maximum images of one prompt; by default the model's."),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option("--gpus", min=1, help="Number of GPUs that share the model; by default the model's."),
+    ] = None,
     more: Annotated[
         list[str] | None,
         typer.Option("--vllm-arg", metavar="ARG", help="An additional argument for vLLM; repeatable."),
@@ -89,51 +119,39 @@ def serve_llm(
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
 ) -> None:
-    """Print the command that serves a language model for builds, or submit it to SLURM.
+    """Print the command that serves a language model, or submit it to SLURM.
 
     vLLM pins its own torch, so it needs a separate environment and is used over HTTP only; any other
     OpenAI-compatible server works as well. A server that runs as a job announces its address in the
-    store, where builds find it. `scancel` ends it.
+    store, where commands find it. `scancel` ends it.
 
-    Example: `slvmeval serve-llm --submit --profile site.toml`
+    Example: `slvmeval serve-llm qwen3-vl-235b --submit --profile site.toml`
     """
-    from infra.serving import server_path, vllm_command
+    from infra.serving import server_path
     from infra.slurm.server_job import server_log, server_script, submit_server
-    from storage_schemas.errors import PrerequisiteError, UserInputError
+    from infra.vllm import vllm_command
+    from storage_schemas.errors import UserInputError
     from tasks.llm.servers import profile_lines
     from tasks.models.hub import ModelHub
-    from tasks.models.registry import MODEL_SPECS, SERVED
 
+    if list_models:
+        _print_models()
+        return
     site = terminal.settings(profile, store=store, model_folders=model_folders)
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    known = MODEL_SPECS.get(model) or hub.glance(model)
-    if known.kind != SERVED:
-        raise UserInputError(
-            f"{model} is a model of kind {known.kind}, which builds load themselves: name a model of kind "
-            f"{SERVED}"
-        )
-    spec = MODEL_SPECS.get(model)
-    repository = model if spec is None else spec.repository
+    given = {"context": max_model_len, "images": images, "gpus": gpus}
+    served = _served_model(model, hub).model_copy(
+        update={field: value for field, value in given.items() if value is not None}
+    )
+    name = name or served.server
     if not SERVER_NAME.fullmatch(name):
         # used as the name of a file and of a job
         raise UserInputError(f"--name {name!r}: use at most 64 letters, digits, '.', '_' and '-'")
     place = Path(site.store).resolve()
-    try:
-        weights, revision = str(hub.path(model)), None
-    except PrerequisiteError as problem:
-        if submit or spec is None:
-            raise
-        terminal.tell(f"note: {problem}; the command below names the hub's repository")
-        weights, revision = repository, spec.revision
-    serving = vllm_command(
-        weights,
-        served_as=repository,
-        revision=revision,
-        program=command,
-        max_model_len=max_model_len,
-        gpus=gpus,
-        more=more or (),
-    )
+    weights, revision = _weights(model, served, hub, required=submit)
+    serving = vllm_command(weights, served, revision=revision, program=command, more=more or ())
+    if served.weights_gb is not None:
+        terminal.tell(_memory_note(served))
     if not (submit or script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
         for line in (
@@ -142,7 +160,7 @@ def serve_llm(
         ):
             terminal.tell(line)
         return
-    job = server_script(site, serving, store=place, name=name, model=repository, gpus=gpus)
+    job = server_script(site, serving, store=place, name=name, model=served.repository, gpus=served.gpus)
     if script:
         terminal.say(job.rstrip("\n"))
         return
@@ -153,3 +171,80 @@ def serve_llm(
         f"address: {server_path(place, name)}, written once it answers, after loading its weights",
         f"stop:    scancel {number}",
     )
+
+
+def _served_model(model: str, hub: ModelHub) -> VllmModel:
+    """Return how a model is served: as the papers', or one of the user's as the caption analyser's."""
+    from infra.vllm import VLLM_MODELS
+    from storage_schemas.errors import UserInputError, suggestion
+    from tasks.models.registry import MODEL_SPECS, SERVED
+
+    known = VLLM_MODELS
+    if model in known:
+        return known[model]
+    if model not in hub.names():
+        raise UserInputError(
+            f"no model {model!r}: {suggestion(model, (*known, *hub.names()))}; --list shows the papers' "
+            f"models, and `slvmeval models add NAME FOLDER --kind {SERVED}` adds one of yours"
+        )
+    kind = (MODEL_SPECS.get(model) or hub.glance(model)).kind
+    if kind != SERVED:
+        raise UserInputError(
+            f"{model} is a model of kind {kind}, which builds load themselves: name one of "
+            f"{', '.join(known)}, or a model of yours of kind {SERVED}"
+        )
+    return known[CAPTION_MODEL].model_copy(update={"repository": model, "weights_gb": None})
+
+
+def _weights(model: str, served: VllmModel, hub: ModelHub, required: bool) -> tuple[str, str | None]:
+    """Return the folder with a model's weights; if it may be missing, the hub's repository and its commit."""
+    from infra.vllm import VLLM_MODELS
+    from storage_schemas.errors import PrerequisiteError, UserInputError
+    from tasks.models.registry import MODEL_SPECS
+
+    spec = MODEL_SPECS.get(model)
+    try:
+        return str(hub.path(model)), None
+    except (PrerequisiteError, UserInputError) as problem:
+        if model not in VLLM_MODELS:
+            raise
+        missing = str(problem)
+        if spec is None:
+            missing = (
+                f"weights of model {model} ({served.repository}) are not in "
+                f"{', '.join(map(str, hub.model_folders)) or 'a model folder'}; on a machine with internet: "
+                f"hf download {served.repository} --local-dir DIR, then slvmeval models add {model} DIR "
+                "--kind served"
+            )
+        if required:
+            raise PrerequisiteError(missing) from problem
+    terminal.tell(f"note: {missing}; the command below names the hub's repository")
+    return served.repository, spec.revision if spec is not None else None
+
+
+def _memory_note(served: VllmModel) -> str:
+    each = (served.weights_gb or 0) / served.gpus
+    note = (
+        f"weights: {served.weights_gb:g} GB, {each:.0f} GB on each of {served.gpus} GPUs, besides the context"
+    )
+    if each > H100_WEIGHTS_GB:
+        note += "; an H100 has 80 GB: use GPUs with more memory, or more of them (--gpus)"
+    return note
+
+
+def _print_models() -> None:
+    from infra.vllm import VLLM_MODELS
+
+    columns = ("model", "GPUs", "context", "images", "server", "repository")
+    rows = [
+        (
+            name,
+            one.gpus,
+            f"{one.context:,}",
+            f"{one.images:,}" if one.images else "",
+            one.server,
+            one.repository,
+        )
+        for name, one in VLLM_MODELS.items()
+    ]
+    terminal.console().print(terminal.table("models that the papers serve", columns, rows, numbers=3))

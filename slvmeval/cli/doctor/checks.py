@@ -19,19 +19,19 @@ import slvmeval
 from infra.profile import Profile, load_profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from slvmeval.cli.doctor.model_servers import check_model_servers
 from slvmeval.cli.terminal import size_text
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
 from storage_schemas.store import Store
-from tasks.llm.servers import Servers, entry_of, list_models, why
+from tasks.llm.servers import why
 
 _PATIENCE_S = 10.0
 
 
-def check_servers(site: Profile, where: str) -> Iterator[Finding]:
-    """Check that the configured Prefect server and model servers answer."""
+def check_servers(site: Profile, where: str, ask: bool = True) -> Iterator[Finding]:
+    """Check that the configured Prefect server and model servers answer; `ask`: also a small request each."""
     yield from check_prefect(site, where)
-    for name in site.model_servers:
-        yield check_model_server(name, Servers(site.model_servers, Path(site.store)), where)
+    yield from check_model_servers(site, where, ask)
 
 
 def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
@@ -51,33 +51,6 @@ def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
         )
         return
     yield Finding("prefect", CheckVerdict.OK, f"builds use the server at {address}")
-
-
-def check_model_server(name: str, servers: Servers, where: str) -> Finding:
-    """Check that an OpenAI-compatible server lists its models."""
-    what = f"server {name}"
-    server = servers.find(name, "")
-    try:
-        models = list_models(server.url, server.secret())
-    except PrerequisiteError as problem:
-        return Finding(what, CheckVerdict.FAIL, str(problem))
-    except (OSError, ValueError) as problem:
-        return Finding(
-            what,
-            CheckVerdict.FAIL,
-            f"{server.base}/models does not answer properly ({why(problem)}): start that server, or "
-            f"change {entry_of(name)} in {where}",
-        )
-    if server.model and server.model not in models:
-        return Finding(
-            what,
-            CheckVerdict.FAIL,
-            f"it serves {', '.join(models) or 'no models'}, but not {server.model}: change "
-            f"{entry_of(name)} in {where}",
-        )
-    return Finding(
-        what, CheckVerdict.OK, f"{server.base.removesuffix('/v1')} serves {', '.join(models) or 'no models'}"
-    )
 
 
 def _get(address: str) -> str:
@@ -112,6 +85,7 @@ def run_checks(
     model_folders: Sequence[Path] | None = None,
     profile: Path | None = None,
     *,
+    ask: bool = True,
     probe: bool = True,
     probe_wait_s: float = PROBE_WAIT_S,
 ) -> list[Finding]:
@@ -123,6 +97,8 @@ def run_checks(
         Override the profile's.
     profile
         The file of the profile.
+    ask
+        Send each model server one small request.
     probe
         Run a short job in each worker pool.
     probe_wait_s
@@ -144,7 +120,7 @@ def run_checks(
     findings.append(Finding("profile", CheckVerdict.OK, _described(site)))
     findings += [*check_store(Path(site.store)), *check_weights(site)]
     where = profile_place(profile)
-    findings += check_servers(site, where)
+    findings += check_servers(site, where, ask)
     return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s)]
 
 

@@ -19,6 +19,10 @@ def doctor(
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
+    ask: Annotated[
+        bool,
+        typer.Option("--ask/--no-ask", help="Send each model server one small request; paid ones charge it."),
+    ] = True,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Run a short job in each worker pool of the profile.")
     ] = True,
@@ -32,15 +36,16 @@ def doctor(
 ) -> None:
     """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
 
-    Exit code 1 if something is wrong. If the profile has worker pools, it also checks that SLURM can serve
-    them, and that its nodes see the store, the same Python, their GPUs and this machine.
+    Exit code 1 if something is wrong. Each model server of the profile or the store gets a question, a
+    picture or a text, whatever it is for. If the profile has worker pools, it also checks that SLURM can
+    serve them, and that its nodes see the store, the same Python, their GPUs and this machine.
 
     Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
     """
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 
-    findings = run_checks(store, model_folders, profile, probe=probe, probe_wait_s=probe_wait)
+    findings = run_checks(store, model_folders, profile, ask=ask, probe=probe, probe_wait_s=probe_wait)
     if as_json:
         terminal.print_json([vars(finding) for finding in findings])
     else:

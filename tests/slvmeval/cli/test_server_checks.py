@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.profile import Profile
+from infra.serving import ServerFile, write_server
 from slvmeval.cli.doctor.checks import check_servers
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from slvmeval.cli.doctor.model_servers import check_model_servers, kind_of
+from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 PAGES = {
     "/v1/models": json.dumps({"object": "list", "data": [{"id": "qwen"}, {"id": "clip"}]}),
@@ -46,7 +53,7 @@ def no_server_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def server(base: str) -> Finding:
-    (finding,) = check_servers(Profile(model_servers={"captions": base}), "profile s.toml")
+    (finding,) = check_servers(Profile(model_servers={"captions": base}), "profile s.toml", ask=False)
     return finding
 
 
@@ -83,7 +90,7 @@ def test_a_server_that_has_another_model_or_wants_a_key(
 ) -> None:
     def found(**entry: str) -> Finding:
         site = Profile.model_validate({"model_servers": {"captions": {"url": address, **entry}}})
-        (finding,) = check_servers(site, "profile s.toml")
+        (finding,) = check_servers(site, "profile s.toml", ask=False)
         return finding
 
     assert found(model="clip").verdict is CheckVerdict.OK
@@ -109,3 +116,110 @@ def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch
     (finding,) = check_servers(Profile(), "profile")
     assert finding.verdict is CheckVerdict.FAIL
     assert "the variable PREFECT_API_URL" in finding.message
+
+
+def asked(
+    tmp_path: Path, plan: Any, name: str = "captions", models: tuple[str, ...] = ("tiny",), **entry: Any
+) -> tuple[Finding, list[dict[str, Any]]]:
+    """Return what doctor says of a server that answers as planned, and the requests it got."""
+    with FaultyServer(plan, models=models) as running:
+        servers = {name: {"url": running.url, **entry}}
+        site = Profile.model_validate({"store": str(tmp_path), "model_servers": servers})
+        (finding,) = check_model_servers(site, "profile s.toml", ask=True)
+        return finding, [seen.body for seen in running.seen]
+
+
+def answer(word: str) -> list[Reply]:
+    return [Reply(text=json.dumps({"answer": word}))]
+
+
+def test_a_chat_model_is_asked_a_question_by_a_schema(tmp_path: Path) -> None:
+    finding, (body,) = asked(tmp_path, answer("yes"))
+    assert finding.verdict is CheckVerdict.OK
+    assert "serves tiny; tiny answered a question in 0." in finding.message
+    assert finding.message.endswith(" s: yes")
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["yes", "no"]
+
+
+def test_a_vision_model_is_shown_a_picture(tmp_path: Path) -> None:
+    finding, (body,) = asked(tmp_path, answer("red"), models=("Qwen/Qwen2.5-VL-7B-Instruct",))
+    assert "answered a question about a picture" in finding.message
+    (text, picture) = body["messages"][0]["content"]
+    assert "colour" in text["text"]
+    assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/")
+    wrong, _ = asked(tmp_path, answer("blue"), models=("mine",), name="qwen3-vl")
+    assert wrong.verdict is CheckVerdict.WARN
+    assert wrong.message.endswith("blue, which is wrong")
+
+
+def test_an_embedding_model_gets_a_text(tmp_path: Path) -> None:
+    rows = json.dumps({"data": [{"index": 0, "embedding": [0.5, 0.5, 0.1]}]}).encode()
+    finding, (body,) = asked(tmp_path, [Reply(body=rows)], models=("my-embedder",))
+    assert finding.verdict is CheckVerdict.OK
+    assert finding.message.endswith(" s: 3 numbers")
+    assert len(body["input"]) == 1
+    none, _ = asked(tmp_path, [Reply(body=b"{}")], name="embeddings")
+    assert none.verdict is CheckVerdict.FAIL
+    assert "tiny did not answer a request for an embedding: the server's embeddings" in none.message
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict", "message"),
+    [
+        (Reply(status=400, text="no images here"), "FAIL", "did not answer a question: the server refused"),
+        (Reply(status=500), "FAIL", "HTTP 500"),
+        (Reply(text="Yes, it is."), "warn", "'Yes, it is.', which is not of the JSON Schema"),
+        (Reply(text="", finish_reason="length"), "warn", "it was cut off after 2048 tokens"),
+    ],
+)
+def test_an_answer_that_nobody_could_use(tmp_path: Path, reply: Reply, verdict: str, message: str) -> None:
+    finding, _ = asked(tmp_path, [reply])
+    assert finding.verdict.value == verdict
+    assert message in finding.message
+
+
+def test_of_several_models_the_one_in_use_is_asked(tmp_path: Path) -> None:
+    mini, (body,) = asked(
+        tmp_path, answer("red"), name="openai", models=("a", "gpt-5-2025-08-07", "gpt-5-mini-2025-08-07")
+    )
+    assert body["model"] == "gpt-5-mini-2025-08-07"
+    assert mini.verdict is CheckVerdict.OK
+    unknown, requests = asked(tmp_path, answer("yes"), models=tuple("abcdefgh"))
+    assert requests == []
+    assert "serves a, b, c, d, e and 3 more; nothing was sent" in unknown.message
+    _, (body,) = asked(tmp_path, answer("yes"), models=("a", "b"), model="b")
+    assert body["model"] == "b"
+
+
+def test_servers_that_announced_themselves_are_asked_too(tmp_path: Path) -> None:
+    with FaultyServer(answer("yes"), key="secret") as running:
+        mine = ServerFile(
+            url=running.url,
+            model="tiny",
+            key="secret",
+            host=socket.gethostname(),
+            process=os.getpid(),
+            since="now",
+        )
+        write_server(tmp_path, "caption-analysis", mine)
+        (finding,) = check_model_servers(Profile(store=str(tmp_path)), "profile", ask=True)
+    assert (finding.what, finding.verdict) == ("server caption-analysis", CheckVerdict.OK)
+    (gone,) = check_model_servers(Profile(store=str(tmp_path)), "profile", ask=True)
+    assert gone.verdict is CheckVerdict.FAIL
+    assert f"if its job has ended, remove {tmp_path / 'servers' / 'caption-analysis.json'}" in gone.message
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "kind"),
+    [
+        ("x", "Qwen/Qwen3-Embedding-0.6B", "embeddings"),
+        ("x", "gpt-5-mini-2025-08-07", "images"),
+        ("jina-clip-v2", "jinaai/jina-clip-v2", "clip"),
+        ("deepseek", "my-copy", "chat"),
+        ("qwen2.5-vl", "my-copy", "images"),
+        ("x", "org/Some-VL-8B", "images"),
+        ("x", "org/Some-8B", "chat"),
+    ],
+)
+def test_the_kind_of_request_follows_the_model(name: str, model: str, kind: str) -> None:
+    assert kind_of(name, model) == kind

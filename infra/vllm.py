@@ -1,0 +1,92 @@
+"""vLLM, the documented server of language models: how it serves the papers' models (``vllm_models.toml``)."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Literal
+
+from pydantic import Field
+
+from storage_schemas.model import Frozen
+
+#: What a model is asked with.
+Asks = Literal["chat", "images", "embeddings"]
+
+
+class VllmModel(Frozen):
+    """A model as vLLM serves it.
+
+    Parameters
+    ----------
+    repository
+        The hub's repository, and the model's name for clients.
+    server
+        Name of the server under which clients look for it.
+    asks
+        What it is asked with.
+    weights_gb
+        Size of the weights in GB (10⁹ bytes); None if unknown.
+    gpus
+        Number of GPUs that share it.
+    context
+        Maximum tokens of prompt and answer together.
+    images
+        Maximum images of one prompt; 0 for a model of texts.
+    arguments
+        Further arguments of vLLM.
+    """
+
+    repository: str
+    server: str
+    asks: Asks = "chat"
+    weights_gb: float | None = None
+    gpus: int = Field(default=1, ge=1)
+    context: int = Field(default=32768, ge=1024)
+    images: int = Field(default=0, ge=0)
+    arguments: tuple[str, ...] = ()
+
+
+def _listed() -> Mapping[str, VllmModel]:
+    text = resources.files(__package__).joinpath("vllm_models.toml").read_text(encoding="utf-8")
+    return {name: VllmModel.model_validate(values) for name, values in tomllib.loads(text).items()}
+
+
+#: The models that the papers serve, by name.
+VLLM_MODELS = _listed()
+
+
+def vllm_command(
+    weights: str,
+    model: VllmModel,
+    *,
+    revision: str | None = None,
+    program: str = "vllm",
+    more: Sequence[str] = (),
+) -> list[str]:
+    """Return the command that serves a model, without host and port.
+
+    Parameters
+    ----------
+    weights
+        Folder of the checkpoint, or a repository of the hub.
+    revision
+        Commit of the repository, if `weights` is one.
+    more
+        Further arguments, last.
+    """
+    limits = json.dumps({"image": model.images, "video": 0})
+    return [
+        program,
+        "serve",
+        weights,
+        *("--served-model-name", model.repository),
+        *(("--revision", revision) if revision else ()),
+        *("--max-model-len", str(model.context)),
+        *(("--limit-mm-per-prompt", limits) if model.images else ()),
+        *(("--tensor-parallel-size", str(model.gpus)) if model.gpus > 1 else ()),
+        *model.arguments,
+        *more,
+    ]
