@@ -34,6 +34,8 @@ class Planted(PairwiseJudge):
     def check(self):
         if self.mood == "missing":
             raise PrerequisiteError("weights are missing: fetch them")
+        if (ASKED / "away").exists():
+            raise PrerequisiteError("the server is away")
 
     def estimate(self, prompt, first, second, aspect):
         return Estimate(images=2, tokens_in=self.tokens, model="toy") if self.tokens else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,6 +17,7 @@ from tasks.report.table import Column, Table
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.askers import roles_of
+from tasks.scoring.suites.locot2v.dimensions import CATEGORIES
 from tasks.scoring.user_files import UnusedLine
 
 #: The paper's Table 1: samples, mean words, mean complexity, semantic, structural, control.
@@ -91,7 +93,7 @@ def mean_of(values: Sequence[float]) -> float | None:
 
 
 def statistics_tables(suites: Mapping[str, Sequence[SuitePrompt]], paper: bool = False) -> list[Table]:
-    """Return the table of suites, and one by theme.
+    """Return the table of suites, one by theme, and one of the categories of themes.
 
     Parameters
     ----------
@@ -111,11 +113,34 @@ def statistics_tables(suites: Mapping[str, Sequence[SuitePrompt]], paper: bool =
         for theme in sorted({prompt.theme for prompt in prompts if prompt.theme}):
             own = [prompt for prompt in prompts if prompt.theme == theme]
             by_theme.append({"theme": theme, **statistics_row(name, own)})
+    by_category: list[dict[str, Any]] = []
+    if paper:
+        name = "LoCoT2V-Bench (paper)"
+        by_category = [{"category": one, "suite": name, "samples": n} for one, n in CATEGORIES.items()]
+    for name, prompts in suites.items():
+        counts = Counter(prompt.category for prompt in prompts if prompt.category)
+        for category, count in sorted(counts.items()):
+            known = {prompt.theme for prompt in prompts if prompt.category == category and prompt.theme}
+            row = {"category": category, "suite": name, "samples": count, "themes": len(known)}
+            by_category.append(row)
     themes = (Column("theme", "theme"), *COLUMNS)
     empty = "" if by_theme else "No prompt has a theme."
     return [
         Table("prompt-complexity", "Length and complexity of prompts", COLUMNS, tuple(rows), _NOTE, ""),
         Table("prompt-complexity-by-theme", "The same by theme", themes, tuple(by_theme), _NOTE, empty),
+        Table(
+            "prompt-categories",
+            "Categories of themes",
+            (
+                Column("category", "category"),
+                Column("suite", "suite"),
+                Column("themes", "themes", "count"),
+                Column("samples", "samples", "count"),
+            ),
+            tuple(by_category),
+            "",
+            "" if by_category else "No prompt has a category.",
+        ),
     ]
 
 

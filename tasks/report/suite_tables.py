@@ -16,7 +16,7 @@ from storage_schemas.suite_score import SuiteScore
 from tasks.report.figures import INK, LINE, PALETTE, QUIET, Figure, one_figure
 from tasks.report.formats import csv_text, latex_text, markdown_text
 from tasks.report.owned_folder import OwnedFolder
-from tasks.report.table import Column, Table
+from tasks.report.table import Column, Kind, Table
 from tasks.scoring.suites.base import Dimension, SuitePrompt
 from tasks.scoring.suites.human_agreement import (
     COVERS,
@@ -36,6 +36,7 @@ from tasks.statistics.correlations import (
     complexity_correlations,
     dimension_correlations,
     group_means,
+    mean_of,
 )
 
 #: The list of a folder's own files; no other file is ever removed.
@@ -179,7 +180,11 @@ def _moved(moved: Robustness | None) -> dict[str, Any]:
 def correlation_tables(
     runs: Mapping[str, Runs], dimensions: Sequence[Dimension], prompts: Mapping[str, SuitePrompt]
 ) -> list[Table]:
-    """Return how the dimensions correlate; given prompts, also by theme and by complexity."""
+    """Return how the dimensions and their groups correlate; given prompts, also means by category and by
+    theme, and correlations by theme and with complexity.
+
+    Groups and categories are those of LoCoT2V-Bench, tables 5 and 6; they need dimensions of one scale.
+    """
     titles = {one.name: one.title for one in dimensions}
     by_video: dict[VideoKey, dict[str, float]] = defaultdict(dict)
     for name, mine in runs.items():
@@ -191,7 +196,16 @@ def correlation_tables(
     order = list(dict.fromkeys([*titles.values(), *sorted({name for row in rows for name in row})]))
     whole = dimension_correlations(rows, _pairs(rows, order))
     tables = [_correlations("correlations", "Correlations of the dimensions", whole)]
+    counted = [one for one in dimensions if one.averaged]
+    groups = _groups(counted)
+    if len(groups) > 1:
+        by_group = [_group_row(row, groups) for row in rows]
+        between = dimension_correlations(by_group, _pairs(by_group, groups))
+        tables.append(_correlations("correlations-groups", "Correlations of the groups", between))
     known = [prompts.get(video.prompt_id) for video in videos]
+    if groups and any(prompt and prompt.category for prompt in known):
+        shares = counted[0].low >= 0 and counted[0].high <= 1
+        tables.append(_categories(videos, rows, known, groups, "percent" if shares else "number"))
     themed = [(row, prompt.theme) for row, prompt in zip(rows, known, strict=True) if prompt and prompt.theme]
     if themed:
         means = group_means([row for row, _ in themed], [theme for _, theme in themed])
@@ -226,6 +240,61 @@ def correlation_tables(
             )
         )
     return tables
+
+
+def _groups(counted: Sequence[Dimension]) -> dict[str, list[str]]:
+    """Return the titles of the dimensions of each group; none if they have different scales."""
+    groups: dict[str, list[str]] = {}
+    if len({(one.low, one.high) for one in counted}) == 1:
+        for one in counted:
+            groups.setdefault(one.group, []).append(one.title)
+    return groups
+
+
+def _group_row(row: Mapping[str, float], groups: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Return the mean of each group's dimensions that have a score."""
+    means = {group: mean_of(row, titles) for group, titles in groups.items()}
+    return {group: mean for group, mean in means.items() if mean is not None}
+
+
+def _categories(
+    videos: Sequence[VideoKey],
+    rows: Sequence[Mapping[str, float]],
+    prompts: Sequence[SuitePrompt | None],
+    groups: Mapping[str, Sequence[str]],
+    kind: Kind,
+) -> Table:
+    """Return the means of each model in each category: of its dimensions, then of groups, then of these."""
+    held: dict[tuple[str, str], list[Mapping[str, float]]] = defaultdict(list)
+    for video, row, prompt in zip(videos, rows, prompts, strict=True):
+        if prompt is not None and prompt.category:
+            held[prompt.category, video.model].append(row)
+    lines = []
+    for (category, model), some in sorted(held.items()):
+        means = {one.dimension: one.mean for one in group_means(some, [""] * len(some))}
+        by_group = _group_row(means, groups)
+        lines.append(
+            {
+                "category": category,
+                "model": model,
+                "videos": len(some),
+                **by_group,
+                "mean": mean_of(by_group, groups),
+            }
+        )
+    return Table(
+        "categories",
+        "Models by category",
+        (
+            Column("category", "category"),
+            Column("model", "model"),
+            Column("videos", "videos", "count"),
+            *(Column(group, group[:1].upper() + group[1:], kind) for group in groups),
+            Column("mean", "mean", kind),
+        ),
+        tuple(lines),
+        "As in the leaderboard: means of dimensions over a model's videos, of these by group, of the groups.",
+    )
 
 
 def _pairs(rows: Iterable[Mapping[str, float]], order: Iterable[str]) -> list[tuple[str, str]]:

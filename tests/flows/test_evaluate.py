@@ -109,6 +109,12 @@ def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:
     assert (one.found_before, one.asked) == (6, 12)
     evaluate_inline(asked(store, "planted", repeats=2))
     assert planted.asked("right") == 36, "another repeat is another request"
+    # with every answer there nothing is needed; without one, what is missing is said
+    (planted.folder / "asked" / "away").touch()
+    (one,) = evaluate_inline(asked(store, "planted", repeats=2)).evaluators
+    assert (one.stopped, one.found_before) == ("", 36)
+    with pytest.raises(PrerequisiteError, match="right: the server is away"):
+        evaluate_inline(asked(store, "planted", repeats=3))
 
 
 def test_no_failure_harms_another_evaluator(store: Path, planted: PlantedPackage) -> None:

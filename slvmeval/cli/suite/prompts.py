@@ -12,6 +12,7 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.scores import CategoriesOption
 from slvmeval.cli.terminal import DryRunOption, MostDollarsOption, MostTokensOption, PricesOption
 
 if TYPE_CHECKING:
@@ -290,26 +291,31 @@ def statistics(
     paper: Annotated[
         bool, typer.Option("--paper", help="Start with the rows of the paper's Table 1.")
     ] = False,
+    categories: CategoriesOption = None,
     settings: SetOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Write the length and complexity of prompt suites as a table in CSV, Markdown and LaTeX.
+    """Write lengths, words, themes and complexity of prompt suites as tables, and as figures.
+
+    Tables are CSV, Markdown and LaTeX, figures SVG and PDF.
 
     Exit code 3: rows were left out, or the model gave no valid answer.
 
     Example: `slvmeval suite prompts statistics PROMPTS/prompts.jsonl --out TABLES`
     """
     from tasks.prompt_suite.complexity import rated, statistics_tables
+    from tasks.prompt_suite.lengths import length_figures, length_table, word_table
     from tasks.report.suite_tables import write_tables
     from tasks.scoring.setup import Setup
     from tasks.scoring.suites.locot2v.suite import Locot2vBench
-    from tasks.scoring.suites.prompts import load_prompts
+    from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
 
     reader = Locot2vBench(Setup(store_path=""))
     loaded = {_name(path, files): load_prompts(path, reader) for path in files}
-    suites = {name: list(one.by_id.values()) for name, one in loaded.items()}
+    known = {} if categories is None else load_categories(categories)
+    suites = {name: list(with_categories(one.by_id, known).values()) for name, one in loaded.items()}
     left_out = [row for one in loaded.values() for row in one.left_out]
     if ask:
         setup, wanted = _setup_and_settings(store, profile, settings)
@@ -317,8 +323,8 @@ def statistics(
             with terminal.step_bar(name, quiet) as step:
                 suites[name], failed = rated(setup, wanted, prompts, step)
             left_out += failed
-    tables = statistics_tables(suites, paper)
-    paths = write_tables(out, tables, [])
+    tables = [*statistics_tables(suites, paper), length_table(suites), word_table(suites)]
+    paths = write_tables(out, tables, length_figures({table.name: table for table in tables}))
     titles = [column.title for column in tables[0].shown]
     terminal.console().print(
         terminal.table(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1)

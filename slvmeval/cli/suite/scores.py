@@ -38,6 +38,16 @@ SettingsOption = Annotated[
 ]
 
 
+CategoriesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--categories",
+        metavar="FILE",
+        help="The categories of themes: CSV or JSON Lines with theme, category.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(manifest)
@@ -259,9 +269,10 @@ def correlations(
         typer.Option(
             "--prompt-suite",
             metavar="FILE",
-            help="The prompts, for tables by theme and by the prompt's complexity.",
+            help="The prompts, for tables by theme, category and the prompt's complexity.",
         ),
     ] = None,
+    categories: CategoriesOption = None,
     scores: Annotated[
         Path | None,
         typer.Option(
@@ -275,17 +286,24 @@ def correlations(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Correlate the dimensions: Pearson, Spearman, Kendall, also by theme and by complexity.
+    """Correlate the dimensions and their groups: Pearson, Spearman, Kendall, also by theme and complexity.
+
+    Where prompts have categories, a table has the means of each model in each of them.
 
     In a file that names no suite, every dimension counts under its own name.
 
     Example: `slvmeval suite correlations --out DIR --prompt-suite FILE --store STORE`
     """
+    from storage_schemas.errors import UserInputError
     from tasks.report.suite_tables import correlation_figure, correlation_tables, runs_of, write_tables
     from tasks.scoring.suites.leaderboard import current
-    from tasks.scoring.suites.prompts import load_prompts
+    from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
     from tasks.scoring.suites.score_store import ScoresStore
 
+    if categories is not None and prompt_suite is None:
+        raise UserInputError(
+            "--categories needs the prompts, which have the themes: give --prompt-suite FILE"
+        )
     if scores is None:
         held = terminal.open_store(store, profile)
         made: Suite | None = the_suite(held, suite)
@@ -293,6 +311,8 @@ def correlations(
     else:
         made, there = suite_of_file(scores, suite)
     known = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
+    if categories is not None:
+        known = with_categories(known, load_categories(categories))
     rows, _ = current(there, settings or ())
     tables = correlation_tables(runs_of(rows), made.dimensions_of(rows) if made else (), known)
     figures = [

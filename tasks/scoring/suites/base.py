@@ -59,8 +59,8 @@ class SuitePrompt(Frozen):
     ----------
     dimensions
         Dimensions in which it is scored; empty for all.
-    theme
-        Theme, for tables by theme.
+    theme, category
+        Theme, and the category that its theme belongs to, for tables by either.
     kind
         What sort of prompt it is, such as simple or complex, for agreement with people by kind.
     details
@@ -71,6 +71,7 @@ class SuitePrompt(Frozen):
     text: str
     dimensions: tuple[str, ...] = ()
     theme: str = ""
+    category: str = ""
     kind: str = ""
     details: Mapping[str, Any] = {}
 

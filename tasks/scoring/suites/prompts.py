@@ -14,7 +14,7 @@ from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
 
 #: A prompt names a dimension that the suite does not have.
 UNKNOWN_DIMENSION = "unknown_dimension"
-_KEYS = ("prompt_id", "text", "dimensions", "theme", "kind", "details")
+_KEYS = ("prompt_id", "text", "dimensions", "theme", "category", "kind", "details")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
     """Read prompts from CSV, JSON Lines, or a form that the suite's authors publish.
 
     A row has ``prompt_id`` and ``text``, and may have ``dimensions`` (in CSV separated by spaces, ``;`` or
-    ``|``), ``theme``, ``kind`` and ``details`` (an object; in CSV as JSON). Invalid rows are left out.
+    ``|``), ``theme``, ``category``, ``kind`` and ``details`` (an object; in CSV as JSON). Invalid rows are
+    left out.
     Without a suite the file has our own form, and dimensions are not checked.
 
     Raises
@@ -103,6 +104,41 @@ def _prompt(row: Mapping[str, Any]) -> SuitePrompt:
         text=text,
         dimensions=tuple(dict.fromkeys(dimensions)),
         theme=str(row.get("theme") or ""),
+        category=str(row.get("category") or ""),
         kind=str(row.get("kind") or ""),
         details=details,
     )
+
+
+def load_categories(path: Path) -> dict[str, str]:
+    """Read the category of each theme from CSV or JSON Lines with ``theme`` and ``category``.
+
+    Raises
+    ------
+    UserInputError
+        If the file cannot be read, lacks a column or a value, or gives a theme two categories.
+    """
+    categories: dict[str, str] = {}
+    for where, row in read_rows(path, ("theme", "category")):
+        theme, category = (str(row.get(key) or "").strip() for key in ("theme", "category"))
+        if not theme or not category:
+            raise UserInputError(f"{path}, {where}: give both a theme and a category")
+        if categories.setdefault(theme, category) != category:
+            raise UserInputError(
+                f"{path}, {where}: the theme {theme!r} is in {categories[theme]!r} already: name it once"
+            )
+    if not categories:
+        raise UserInputError(f"{path} has no rows: write theme and category, one theme a line")
+    return categories
+
+
+def with_categories(
+    prompts: Mapping[str, SuitePrompt], categories: Mapping[str, str]
+) -> dict[str, SuitePrompt]:
+    """Return prompts with the categories of their themes; a prompt's own category stays."""
+    return {
+        id_: prompt
+        if prompt.category
+        else prompt.model_copy(update={"category": categories.get(prompt.theme, "")})
+        for id_, prompt in prompts.items()
+    }

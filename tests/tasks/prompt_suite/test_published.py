@@ -11,12 +11,13 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from tasks.prompt_suite.complexity import PAPER, statistics_row, statistics_tables
+from tasks.prompt_suite.lengths import counted_words, length_figures, length_table, word_table
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tasks.scoring.suites.locot2v.published_prompts import ATTRIBUTES, read_published
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
-from tasks.scoring.suites.prompts import load_prompts
+from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
 
 EVENT = {
     "event": "A ball rolls.",
@@ -143,7 +144,9 @@ def test_what_nobody_rated_is_missing_and_never_zero() -> None:
     row = statistics_row("mine", prompts)
     assert (row["samples"], row["words"], row["rated"], row["semantic"]) == (3, 2.0, 2, 8.0)
     assert row["complexity"] == pytest.approx(7.0)
-    whole, by_theme = statistics_tables({"mine": prompts, "none": [rated("one")]}, paper=True)
+    suites = {"mine": prompts, "none": [rated("one")]}
+    whole, by_theme, categories = statistics_tables(suites, paper=True)
+    assert sum(row["samples"] for row in categories.rows) == PAPER["LoCoT2V-Bench"][0]
     assert len(whole.rows) == len(PAPER) + 2
     assert whole.cells()[-1][3] == "–"
     assert [(row["theme"], row["complexity"]) for row in by_theme.rows] == [("a", 8.0), ("b", None)]
@@ -154,3 +157,54 @@ def test_odd_scores_are_none(odd: Any) -> None:
     details = {"complexity": {"semantic": odd, "structural": 1, "control": 1}}
     row = statistics_row("mine", [SuitePrompt(prompt_id="p", text="a", details=details)])
     assert (row["rated"], row["complexity"]) == (0, None)
+
+
+def prompt(number: int, text: str, theme: str = "", category: str = "") -> SuitePrompt:
+    return SuitePrompt(prompt_id=f"p{number}", text=text, theme=theme, category=category)
+
+
+def test_lengths_fall_into_steps_and_empty_steps_are_shown() -> None:
+    texts = ["word " * 20, "word " * 49, "word " * 50, "word " * 170]
+    table = length_table({"mine": [prompt(at, text) for at, text in enumerate(texts)]})
+    assert [(row["least"], row["below"], row["prompts"]) for row in table.rows] == [
+        (0, 50, 2), (50, 100, 1), (100, 150, 0), (150, 200, 1)
+    ]  # fmt: skip
+
+
+def test_frequent_words_are_those_that_say_what_prompts_are_about() -> None:
+    texts = ["The dog's ball, and THE Dog’s ball.", "A slow-motion ball in the rain, 30 s."]
+    result = dict(counted_words([prompt(at, text) for at, text in enumerate(texts)]))
+    assert result == {"ball": 3, "dog's": 1, "dog’s": 1, "slow-motion": 1, "rain": 1}
+
+
+def test_the_figures_have_every_word_and_the_categories_are_counted() -> None:
+    texts = ["A cake and a knife.", "A cake on a table.", "Snow over hills."]
+    themes = [("food", "life"), ("food", "life"), ("winter", "nature")]
+    prompts = [prompt(at, text, *themes[at]) for at, text in enumerate(texts)]
+    suites = {"mine": prompts}
+    tables = [*statistics_tables(suites, paper=True), length_table(suites), word_table(suites)]
+    drawn = {one.name: one.svg.decode() for one in length_figures({table.name: table for table in tables})}
+    assert list(drawn) == ["prompt-lengths", "prompt-words", "prompt-complexity-by-theme"]
+    for word in ("cake", "knife", "table", "snow", "hills"):
+        assert f">{word}<" in drawn["prompt-words"]
+    assert ">winter (mine)<" in drawn["prompt-complexity-by-theme"]
+    mine = [row for row in tables[2].rows if row.get("suite") == "mine"]
+    assert [(row["category"], row["themes"], row["samples"]) for row in mine] == [
+        ("life", 1, 2), ("nature", 1, 1)
+    ]  # fmt: skip
+
+
+def test_categories_of_themes_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "categories.csv"
+    file.write_text("theme,category\nfood,life\nwinter,nature\nfood,life\n")
+    named = {
+        "p0": prompt(0, "x", "food"),
+        "p1": prompt(1, "x", "winter", "mine"),
+        "p2": prompt(2, "x", "sea"),
+    }
+    result = with_categories(named, load_categories(file))
+    assert [one.category for one in result.values()] == ["life", "mine", ""]
+    for line, message in (("food,nature", "in 'life' already"), ("food,", "both a theme and a category")):
+        file.write_text(f"theme,category\nfood,life\n{line}\n")
+        with pytest.raises(UserInputError, match=message):
+            load_categories(file)

@@ -26,6 +26,14 @@ HERD_NAMES = (
     "overall_impression",
 )
 
+#: The categories of themes with their numbers of videos, as the paper prints them; it does not print which of
+#: the 18 themes is in which.
+CATEGORIES: Mapping[str, int] = {
+    "Human Real Life": 101,
+    "Nature Exploration": 74,
+    "Virtual Entertainment": 65,
+}
+
 _SAYS = "a multimodal model"
 _ASKS = "a multimodal model answers binary questions whose polarity is known"
 
