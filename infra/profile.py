@@ -17,6 +17,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.secrets import know_address
 
 #: Prefix of environment variables: ``SLVMEVAL_`` and a field's name in upper case.
 ENVIRONMENT_PREFIX = "SLVMEVAL_"
@@ -119,6 +120,12 @@ class Profile(Frozen):
             if self.pools and pool not in self.pools:
                 raise ValueError(f"placement of {aspect}: no pool {pool!r}")
         return self
+
+    @field_validator("prefect_api_url")
+    @classmethod
+    def _password_is_secret(cls, value: str | None) -> str | None:
+        know_address(value or "", "password of the Prefect server")
+        return value
 
     @field_validator("model_folders")
     @classmethod
