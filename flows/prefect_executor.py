@@ -180,8 +180,14 @@ def site_cluster(
             SlurmCluster, site, Path(store), f"{name[:50]}-{run[:8]}", PRELOAD
         )
     else:
-        start = partial(local_cluster, workers=site.workers, one_loads=one_loads, preload=PRELOAD)
-    return partial(_linked, board, start)
+        start = partial(
+            local_cluster,
+            workers=site.workers,
+            one_loads=one_loads,
+            dashboard_port=site.dashboard_port,
+            preload=PRELOAD,
+        )
+    return start if site.dashboard_port is None else partial(_linked, board, start)
 
 
 def _linked(board: RunBoard, start: Callable[[], Cluster]) -> Cluster:

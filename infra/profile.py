@@ -93,8 +93,12 @@ class Profile(Frozen):
     scheduler_interface: str | None = Field(
         default=None, description="Network interface of this machine's scheduler, such as 'ib0'."
     )
-    dashboard_port: int = Field(
-        default=0, ge=0, le=65535, description="Port of the Dask dashboard; 0 selects a free one."
+    dashboard_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the Dask dashboard on loopback, for everybody on this machine; 0 selects a free "
+        "one. Without it there is no dashboard.",
     )
     poll_s: float = Field(default=10.0, gt=0, description="Seconds between queries of SLURM's jobs.")
     model_servers: dict[str, ModelServer] = Field(
