@@ -68,6 +68,7 @@ def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str
     }
     wanted |= {f"sheet-main-{aspect}" for aspect in aspects}
     assert wanted <= set(recorded["artifacts"])
+    assert recorded["strangers"] == {"status": [401, 401], "shown": False}
     # Dask's pages ask nobody for a password
     assert "dask" not in recorded["artifacts"]
 
