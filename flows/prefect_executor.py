@@ -31,12 +31,15 @@ from infra.dask_cluster import local_cluster
 from infra.executor import WINDOW, Executor, Handle, WorkerDied
 from infra.pool import GPU_POOL, RESOURCES, WorkerPools
 from infra.profile import Profile
+from storage_schemas.secrets import struck_out_errors
 
 
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
 def run_stage(name: str, call: Callable[[], Any]) -> Any:
     """Run one stage of one source; failures are in the result, not raised."""
-    return call()
+    # Prefect shows and logs what is raised here
+    with struck_out_errors():
+        return call()
 
 
 class PrefectExecutor(Executor):
@@ -177,8 +180,14 @@ def site_cluster(
             SlurmCluster, site, Path(store), f"{name[:50]}-{run[:8]}", PRELOAD
         )
     else:
-        start = partial(local_cluster, workers=site.workers, one_loads=one_loads, preload=PRELOAD)
-    return partial(_linked, board, start)
+        start = partial(
+            local_cluster,
+            workers=site.workers,
+            one_loads=one_loads,
+            dashboard_port=site.dashboard_port,
+            preload=PRELOAD,
+        )
+    return start if site.dashboard_port is None else partial(_linked, board, start)
 
 
 def _linked(board: RunBoard, start: Callable[[], Cluster]) -> Cluster:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from prefect import Flow, flow
@@ -30,6 +30,8 @@ from infra.profile import Profile
 from infra.progress import BuildProgress
 from infra.slurm.profile_check import require_fit
 from storage_schemas.errors import SlvmevalError
+from storage_schemas.model import Frozen
+from storage_schemas.secrets import strike_out, strike_out_of_logs, strike_out_row, struck_out_errors
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +51,12 @@ def deployed(declared: FlowDeclaration[Any, Any, Any], function: str, module: st
 
     def run(**given: Any) -> State[Any]:
         log_level(logging.INFO)
+        strike_out_of_logs()
         try:
             parameters = declared.parameters.of_form(given)
             site = parameters.site()
             options = parameters.options_on_worker(site)
-            with keep_termination(), RunBoard() as board:
+            with struck_out_errors(), keep_termination(), RunBoard() as board:
                 return _run_on_worker(declared, board, options, site, parameters.quiet)
         except SlvmevalError as problem:
             # the message says what to do; a traceback would not help
@@ -107,7 +110,12 @@ def run_on_server(
         given = _of_command.set(lambda board: _run(declared, board, run, progress, options, site))
         try:
             # a flow's result is the data of its returned state
-            return cast(ResultT, _prefect_flow(declared.name, _run_of_command)(options, site))
+            return cast(
+                ResultT,
+                _prefect_flow(declared.name, _run_of_command)(
+                    without_secrets(options), without_secrets(site)
+                ),
+            )
         finally:
             _of_command.reset(given)
 
@@ -120,10 +128,20 @@ _of_command: ContextVar[Callable[[RunBoard], Any]] = ContextVar("_of_command")
 def _run_of_command(options: Any, site: Any) -> State[Any]:
     """Run the flow set by :func:`run_on_server`; the parameters are only displayed by Prefect."""
     quiet_libraries()
-    with keep_termination(), RunBoard() as board:
+    with struck_out_errors(), keep_termination(), RunBoard() as board:
         end_dead_runs(board, options.open_store())
         result = _of_command.get()(board)
-    return Completed(message=result.in_words(), data=result)
+    return Completed(message=strike_out(result.in_words()), data=result)
+
+
+_Settings = TypeVar("_Settings", bound=Frozen)
+
+
+def without_secrets(settings: _Settings) -> _Settings:
+    """Return settings without the secrets in them, for Prefect's pages."""
+    text = settings.model_dump_json()
+    struck = strike_out(text)
+    return settings if struck == text else type(settings).model_validate_json(struck)
 
 
 def _run_on_worker(
@@ -141,11 +159,11 @@ def _run_on_worker(
                     require_fit(site, site.place)
                 result = _run(declared, board, run, progress, options, site)
         except NothingToDo as reason:
-            return Completed(message=str(reason))
+            return Completed(message=strike_out(str(reason)))
     more, artifacts = declared.finish_on_worker(result, site)
     for artifact in artifacts:
-        _show(board, artifact)
-    return Completed(message=result.in_words() + more, data=result)
+        show(board, artifact)
+    return Completed(message=strike_out(result.in_words() + more), data=result)
 
 
 def _run(
@@ -172,7 +190,7 @@ def _run(
         result: ResultT = run.run(open_executor)
     progress.say(result.in_words())
     for artifact in declared.artifacts(run, result):
-        _show(board, artifact)
+        show(board, artifact)
     return result
 
 
@@ -191,14 +209,15 @@ def _post_name(board: RunBoard, run_id: UUID, name: str, tags: list[str]) -> Non
     board.post("name of the run", request)
 
 
-def _show(board: RunBoard, artifact: Artifact) -> None:
+def show(board: RunBoard, artifact: Artifact) -> None:
+    """Show an artifact in Prefect's UI, without secrets."""
     create: Callable[..., Any]
     if artifact.link:
         create = partial(create_link_artifact, link=artifact.link, link_text=artifact.key.capitalize())
     elif artifact.rows:
-        create = partial(create_table_artifact, [dict(row) for row in artifact.rows])
+        create = partial(create_table_artifact, [strike_out_row(dict(row)) for row in artifact.rows])
     else:
-        create = partial(create_markdown_artifact, artifact.markdown)
+        create = partial(create_markdown_artifact, strike_out(artifact.markdown))
     board.post(
         f"artifact {artifact.key}", partial(create, key=artifact.key, description=artifact.description)
     )

@@ -12,10 +12,20 @@ from distributed import LocalCluster, Nanny
 
 from infra.executor import SINGLE_THREADED
 from infra.pool import GPU_POOL, RESOURCES
+from infra.tls import new_credentials
+
+#: The only address at which Dask's pages are served.
+LOOPBACK = "127.0.0.1"
 
 
-def dask_settings() -> dict[str, Any]:
-    """Return settings for ``dask.config.set`` around the start of a scheduler or a worker."""
+def dask_settings(pages: bool = False) -> dict[str, Any]:
+    """Return settings for ``dask.config.set`` around the start of a scheduler or a worker.
+
+    Parameters
+    ----------
+    pages
+        Serve the scheduler's pages. Dask opens the port in any case; otherwise it answers 404 to everything.
+    """
     # By default Dask makes workers return memory to the system all the time, which triples the time of work
     # on arrays as small as a frame.
     before_start = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
@@ -24,6 +34,8 @@ def dask_settings() -> dict[str, Any]:
         "distributed.nanny.pre-spawn-environ": before_start,
         "distributed.worker.profile.enabled": False,  # it would sample every stack a hundred times per second
         "distributed.scheduler.allowed-failures": 0,  # the driver retries, and counts attempts
+        "distributed.worker.http.routes": [],
+        **({} if pages else {"distributed.scheduler.http.routes": []}),
     }
 
 
@@ -35,8 +47,10 @@ class LoadingNanny(Nanny):
         super().__init__(scheduler, name=name, resources=resources, **options)
 
 
-def local_cluster(workers: int, one_loads: bool = False, **options: Any) -> LocalCluster:
-    """Return a local Dask cluster.
+def local_cluster(
+    workers: int, one_loads: bool = False, dashboard_port: int | None = None, **options: Any
+) -> LocalCluster:
+    """Return a local Dask cluster, to which only this process can connect.
 
     Parameters
     ----------
@@ -44,18 +58,22 @@ def local_cluster(workers: int, one_loads: bool = False, **options: Any) -> Loca
         Number of worker processes.
     one_loads
         Give one of them the resource for loaded models.
+    dashboard_port
+        Port of Dask's pages on loopback; None for no pages.
     options
         Passed on to :class:`distributed.LocalCluster`.
     """
-    with dask.config.set(dask_settings()):
+    with dask.config.set(dask_settings(pages=dashboard_port is not None)):
         return LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             env=SINGLE_THREADED,
             memory_limit=0,  # memory is bounded by design; Dask's own limit would count the page cache
-            dashboard_address="127.0.0.1:0",
-            host="127.0.0.1",
+            dashboard_address=f"{LOOPBACK}:{dashboard_port or 0}",
+            scheduler_kwargs={"dashboard": dashboard_port is not None},
+            host=LOOPBACK,
+            security=new_credentials().security(),
             silence_logs=30,
             worker_class=LoadingNanny if one_loads else None,
             **options,

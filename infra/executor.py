@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from storage_schemas.errors import SlvmevalError
+from storage_schemas.secrets import strike_out_of_logs
 
 #: Restricts libraries to one thread, since there is one process per core.
 SINGLE_THREADED = {
@@ -154,6 +155,7 @@ class ProcessExecutor(Executor):
 def prepare_worker() -> None:
     """Make a worker process use one core."""
     os.environ.update(SINGLE_THREADED)
+    strike_out_of_logs()
     # an interrupt ends a worker silently: its results are complete or absent
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -94,6 +95,9 @@ def prefect_environment(server: str | None = None) -> None:
 def prefect_server() -> Iterator[str]:
     """Yield the URL of a Prefect API: the user's, or that of an embedded server that ends with the block.
 
+    The embedded server has a password of its own, which this process and those that it starts have in their
+    environment: who can talk to a server can see and change its runs.
+
     Raises
     ------
     PrerequisiteError
@@ -105,18 +109,15 @@ def prefect_server() -> Iterator[str]:
         yield given
         return
     prefect_environment()
-    with _embedded_server() as url:
-        os.environ["PREFECT_API_URL"] = url
-        try:
-            from prefect.settings import PREFECT_API_URL, temporary_settings
+    auth = f"slvmeval:{secrets.token_urlsafe(24)}"
+    with _embedded_server(auth) as url, _in_environment(PREFECT_API_URL=url, PREFECT_API_AUTH_STRING=auth):
+        from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-            with temporary_settings({PREFECT_API_URL: url}):
-                try:
-                    yield url
-                finally:
-                    _drain()
-        finally:
-            del os.environ["PREFECT_API_URL"]
+        with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: auth}):
+            try:
+                yield url
+            finally:
+                _drain()
 
 
 def require_server(url: str) -> None:
@@ -141,8 +142,25 @@ def require_server(url: str) -> None:
 
 
 @contextmanager
-def _embedded_server() -> Iterator[str]:
+def _in_environment(**variables: str) -> Iterator[None]:
+    """Set variables while the block runs."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _embedded_server(auth: str) -> Iterator[str]:
     """Run a Prefect server without its pages as a process, and yield the URL of its API.
+
+    `auth` is its user and password, ``USER:PASSWORD``.
 
     Prefect's own class for this imports the whole server into this process, which takes seconds.
     """
@@ -151,9 +169,9 @@ def _embedded_server() -> Iterator[str]:
         port = str(listener.getsockname()[1])
     # this project's folder is not put on its path, where its packages could hide others
     command = [sys.executable, "-P", str(Path(embedded_server.__file__)), port]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, **_EMBEDDED}
-    )
+    # other users can read a command line, but not the environment
+    environment = {**os.environ, **_EMBEDDED, "PREFECT_SERVER_API_AUTH_STRING": auth}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)
     url = f"http://127.0.0.1:{port}/api"
     try:
         _wait_for(process, url)

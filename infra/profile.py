@@ -17,6 +17,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.secrets import know_address
 
 #: Prefix of environment variables: ``SLVMEVAL_`` and a field's name in upper case.
 ENVIRONMENT_PREFIX = "SLVMEVAL_"
@@ -92,8 +93,12 @@ class Profile(Frozen):
     scheduler_interface: str | None = Field(
         default=None, description="Network interface of this machine's scheduler, such as 'ib0'."
     )
-    dashboard_port: int = Field(
-        default=0, ge=0, le=65535, description="Port of the Dask dashboard; 0 selects a free one."
+    dashboard_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of the Dask dashboard on loopback, for everybody on this machine; 0 selects a free "
+        "one. Without it there is no dashboard.",
     )
     poll_s: float = Field(default=10.0, gt=0, description="Seconds between queries of SLURM's jobs.")
     model_servers: dict[str, ModelServer] = Field(
@@ -119,6 +124,12 @@ class Profile(Frozen):
             if self.pools and pool not in self.pools:
                 raise ValueError(f"placement of {aspect}: no pool {pool!r}")
         return self
+
+    @field_validator("prefect_api_url")
+    @classmethod
+    def _password_is_secret(cls, value: str | None) -> str | None:
+        know_address(value or "", "password of the Prefect server")
+        return value
 
     @field_validator("model_folders")
     @classmethod

@@ -11,6 +11,8 @@ import difflib
 from collections.abc import Iterable
 from enum import StrEnum
 
+from storage_schemas.secrets import strike_out
+
 
 class Reason(StrEnum):
     """Why a source, clip or pair was set aside. Stored in releases: never rename a value."""
@@ -62,7 +64,10 @@ TRANSIENT_REASONS = frozenset({Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE, Reas
 
 
 class SlvmevalError(Exception):
-    """Base class of all errors raised deliberately by this project."""
+    """Base class of all errors raised deliberately by this project; its texts contain no secrets."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(strike_out(each) if type(each) is str else each for each in arguments))
 
 
 class UserInputError(SlvmevalError):
@@ -95,7 +100,7 @@ class SetAside(SlvmevalError):
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(reason, message)
         self.reason = reason
-        self.message = message
+        self.message = str(self.args[1])
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.message}"

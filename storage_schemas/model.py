@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from storage_schemas.secrets import know_address
+
 
 class Frozen(BaseModel):
     """An immutable model that rejects unknown fields."""
@@ -42,6 +44,7 @@ class ModelServer(Frozen):
     def _some_address(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("an address begins with http:// or https://")
+        know_address(value, "password of a model server")
         return value
 
 

@@ -28,6 +28,7 @@ from storage_schemas.json_lines import (
     task_of,
     unanswered,
 )
+from storage_schemas.secrets import strike_out_row
 
 T = TypeVar("T")
 #: What tells a row apart: the values of :attr:`RowStore.ids`, the row's key first.
@@ -281,7 +282,7 @@ class RowStore:
 
     def add(self, rows: Iterable[StoredRow]) -> int:
         """Add rows as a finished batch; return their number."""
-        batch = [row.model_dump(mode="json") for row in rows]
+        batch = [strike_out_row(row.model_dump(mode="json")) for row in rows]
         if batch:
             add_part(self.parts, self._table(batch))
         return len(batch)

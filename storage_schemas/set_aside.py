@@ -12,6 +12,7 @@ from storage_schemas.errors import TRANSIENT_REASONS, Reason
 from storage_schemas.model import Frozen
 from storage_schemas.parquet import read_rows, write_rows
 from storage_schemas.provenance import utc_now
+from storage_schemas.secrets import strike_out_row
 from storage_schemas.store import Store
 
 SET_ASIDE = pa.schema(
@@ -59,7 +60,7 @@ def append_failures(store: Store, rows: Sequence[SetAsideRow]) -> None:
         stamp = utc_now().replace(":", "").replace("+0000", "Z")
         path = store.failures / f"{stamp}-{uuid.uuid4().hex[:8]}.parquet"
         draft = path.with_suffix(".draft")
-        write_rows(draft, SET_ASIDE, rows)
+        write_rows(draft, SET_ASIDE, [strike_out_row(row.model_dump(mode="json")) for row in rows])
         sync_path(draft)
         draft.rename(path)
         sync_path(store.failures)

@@ -10,11 +10,10 @@ from urllib.parse import urlsplit
 
 from distributed.utils import get_ip_interface
 
+from infra.dask_cluster import LOOPBACK
 from infra.profile import Profile
 from infra.slurm.commands import Node
 from storage_schemas.errors import PrerequisiteError
-
-LOOPBACK = "127.0.0.1"
 
 
 def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]:

@@ -17,15 +17,16 @@ import dask.config
 from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
-from infra.dask_cluster import dask_settings
+from infra.dask_cluster import LOOPBACK, dask_settings
 from infra.exit_guard import ExitGuard
 from infra.profile import Profile
 from infra.slurm import commands
-from infra.slurm.addresses import LOOPBACK, check_prefect_server, scheduler_options
+from infra.slurm.addresses import check_prefect_server, scheduler_options
 from infra.slurm.commands import SlurmAway
 from infra.slurm.job_script import job_name, job_script, log_path
 from infra.slurm.pool_jobs import Member, Members, PoolJobs
 from infra.slurm.run_folder import make_log_folder, remove_run_folder, run_folder, write_run_file
+from infra.tls import new_credentials
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
 #: Maximum seconds that closing waits for the jobs to end.
@@ -136,13 +137,16 @@ class SlurmCluster(SpecCluster):
         self._guard: ExitGuard | None = None
         for pool_name in profile.pools:
             # invalid values are reported now
-            self._script(pool_name, "tcp://scheduler:0")
+            self._script(pool_name, "tls://scheduler:0")
         refuse_names_in_use(self._names)
         options = scheduler_options(profile, commands.nodes())
         check_prefect_server(profile, options)
         make_log_folder(profile, self.store)
+        self._credentials = new_credentials()
+        security = self._credentials.security()
+        pages = profile.dashboard_port is not None
         settings = {
-            **dask_settings(),
+            **dask_settings(pages),
             "distributed.scheduler.idle-timeout": None,
             "distributed.scheduler.no-workers-timeout": None,
         }
@@ -153,12 +157,15 @@ class SlurmCluster(SpecCluster):
                     "cls": Scheduler,
                     "options": {
                         **options,
+                        "protocol": "tls://",
+                        "security": security,
                         "allowed_failures": 0,
                         "worker_ttl": f"{WORKER_TTL_S} s",
-                        "dashboard": True,
-                        "dashboard_address": f"{LOOPBACK}:{profile.dashboard_port}",
+                        "dashboard": pages,
+                        "dashboard_address": f"{LOOPBACK}:{profile.dashboard_port or 0}",
                     },
                 },
+                security=security,
                 name=name,
             )
         try:
@@ -225,8 +232,9 @@ class SlurmCluster(SpecCluster):
         """Start managing the jobs."""
         self._wake = asyncio.Event()
         self._scheduler.add_plugin(self.members)
-        write_run_file(self.store, self.run, self._scheduler.address)
         self._guard = guard_jobs(self._names, run_folder(self.store, self.run))
+        self._credentials.write(run_folder(self.store, self.run))
+        write_run_file(self.store, self.run, self._scheduler.address)
         self._control = asyncio.create_task(self._look_after_jobs())
 
     async def _look_after_jobs(self) -> None:

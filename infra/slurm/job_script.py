@@ -18,7 +18,8 @@ from infra.executor import SINGLE_THREADED
 from infra.pool import RESOURCES, Pool
 from infra.profile import Profile
 from infra.slurm import worker_setup
-from infra.slurm.run_folder import log_folder
+from infra.slurm.run_folder import log_folder, run_folder
+from infra.tls import Credentials, credential_files
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 
@@ -123,14 +124,14 @@ def job_script(
             local_directory=_in_shell(pool_name, "scratch", pool.scratch or "${TMPDIR:-/tmp}"),
             python=shlex.quote(pool.python or sys.executable),
             worker_command="infra.slurm.worker",
-            worker_extra_args=_worker_arguments(pool_name, pool),
+            worker_extra_args=_worker_arguments(pool_name, pool, credential_files(run_folder(store, run))),
             job_extra_directives=directives(profile, pool_name, pool, store),
             job_script_prologue=[*_environment(profile, pool_name, run, store, preload), *pool.setup],
         )
     return str(job.job_script())  # type: ignore[no-untyped-call]
 
 
-def _worker_arguments(pool_name: str, pool: Pool) -> list[str]:
+def _worker_arguments(pool_name: str, pool: Pool, files: Credentials) -> list[str]:
     """Return the arguments of ``dask worker`` that dask-jobqueue does not set."""
     return [
         *(("--nworkers", str(pool.processes)) if pool.processes > 1 else ()),
@@ -139,6 +140,9 @@ def _worker_arguments(pool_name: str, pool: Pool) -> list[str]:
         # by default it listens on all interfaces
         *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
         *("--preload", worker_setup.__name__),
+        *("--tls-ca-file", shlex.quote(files.certificate)),
+        *("--tls-cert", shlex.quote(files.certificate)),
+        *("--tls-key", shlex.quote(files.key)),
     ]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import dask.config
 from distributed.cli.dask_worker import main as dask_worker
 
 from infra.dask_cluster import dask_settings
+from infra.slurm.worker_checks import check_credentials
+from infra.tls import Credentials
+from storage_schemas.secrets import strike_out_of_logs
 
 #: SLURM limits the memory of a job. Dask would count the page cache as the worker's memory, and spill, pause
 #: and kill because of it.
@@ -18,7 +22,16 @@ _NO_LIMITS: dict[str, Any] = {
 
 def main() -> None:
     """Configure Dask and run a worker until its scheduler ends."""
-    dask.config.set({**dask_settings(), **_NO_LIMITS})
+    strike_out_of_logs()
+    options = dict(zip(sys.argv, sys.argv[1:], strict=False))
+    files = Credentials(options["--tls-cert"], options["--tls-key"])
+    problems = check_credentials(files)
+    if problems:
+        sys.exit(f"error: {'; '.join(problems)}")
+    tls = "distributed.comm.tls"
+    # the command line has no options for clients within a worker
+    client = {f"{tls}.client.cert": files.certificate, f"{tls}.client.key": files.key}
+    dask.config.set({**dask_settings(), **_NO_LIMITS, **client, "distributed.comm.require-encryption": True})
     dask_worker()
 
 

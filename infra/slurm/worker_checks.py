@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from infra.slurm.run_folder import read_run_file, run_folder
+from infra.tls import Credentials
 from storage_schemas.store import Store
 
 #: Seconds until a shared file system shows a new file.
@@ -50,6 +51,30 @@ def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTE
             return []
     except OSError as problem:
         return [f"the store {store} cannot be written here ({problem.strerror}): mount it for writing"]
+
+
+def check_credentials(files: Credentials, wait_s: float = SEEN_AFTER_S) -> list[str]:
+    """Check that this process can read the run's certificate and key, without which it cannot connect.
+
+    Parameters
+    ----------
+    wait_s
+        Maximum time to wait for the files, which the driver has just written, seconds.
+    """
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            for path in (files.certificate, files.key):
+                Path(path).read_bytes()
+            return []
+        except OSError as problem:
+            if time.monotonic() >= end:
+                return [
+                    f"the run's certificate {problem.filename} cannot be read on this node "
+                    f"({problem.strerror}): put the store on a file system that all nodes see at the same "
+                    "path, where jobs run as the user who submits them"
+                ]
+        time.sleep(0.2)
 
 
 def check_packages(here: Mapping[str, str], driver: Mapping[str, str]) -> list[str]:

@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 1: failed, with a message. 2: wrong usage. 3: built, but something was set aside.
     130 and 143: interrupted or terminated.
     """
+    from storage_schemas.secrets import strike_out_of_logs
+
+    strike_out_of_logs()
     try:
         with _ending_cleanly():
             app(arguments)
@@ -71,9 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception as problem:
         from storage_schemas.errors import SlvmevalError
+        from storage_schemas.secrets import struck_out_errors
 
         if not isinstance(problem, SlvmevalError):
-            raise
+            with struck_out_errors():
+                raise
         typer.echo(f"error: {problem}", err=True)
         return 1
     return 0

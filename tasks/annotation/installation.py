@@ -18,6 +18,7 @@ from pathlib import Path
 
 from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.secrets import know, know_address
 
 FOLDER = "annotation"
 KEY_VARIABLE = "SLVMEVAL_ANNOTATION_KEY"
@@ -38,6 +39,7 @@ def media_folder(root: Path) -> Path:
 
 def database_url(root: Path, given: str | None = None) -> str:
     """Return the address of the database: `given`, or SQLite in the store."""
+    know_address(given or "", "database password")
     return given or f"sqlite:///{sqlite_file(root)}"
 
 
@@ -78,6 +80,7 @@ def installation_key(root: Path) -> bytes:
     text = path.read_text(encoding="ascii", errors="replace").strip()
     if len(text) < MIN_KEY:
         raise PrerequisiteError(f"{path} is damaged: restore it from a backup, or set {KEY_VARIABLE}")
+    know(text, "annotation key")
     return text.encode()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from storage_schemas.model import Frozen
+from storage_schemas.secrets import strike_out
 from tasks.llm.servers import ChatServer, ServerDown, is_near, no_such_model, refused_key
 
 
@@ -104,13 +105,14 @@ def read_answer(body: bytes) -> ChatAnswer:
     try:
         completion = _Completion.model_validate(json.loads(body))
     except (ValidationError, ValueError, RecursionError) as problem:
-        raise ValueError(f"the response is not a chat completion: {body[:80]!r}") from problem
+        shown = strike_out(body.decode("utf-8", "replace"))[:80]
+        raise ValueError(f"the response is not a chat completion: {shown!r}") from problem
     choice, usage = completion.choices[0], completion.usage or _Usage()
     return ChatAnswer(
-        text=choice.message.content or "",
-        reasoning=choice.message.reasoning or choice.message.reasoning_content or "",
-        finish_reason=choice.finish_reason,
-        model=completion.model,
+        text=strike_out(choice.message.content or ""),
+        reasoning=strike_out(choice.message.reasoning or choice.message.reasoning_content or ""),
+        finish_reason=choice.finish_reason and strike_out(choice.finish_reason),
+        model=strike_out(completion.model),
         tokens_in=usage.prompt_tokens,
         tokens_out=usage.completion_tokens,
     )
@@ -243,7 +245,7 @@ class ServerAsking:
             raise _TransientFault(f"no answer within {self._server.timeout_s:g} s") from problem
         except openai.APIConnectionError as problem:
             cause = problem.__cause__ or problem
-            raise _TransientFault(str(cause) or type(cause).__name__) from problem
+            raise _TransientFault(strike_out(str(cause)) or type(cause).__name__) from problem
         try:
             return read_answer(raw.http_response.content)
         except ValueError as problem:
@@ -335,7 +337,8 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _error_text(body: object) -> str:
     message = body.get("message") or body if isinstance(body, dict) else body
-    return f" ({message!s:.300})" if message else ""
+    # a shortened message would end in a part of a secret
+    return f" ({strike_out(str(message)):.300})" if message else ""
 
 
 class ChatClient:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from storage_schemas.secrets import strike_out
 from tasks.llm.servers import ChatServer, NotAllowed, ServerDown, is_near, no_such_model, refused_key, why
 
 #: Texts per request; OpenAI accepts 2,048, smaller servers fewer.
@@ -67,7 +68,7 @@ class EmbeddingsClient:
             batch = list(texts[first : first + BATCH])
             answer = self._ask(batch)
             rows.append(read_rows(answer, len(batch)))
-            model = str(answer.get("model") or model)
+            model = strike_out(str(answer.get("model") or model))
             usage = answer.get("usage")
             counted = usage.get("prompt_tokens") if isinstance(usage, dict) else None
             tokens += counted if isinstance(counted, int) else 0
@@ -107,12 +108,12 @@ class EmbeddingsClient:
                 answer = json.loads(response.read())
         except urllib.error.HTTPError as problem:
             with problem:
-                text = problem.read(500).decode("utf-8", "replace")
+                text = strike_out(problem.read(10_000).decode("utf-8", "replace"))
             raise self._status(problem.code, text) from problem
         except (OSError, ValueError) as problem:
             raise _Unavailable(why(problem)) from problem
         if not isinstance(answer, dict):
-            raise Refused(f"the server answered {answer!r:.100}, which are not embeddings")
+            raise Refused(f"the server answered {strike_out(repr(answer)):.100}, which are not embeddings")
         return answer
 
     def _status(self, code: int, text: str) -> Exception:
@@ -147,7 +148,8 @@ def read_rows(answer: dict[str, Any], count: int) -> NDArray[np.float64]:
         rows = np.array([by_index[index] for index in range(count)], dtype=np.float64)
         whole = len(answer["data"]) == count and rows.ndim == 2 and rows.shape[1] > 0
     except (KeyError, TypeError, ValueError) as problem:
-        raise Refused(f"the server's embeddings do not fit {count} texts ({problem!r:.100})") from problem
+        why_not = strike_out(repr(problem))
+        raise Refused(f"the server's embeddings do not fit {count} texts ({why_not:.100})") from problem
     if not whole or not np.isfinite(rows).all():
         raise Refused(f"the server's embeddings are not {count} rows of finite numbers")
     return rows

@@ -17,6 +17,7 @@ from pydantic import ConfigDict, SecretStr, ValidationError
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.secrets import know, strike_out
 
 _PATIENCE_S = 10.0
 
@@ -55,7 +56,9 @@ class ChatServer(Frozen):
             If its environment variable is not set in this process.
         """
         if self.key_variable is None:
-            return None if self.key is None else self.key.get_secret_value()
+            key = None if self.key is None else self.key.get_secret_value()
+            know(key, f"key of {self.name}")
+            return key
         key = os.environ.get(self.key_variable)
         if not key:
             raise NotAllowed(
@@ -63,6 +66,7 @@ class ChatServer(Frozen):
                 "in model_servers), which is not set: export it where the command runs, and in the jobs of "
                 "worker pools"
             )
+        know(key, self.key_variable)
         return key
 
 
@@ -174,9 +178,9 @@ def list_models(url: str, key: str | None = None, patience_s: float = _PATIENCE_
         problem.close()  # releases the connection
         raise
     try:
-        return [str(model["id"]) for model in values["data"]]
+        return [strike_out(str(model["id"])) for model in values["data"]]
     except (KeyError, TypeError) as problem:
-        raise ValueError(f"no list of models in {values!r:.200}") from problem
+        raise ValueError(f"no list of models in {strike_out(repr(values)):.200}") from problem
 
 
 def why(problem: Exception) -> str:

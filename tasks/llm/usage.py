@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError
 from storage_schemas.errors import SlvmevalError, UserInputError
 from storage_schemas.judgements import Failure, Judgement
 from storage_schemas.model import Frozen
+from storage_schemas.secrets import strike_out
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class NotJudged(SlvmevalError):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(failure, message)
-        self.failure, self.message, self.raw = failure, message, raw
+        self.failure, self.message, self.raw = failure, str(self.args[1]), strike_out(raw)
         self.finish_reason, self.usage = finish_reason, usage or Usage()
         self.calls, self.details = calls, details or {}
 

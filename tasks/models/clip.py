@@ -18,6 +18,7 @@ from pydantic import ConfigDict, ValidationError
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
+from storage_schemas.secrets import strike_out
 from tasks.llm.servers import ChatServer, ServerDown, is_near, no_such_model, refused_key, why
 from tasks.models.base import OutOfMemory
 from tasks.models.clip_server.encoder import ClipEncoder, Parts, Rows
@@ -270,6 +271,6 @@ def _message(problem: urllib.error.HTTPError) -> str:
     with problem:
         content = problem.read(10_000)
     try:
-        return str(json.loads(content)["error"]["message"])
+        return strike_out(str(json.loads(content)["error"]["message"]))
     except (ValueError, KeyError, TypeError):
-        return content.decode("utf-8", "replace")[:200]
+        return strike_out(content.decode("utf-8", "replace"))[:200]

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
+from storage_schemas.secrets import strike_out
+
+_TEXTS = (".html", ".svg", ".md", ".csv", ".json", ".jsonl", ".txt", ".tex")
 
 
 class OwnedFolder:
@@ -45,8 +48,12 @@ class OwnedFolder:
         self._kept |= set(names)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write one file atomically."""
+        """Write one file atomically; a text without secrets."""
         self.announce([name])
+        if Path(name).suffix in _TEXTS:
+            content = strike_out(content.decode("utf-8", "surrogateescape")).encode(
+                "utf-8", "surrogateescape"
+            )
         write_atomic(self.path / name, content)
         self.keep([name])
 

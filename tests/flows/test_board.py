@@ -5,11 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import Any
 
 import httpx
 import pytest
 
+from flows.annotate.options import AnnotateOptions
 from flows.board import RunBoard
+from flows.declaration import Artifact
+from flows.prefect_executor import run_stage
+from flows.shell import show, without_secrets
 
 
 class Server:
@@ -110,3 +115,21 @@ def test_what_the_server_refuses_is_not_asked_again(caplog: pytest.LogCaptureFix
         board.post("next", lambda: server.ask("next"))
     assert server.taken == ["next"]
     assert "rejected table: too large" in caplog.text
+
+
+def test_prefect_gets_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-of-prefect")
+
+    def refused() -> None:
+        raise ValueError("bad header: sk-of-prefect")
+
+    with pytest.raises(ValueError, match=r"^bad header: \[SOME_API_KEY removed\]$"):
+        run_stage.fn("ingest", refused)
+    options = AnnotateOptions(store="/store", database="postgresql://me:sk-of-prefect@db/desk")
+    assert without_secrets(options).database == "postgresql://me:[SOME_API_KEY removed]@db/desk"
+
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr("flows.shell.create_table_artifact", lambda table, **_: made.extend(table))
+    with RunBoard() as board:
+        show(board, Artifact("table", "", rows=({"error": "bad header: sk-of-prefect"},)))
+    assert made == [{"error": "bad header: [SOME_API_KEY removed]"}]

@@ -77,7 +77,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     (folder / "site.toml").write_text(
         'name = "lab"\nstore = "store"\nsources = ["folder:videos"]\nworkers = 1\ngallery = "gallery"\n'
-        f'gallery_url = "http://pages/g"\nprefect_api_url = "{server.api}"\n',
+        f'gallery_url = "http://pages/g"\nprefect_api_url = "{server.api}"\ndashboard_port = 0\n',
         encoding="utf-8",
     )
     settled(add_film(folder / "videos", 1))

@@ -112,7 +112,7 @@ def test_a_server_that_goes_away_and_comes_back(
     shown = server.artifacts(run.id)
     assert shown["result-main"] == state["message"]
     assert shown["progress-verify"] == 100
-    assert {"summary-main", "release-main", "dask", "sheet-main-aesthetics"} <= set(shown)
+    assert {"summary-main", "release-main", "sheet-main-aesthetics"} <= set(shown)
 
 
 def test_nights_come_one_after_another(server: PrefectServer, worker: subprocess.Popen[bytes]) -> None:

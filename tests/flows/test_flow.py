@@ -66,11 +66,13 @@ def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str
         "summary-main",
         "result-main",
         "release-main",
-        "dask",
         *(f"progress-{stage}" for stage in stages),
     }
     wanted |= {f"sheet-main-{aspect}" for aspect in aspects}
     assert wanted <= set(recorded["artifacts"])
+    assert recorded["strangers"] == {"status": [401, 401], "shown": False}
+    # Dask's pages ask nobody for a password
+    assert "dask" not in recorded["artifacts"]
 
 
 def test_where_nothing_is_new_no_server_is_started(

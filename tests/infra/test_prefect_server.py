@@ -18,7 +18,7 @@ from storage_schemas.errors import PrerequisiteError
 def test_a_server_that_ends_at_once_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     output = r"did not start \(it ended with code 1\): try again"
-    with pytest.raises(PrerequisiteError, match=output), _embedded_server():
+    with pytest.raises(PrerequisiteError, match=output), _embedded_server("a:b"):
         raise AssertionError("it started")
 
 

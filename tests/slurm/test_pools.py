@@ -26,9 +26,12 @@ from infra.pool import RESOURCES, Pool
 from infra.profile import Profile
 from infra.slurm import commands
 from infra.slurm.cluster import SlurmCluster
+from infra.slurm.run_folder import run_folder
+from infra.tls import credential_files, new_credentials
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.provenance import provenance
 from storage_schemas.store import Store
+from tests.infra.strangers import refused
 from tests.slurm.conftest import Slurm
 
 pytestmark = pytest.mark.slurm
@@ -124,6 +127,15 @@ def test_work_runs_in_its_pool_and_idle_pools_have_no_jobs(
         record_property("tasks_a_second", rate)
         print(f"first worker after {first_s:.1f} s; {rate:.0f} tasks a second, two in flight")
         flow.wait_for_room("h100", 2, 2)
+        # others on this machine can neither connect to the scheduler or a worker nor read the run's key
+        for address in (flow.cluster.scheduler_address, *flow.client.scheduler_info()["workers"]):
+            assert address.startswith("tls://")
+            assert not refused(address, flow.cluster.security)
+            assert refused(address.replace("tls://", "tcp://"))
+            assert refused(address, new_credentials().security())
+        folder = run_folder(store, "test")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert Path(credential_files(folder).key).stat().st_mode & 0o777 == 0o600
         both = [("h100" if n % 2 else "cpu") for n in range(16)]
         made = [flow.submit(name, provenance_after, 0.05) for name in both]
         places = [future.result() for future in made]

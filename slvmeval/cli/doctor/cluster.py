@@ -222,7 +222,7 @@ def script_of(site: Profile, pool: str, address: str) -> str:
         pool,
         run=RUN,
         index=0,
-        scheduler=f"tcp://{address}:{PORT}",
+        scheduler=f"tls://{address}:{PORT}",
         store=store_path(site),
         preload=PRELOAD,
     )

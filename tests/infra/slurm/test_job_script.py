@@ -50,7 +50,7 @@ def script(pool: str, profile: Profile | None = None, **fields: Any) -> str:
         pools = {"cpu": PLAIN} | ({"h100": FULL} if pool == "h100" else {})
         pools[pool] = {**pools[pool], **fields}
         profile = Profile(pools={name: Pool(**values) for name, values in pools.items()})  # type: ignore[misc]
-    return job_script(profile, pool, run="main-42", index=3, scheduler="tcp://10.0.0.1:34567", store=STORE)
+    return job_script(profile, pool, run="main-42", index=3, scheduler="tls://10.0.0.1:34567", store=STORE)
 
 
 def test_a_plain_pool_and_one_with_every_field() -> None:
@@ -67,7 +67,7 @@ def test_a_plain_pool_and_one_with_every_field() -> None:
         "h100",
         run="main-42",
         index=12,
-        scheduler="tcp://10.0.0.1:34567",
+        scheduler="tls://10.0.0.1:34567",
         store=STORE,
         preload=("flows.prefect_executor", "tasks.pairs.stages"),
     )
@@ -97,7 +97,7 @@ def test_what_a_shell_reads_is_a_worker_with_these_arguments(tmp_path: Path) -> 
         ["bash"], input=text, text=True, capture_output=True, env={"JOB": "7; rm x"}, check=True
     )
     lines = ran.stdout.splitlines()
-    assert lines[:3] == ["-m", "infra.slurm.worker", "tcp://10.0.0.1:34567"]
+    assert lines[:3] == ["-m", "infra.slurm.worker", "tls://10.0.0.1:34567"]
     assert lines[lines.index("--local-directory") + 1] == "/local/7; rm x/a b"
     assert lines[lines.index("--nworkers") + 1] == "4"
     assert lines[lines.index("--interface") + 1] == "ib0;x"

@@ -194,7 +194,7 @@ def test_the_script_of_a_pool_is_what_a_build_sends(
     assert script.startswith("#!/bin/bash\n")
     assert re.search(r"^#SBATCH -p h100$", script, re.M)
     assert "#SBATCH --gres=gpu:h100:1" in script
-    assert "tcp://127.0.0.1:PORT" in script
+    assert "tls://127.0.0.1:PORT" in script
     assert str(store) in script
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
     assert main([*words, "--pool", "gpu"]) == 1
@@ -217,4 +217,4 @@ def test_the_script_is_shown_where_there_is_no_slurm(
         "cpu",
     ]
     assert main(words) == 0
-    assert "tcp://ADDRESS:PORT" in capsys.readouterr().out
+    assert "tls://ADDRESS:PORT" in capsys.readouterr().out

@@ -20,4 +20,4 @@ export CUDA_VISIBLE_DEVICES=''
 export SLVMEVAL_WORKER_POOL=cpu
 export SLVMEVAL_WORKER_RUN=main-42
 export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
-/opt/env/bin/python -m infra.slurm.worker tcp://10.0.0.1:34567 --name cpu-3 --nthreads 1 --memory-limit 2.00GiB --death-timeout 180 --local-directory "${TMPDIR:-/tmp}" --nworkers 4 --nanny --resources CPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup
+/opt/env/bin/python -m infra.slurm.worker tls://10.0.0.1:34567 --name cpu-3 --nthreads 1 --memory-limit 2.00GiB --death-timeout 180 --local-directory "${TMPDIR:-/tmp}" --nworkers 4 --nanny --resources CPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --tls-ca-file '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-cert '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-key '/data/group store/slvmeval/cache/slurm/main-42/key.pem'

@@ -31,4 +31,4 @@ export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
 export SLVMEVAL_WORKER_PRELOAD='flows.prefect_executor tasks.pairs.stages'
 module load cuda/13
 export NUMBA_CACHE_DIR="$HOME/numba"
-'/data/envs/it'"'"'s mine/bin/python' -m infra.slurm.worker tcp://10.0.0.1:34567 --name h100-12 --nthreads 1 --memory-limit 58.21GiB --death-timeout 180 --local-directory "/local/$USER/${SLURM_JOB_ID}" --nworkers 4 --nanny --resources GPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --interface ib0
+'/data/envs/it'"'"'s mine/bin/python' -m infra.slurm.worker tls://10.0.0.1:34567 --name h100-12 --nthreads 1 --memory-limit 58.21GiB --death-timeout 180 --local-directory "/local/$USER/${SLURM_JOB_ID}" --nworkers 4 --nanny --resources GPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --tls-ca-file '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-cert '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-key '/data/group store/slvmeval/cache/slurm/main-42/key.pem' --interface ib0

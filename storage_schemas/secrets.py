@@ -1,0 +1,149 @@
+"""Secrets known to this process, and their removal from text that is stored, logged or shown.
+
+A server may repeat a request's key in its answer or in its error message. So every text that comes from
+outside passes :func:`strike_out` before anything shortens it, and again where a row, a log record or an error
+message is made. Known are the secrets in environment variables, see :func:`of_variable`, and those that the
+program reads elsewhere and reports with :func:`know`.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, unquote
+
+#: Shorter values are not removed: they are part of ordinary words.
+SHORTEST = 8
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|AUTH_STRING|CREDENTIALS?)$", re.IGNORECASE)
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^/@:\s]*:([^/\s]+)@")
+
+#: Names of the secrets reported with :func:`know`, by spelling.
+_reported: dict[str, str] = {}
+
+
+def know(secret: str | None, name: str) -> None:
+    """Remember a secret of this process; in texts, its name appears instead."""
+    if secret:
+        _reported.update(dict.fromkeys(_spellings(secret), name))
+
+
+def know_address(address: str, name: str) -> None:
+    """Remember the password, if any, in an address such as ``postgresql://user:password@host/name``."""
+    _reported.update(dict.fromkeys(_passwords_in(address), name))
+
+
+@functools.lru_cache(maxsize=4096)
+def of_variable(name: str, value: str) -> tuple[str, ...]:
+    """Return the spellings of the secret in an environment variable; empty if it has none.
+
+    A variable holds a secret if its name ends in KEY, TOKEN, SECRET, PASSWORD, AUTH_STRING or the like, and
+    its value is no path. Of an address, the password is the secret.
+
+    Examples
+    --------
+    >>> of_variable("OPENAI_API_KEY", "sk-0123456789")[0], of_variable("HOME", "/home/me")
+    ('sk-0123456789', ())
+    """
+    if "://" in value:
+        return _passwords_in(value)
+    if value.startswith("/") or not _SECRET_NAME.search(name):
+        return ()
+    return _spellings(value)
+
+
+def _passwords_in(address: str) -> tuple[str, ...]:
+    found = _PASSWORD_IN_ADDRESS.search(address)
+    return _spellings(found[1]) if found else ()
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    """Return how a secret may be written: as it is, in an address, in JSON, in a header; longest first."""
+    values = {secret, unquote(secret)}
+    if ":" in secret:
+        # USER:PASSWORD, which a client sends in base64
+        values.add(secret.partition(":")[2])
+    spelled = set()
+    for value in values:
+        escaped = (json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
+        encoded = base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
+        spelled |= {value, quote(value, safe=""), *escaped}
+        spelled |= {encoded} if len(value) >= SHORTEST else set()
+    return tuple(sorted((each for each in spelled if len(each) >= SHORTEST), key=len, reverse=True))
+
+
+def _known() -> list[tuple[str, str]]:
+    """Return spelling and name of every secret, longest first: one may contain another."""
+    known = dict(_reported)
+    for name, value in os.environ.items():
+        for spelling in of_variable(name, value):
+            known.setdefault(spelling, name)
+    return sorted(known.items(), key=lambda entry: len(entry[0]), reverse=True)
+
+
+def strike_out(text: str) -> str:
+    """Return a text with ``[NAME removed]`` in place of every secret that this process knows."""
+    for spelling, name in _known():
+        if spelling in text:
+            text = text.replace(spelling, f"[{name} removed]")
+    return text
+
+
+def strike_out_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON-able row without the secrets in its texts."""
+    text = json.dumps(row)
+    struck = strike_out(text)
+    cleaned: dict[str, Any] = row if struck == text else json.loads(struck)
+    return cleaned
+
+
+@contextmanager
+def struck_out_errors() -> Iterator[None]:
+    """Remove secrets from the message of an error that leaves the block, and from those that caused it."""
+    try:
+        yield
+    except Exception as problem:
+        cause: BaseException | None = problem
+        while cause is not None:
+            cause.args = tuple(strike_out(each) if type(each) is str else each for each in cause.args)
+            cause = cause.__cause__ or cause.__context__
+        raise
+
+
+def strike_out_of_logs() -> None:
+    """Remove secrets from all log records that this process makes from now on, tracebacks included."""
+    make = logging.getLogRecordFactory()
+    if isinstance(make, _CleanRecords):
+        return
+    logging.setLogRecordFactory(_CleanRecords(make))
+
+
+class _CleanRecords:
+    """Makes log records without secrets, for all loggers and handlers of the process."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __call__(self, *arguments: Any, **options: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._make(*arguments, **options)
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 # logging reports a wrong format itself
+            return record
+        struck = strike_out(text)
+        if struck != text:
+            record.msg, record.args = struck, None
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = logging.Formatter().formatException(record.exc_info)
+            struck = strike_out(trace)
+            if struck != trace:
+                # handlers print this text in place of the traceback
+                record.exc_text, record.exc_info = struck, None
+        return record

@@ -1,0 +1,69 @@
+"""A scheduler and its workers accept nobody without the certificate of the run."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from distributed import Client, LocalCluster
+
+from infra.dask_cluster import local_cluster
+from infra.slurm.worker_checks import check_credentials
+from infra.tls import Credentials, credential_files, new_credentials
+from tests.infra.strangers import refused
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with local_cluster(1) as cluster:
+        yield cluster
+
+
+def test_strangers_are_refused_and_we_are_not(cluster: LocalCluster) -> None:
+    with Client(cluster) as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+        (worker,) = client.scheduler_info()["workers"]
+    for address in (cluster.scheduler_address, worker):
+        assert address.startswith("tls://127.0.0.1:")
+        assert not refused(address, cluster.security)
+        assert refused(address.replace("tls://", "tcp://"))
+        # somebody who has a certificate, but not this run's
+        assert refused(address, new_credentials().security())
+
+
+def test_there_are_no_pages_unless_asked_for(cluster: LocalCluster) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{cluster.dashboard_link.removesuffix('/status')}/info/main/workers.html")
+
+
+def test_pages_that_were_asked_for_are_on_loopback() -> None:
+    with local_cluster(0, dashboard_port=0) as cluster:
+        assert cluster.dashboard_link.startswith("http://127.0.0.1:")
+        address = f"{cluster.dashboard_link.removesuffix('/status')}/info/main/workers.html"
+        with urllib.request.urlopen(address) as page:
+            assert page.status == 200
+
+
+def test_the_files_are_this_users_alone(tmp_path: Path) -> None:
+    credentials = new_credentials()
+    credentials.write(tmp_path / "run")
+    files = credential_files(tmp_path / "run")
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+    for path, content in ((files.certificate, credentials.certificate), (files.key, credentials.key)):
+        assert Path(path).stat().st_mode & 0o777 == 0o600
+        assert Path(path).read_text() == content
+    assert check_credentials(files, wait_s=0) == []
+    (missing,) = check_credentials(Credentials(files.certificate, f"{tmp_path}/none"), wait_s=0)
+    assert missing.startswith(
+        f"the run's certificate {tmp_path}/none cannot be read on this node (No such file"
+    )
+
+
+def test_a_node_whose_clock_is_slow_accepts_the_certificate() -> None:
+    certificate = x509.load_pem_x509_certificate(new_credentials().certificate.encode())
+    assert certificate.not_valid_before_utc.timestamp() < time.time() - 3600
