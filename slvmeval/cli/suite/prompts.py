@@ -306,7 +306,8 @@ def statistics(
     Example: `slvmeval suite prompts statistics PROMPTS/prompts.jsonl --out TABLES`
     """
     from tasks.prompt_suite.complexity import rated, statistics_tables
-    from tasks.prompt_suite.lengths import length_figures, length_table, word_table
+    from tasks.prompt_suite.lengths import length_table, word_table
+    from tasks.report.prompt_figures import length_figures
     from tasks.report.suite_tables import write_tables
     from tasks.scoring.setup import Setup
     from tasks.scoring.suites.locot2v.suite import Locot2vBench

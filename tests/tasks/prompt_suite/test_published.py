@@ -11,7 +11,8 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from tasks.prompt_suite.complexity import PAPER, statistics_row, statistics_tables
-from tasks.prompt_suite.lengths import counted_words, length_figures, length_table, word_table
+from tasks.prompt_suite.lengths import counted_words, length_table, word_table
+from tasks.report.prompt_figures import length_figures
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
