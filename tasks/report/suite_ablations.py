@@ -101,11 +101,12 @@ def _in_store(scores: ScoresStore, suite: Suite) -> list[ScoredVariant]:
     found = []
     for name in ["", *suite.variants, *sorted(others - set(suite.variants))]:
         mine, _ = current([row for row in rows if row.suite == (f"{begin}{name}" if name else suite.name)])
-        if not mine:
+        # one of which everything failed has nothing to compare
+        if not (runs := runs_of(mine)):
             continue
         known = suite.variants.get(name)
         title, source = (known.title, known.source) if known else (name or suite.title, "")
-        found.append(ScoredVariant(name, title, source, runs_of(mine), prompts_sent(mine), metrics_of(mine)))
+        found.append(ScoredVariant(name, title, source, runs, prompts_sent(mine), metrics_of(mine)))
     return found
 
 

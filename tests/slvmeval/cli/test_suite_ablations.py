@@ -30,7 +30,7 @@ SCORES = {
 }
 
 
-def row(suite: str, video: tuple[str, str], score: float, **more: Any) -> SuiteScore:
+def row(suite: str, video: tuple[str, str], score: float | None, **more: Any) -> SuiteScore:
     fixed = {"settings": "s", "dimension": "temporal_consistency", "video": "v", "at": "2026-01-01"}
     prompts = "mine, 12ab" if suite.endswith("mine") else "built-in"
     given = {"suite": suite, "model": video[0], "prompt_id": video[1], "score": score, "prompts": prompts}
@@ -52,6 +52,8 @@ def store(tmp_path: Path) -> Path:
     # the suite itself has all dimensions of its group, so it has a mean of the group
     for name in ("imaging_quality", "aesthetic_quality", "motion_effects"):
         rows += [row("video-bench", one, at, dimension=name) for at, one in enumerate(VIDEOS[:4], 1)]
+    # nothing of this one was understood
+    rows.append(row("video-bench+vain", VIDEOS[0], None, failure="not_understood"))
     held.add(rows)
     return tmp_path / "store"
 
