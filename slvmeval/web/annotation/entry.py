@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
@@ -104,9 +105,16 @@ def consent_page(request: Request, campaign: str) -> Response:
     """Show the consent page."""
     site = site_of(request)
     session = site.session(request, campaign)
-    settings, lengths = site.campaign(campaign), site.desk.campaigns.videos_s(campaign)
-    pay = [money(settings.pay_for(seconds), settings.currency) for seconds in lengths or ()]
-    return site.page(request, "consent", session, pay=" – ".join(dict.fromkeys(pay)))
+    settings, lengths = site.campaign(campaign), site.desk.campaigns.videos_s(campaign) or (0.0,)
+    pay = [money(settings.pay_for(seconds), settings.currency) for seconds in lengths]
+    minutes = [f"{math.ceil(settings.expected_s(seconds) / 60)}" for seconds in lengths]
+    return site.page(
+        request,
+        "consent",
+        session,
+        pay=" – ".join(dict.fromkeys(pay)),
+        minutes="–".join(dict.fromkeys(minutes)),
+    )
 
 
 @router.post("/consent")

@@ -31,7 +31,8 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     page         further data
     ===========  ==========================================================================================
     ``enter``    nothing: shown where a link names no token and no platform
-    ``consent``  ``pay``: the range of the tasks' pay; posts ``csrf``, ``language``, ``agree=yes``
+    ``consent``  ``pay`` and ``minutes``, the ranges of the tasks' pay and expected time; posts ``csrf``,
+                 ``language``, ``agree=yes``
     ``task``     ``pay`` of this task, if it depends on the task;
                  ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
                  ``play``, ``prefer``, ``confirm``, ``rate`` for the rest)
@@ -58,6 +59,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
         {
             "csrf": "",
             "pay": "",
+            "minutes": "",
             **data,
             "page": name,
             "language": language,

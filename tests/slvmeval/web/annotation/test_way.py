@@ -26,6 +26,7 @@ def test_from_the_link_to_the_code(study: Study) -> None:
     assert page.url.path == f"/c/{NAME}/consent"
     assert "token" not in str(page.url)
     assert study.tokens[0] not in page.text
+    assert f"takes about {math.ceil((2 * SECONDS + 60) / 60)} minutes" in page.text
     assert f"you receive {pay}. The amount is 36 JPY for each hour" in page.text
     page = browser.enter()
     assert page.url.path == f"/c/{NAME}/task"
