@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from infra.serving import ServerFile, forget_server, read_server, server_path, write_server
@@ -62,6 +63,10 @@ def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: int) -> 
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert asked(server, server.key) == 200
         assert asked(server, "another") == 401
+        # other users can read command lines
+        parts = psutil.Process(running.pid)
+        for process in (parts, *parts.children(recursive=True)):
+            assert server.key not in " ".join(process.cmdline())
     finally:
         running.send_signal(number)
         output, _ = running.communicate(timeout=60)

@@ -7,7 +7,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from cryptography import x509
 from distributed import Client, LocalCluster
@@ -36,9 +38,19 @@ def test_strangers_are_refused_and_we_are_not(cluster: LocalCluster) -> None:
         assert refused(address, new_credentials().security())
 
 
-def test_there_are_no_pages_unless_asked_for(cluster: LocalCluster) -> None:
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{cluster.dashboard_link.removesuffix('/status')}/info/main/workers.html")
+def test_no_port_has_pages_unless_asked_for(cluster: LocalCluster) -> None:
+    ports = {
+        connection.laddr.port
+        for process in psutil.Process().children(recursive=True)
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    # the worker's ports, for work and for pages
+    assert len(ports) >= 2
+    for port in {*ports, urlsplit(cluster.dashboard_link).port}:
+        for page in ("info/main/workers.html", "metrics", "health", "json/counts.json"):
+            with pytest.raises((urllib.error.HTTPError, ConnectionResetError), match=r"404|reset"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10)
 
 
 def test_pages_that_were_asked_for_are_on_loopback() -> None:

@@ -52,6 +52,7 @@ def test_a_job_serves_until_it_is_cancelled(
     assert server is not None, log.read_text()
     assert server.job == job, log.read_text()
     assert asked(server, server.key) == 200
+    assert asked(server, "another") == 401
     assert slurm.job(job)["Partition"] == "h100"
     assert slurm.job(job)["TresPerNode"] == "gres:gpu:h100:1"
     slurm.cancel(job)
