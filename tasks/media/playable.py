@@ -47,13 +47,19 @@ def write_playable(video: Path, target: Path) -> float:
                 _copy(origin, stream, out)
             else:
                 _encode(origin, stream, out)
-        with av.open(str(target)) as written:
-            shown = written.streams.video[0]
-            if not shown.frames:
-                raise SetAside(Reason.NO_VIDEO_STREAM, f"{video} has no picture")
-            return float((shown.duration or 0) * (shown.time_base or 0))
+        seconds = playable_seconds(target)
+        if not seconds:
+            raise SetAside(Reason.NO_VIDEO_STREAM, f"{video} has no picture")
+        return seconds
     except (av.FFmpegError, IndexError) as problem:
         raise SetAside(Reason.UNDECODABLE_VIDEO, f"{video} cannot be read: {problem}") from problem
+
+
+def playable_seconds(video: Path) -> float:
+    """Return the duration of the pictures of an MP4 that was written here, in seconds."""
+    with av.open(str(video), options={"protocol_whitelist": "file"}) as written:
+        stream = written.streams.video[0]
+        return float((stream.duration or 0) * (stream.time_base or 0))
 
 
 def _copy(
