@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate.database import DatabaseOption, one_campaign, opened_desk
+from slvmeval.cli.annotate.database import DatabaseOption, opened_desk, pairs_campaign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ def export(
     check_target(out)
     options = TableOptions(links, public_url, placeholder, media_url, every)
     with opened_desk(store, profile, database) as (opened, desk):
-        name = one_campaign(desk, campaign)
+        name = pairs_campaign(desk, campaign, "send raters links (`slvmeval annotate links`)")
         release = _release_of(opened.root, desk, name)
         free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
         tasks = desk.campaigns.tasks(name)
@@ -163,7 +163,8 @@ def import_(
 
     columns = load_mapping(mapping)
     with opened_desk(store, profile, database) as (opened, desk):
-        name = one_campaign(desk, campaign)
+        instead = "a file of ratings goes straight into `slvmeval suite alignment --ratings FILE`"
+        name = pairs_campaign(desk, campaign, instead)
         result = import_answers(desk, installation_key(opened.root), name, files, columns, dry_run)
     place = report or files[0].with_name(f"{files[0].stem}.left-out.csv")
     if result.left_out or place.exists():
@@ -369,18 +370,31 @@ def collect(
 ) -> None:
     """Copy votes and decisions from the pages' database into the store, by default of all campaigns.
 
+    Of a campaign of ratings it writes `annotation/ratings/CAMPAIGN.csv`, which `suite alignment` reads, and
+    beside it those left out: not confirmed, sent back, or of an excluded rater. Exit code 3 if there are any.
+
     Example: `slvmeval annotate collect --store STORE`
     """
     from dataclasses import asdict
 
+    from tasks.annotation.ratings_file import CollectedRatings, collect_ratings
     from tasks.annotation.sync import collect as collect_campaign
 
     with opened_desk(store, profile, database) as (opened, desk):
-        names = [campaign] if campaign else [one.name for one in desk.campaigns.all()]
-        done = [collect_campaign(opened, desk, name) for name in names]
+        selected = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
+        done = [
+            (collect_ratings if one.kind == "ratings" else collect_campaign)(opened, desk, one.name)
+            for one in selected
+        ]
     if as_json:
-        terminal.print_json([asdict(one) | {"complete": one.complete} for one in done])
-        return
-    terminal.say(
-        *([one.in_words() for one in done] or ["nothing is published yet: slvmeval annotate publish"])
-    )
+        rows = [asdict(one) | {"complete": one.complete} for one in done]
+        terminal.print_json([{key: _plain(value) for key, value in row.items()} for row in rows])
+    else:
+        nothing = "nothing is published yet: slvmeval annotate publish"
+        terminal.say(*([one.in_words() for one in done] or [nothing]))
+    if any(isinstance(one, CollectedRatings) and one.left_out for one in done):
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
