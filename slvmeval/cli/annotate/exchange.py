@@ -314,6 +314,17 @@ def translate(
             help="Its server in the profile's model_servers; translation by default.",
         ),
     ] = "",
+    prompt_suite: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompt-suite",
+            metavar="FILE",
+            help="Translate the prompts of rated videos instead of captions.",
+        ),
+    ] = None,
+    suite: Annotated[
+        str, typer.Option("--suite", metavar="NAME", help="The suite whose authors published that file.")
+    ] = "",
     prompts: terminal.PromptsOption = None,
     plain_sampling: Annotated[
         bool,
@@ -327,23 +338,31 @@ def translate(
 ) -> None:
     """Translate a release's captions with an OpenAI-compatible model; each is requested once.
 
-    `annotate publish` shows the translations next to the captions. Captions without a translation are shown
-    untranslated and retried by the next run; the exit code is then 3.
+    `annotate publish` shows the translations next to the captions, `annotate publish-ratings` next to the
+    prompts. Texts without a translation are shown untranslated and retried by the next run; the exit code is
+    then 3.
 
     Example: `slvmeval annotate translate demo --store STORE --profile site.toml`
     """
     from flows.annotate.options import translation_parameters
     from storage_schemas.errors import UserInputError
+    from storage_schemas.store import Store
     from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
 
     parameters = translation_parameters(into, model, server, terminal.path_text(prompts), plain_sampling)
     if parameters is None:
         raise UserInputError("name the language: --into ja")
-    opened = terminal.open_release(store, release, version, profile)
     site = terminal.settings(profile, store=store)
-    captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
-    root = opened.store.root
+    if prompt_suite is None:
+        opened = terminal.open_release(store, release, version, profile)
+        captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
+        root = opened.store.root
+    elif release is not None or version is not None:
+        raise UserInputError("name a release, or give --prompt-suite: not both")
+    else:
+        root = Store.create(Path(site.store)).root
+        captions = prompt_texts(prompt_suite, suite, root)
     with (
         TranslationStore(root) as translations,
         terminal.step_bar("captions", quiet or as_json) as step,
@@ -356,9 +375,20 @@ def translate(
             {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}
         )
     else:
-        terminal.say(result.in_words(), "`slvmeval annotate publish` shows them.")
+        command = "publish" if prompt_suite is None else "publish-ratings"
+        terminal.say(result.in_words(), f"`slvmeval annotate {command}` shows them.")
     if result.failed:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def prompt_texts(path: Path, suite: str, root: Path) -> list[str]:
+    """Return the texts of a file of prompts; `suite` names the suite whose authors published it, if any."""
+    from tasks.scoring.setup import Setup
+    from tasks.scoring.suites.prompts import load_prompts
+    from tasks.scoring.suites.registry import make_suite
+
+    made = make_suite(suite, Setup(store_path=str(root))) if suite else None
+    return [prompt.text for prompt in load_prompts(path, made).by_id.values()]
 
 
 def collect(

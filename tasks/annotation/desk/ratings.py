@@ -132,7 +132,7 @@ class Ratings:
         ]
 
     def checks(self, campaign: str) -> list[Check]:
-        """Return all checks in order, also those of ratings that were given anew since."""
+        """Return all checks in order, also those of ratings that were replaced since."""
         with self._database.read() as connection:
             self._campaigns.find(connection, campaign)
             return self._checks(connection, campaign)
@@ -197,7 +197,7 @@ class Ratings:
         return len(new)
 
     def _reopen(self, connection: Connection, settings: Campaign, rating: VideoRating) -> None:
-        """Take a rating out of the votes, and give its task to the rater again, who watches it anew."""
+        """Take a rating out of the votes; its rater gets the task again, and has to watch the video again."""
         which = (VOTES.c.campaign == settings.name, VOTES.c.vote_id == rating.rating_id)
         connection.execute(VOTES.delete().where(*which))
         row = connection.execute(
