@@ -1,4 +1,4 @@
-"""The settings of one campaign: its release, workers, languages and pay."""
+"""The settings of one campaign: what it shows, workers, languages and pay."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import math
 import re
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, first_error
+from tasks.scoring.suites.guide import Guide
 
+#: What people do: compare the videos of a pair, or rate single videos in one dimension.
+CampaignKind = Literal["pairs", "ratings"]
 Language = Literal["en", "ja"]
 
 
@@ -23,10 +26,21 @@ class Campaign(Frozen):
     ----------
     name
         The campaign's name: letters, digits, ``-`` and ``_``.
+    kind
+        ``pairs`` of a release, or ``ratings`` of single generated videos.
     release, version
-        The release that is shown.
+        The release that is shown; of pairs only.
+    suite
+        The suite in whose dimensions videos are rated; of ratings only.
+    guides
+        What raters read about each dimension, by dimension and language; of ratings only.
     workers_per_pair
-        Votes needed on each pair (SLVMEval, section 4.4: 5); the default is the release's recipe.
+        Votes needed on each pair (SLVMEval, section 4.4: 5); the default is the release's recipe. In a
+        campaign of ratings the ratings of each video in each dimension (Video-Bench, section 5.2: 4).
+    most_workers
+        People who may take part; 0 for no limit. In a campaign of ratings 10 by default (Video-Bench, 5.2).
+    check_ratings
+        Whether only ratings that a second person has confirmed are collected (Video-Bench, section 5.2).
     languages
         Languages of the pages; the first is the default.
     aspects
@@ -63,9 +77,14 @@ class Campaign(Frozen):
     """
 
     name: str
-    release: str
-    version: int
+    kind: CampaignKind = "pairs"
+    release: str = ""
+    version: int = 0
+    suite: str = ""
+    guides: tuple[Guide, ...] = ()
     workers_per_pair: int = Field(default=5, ge=1)
+    most_workers: int = Field(default=0, ge=0)
+    check_ratings: bool = True
     languages: tuple[Language, ...] = ("en", "ja")
     aspects: tuple[str, ...] = ()
     lease_minutes: float = Field(default=120.0, gt=0)
@@ -92,6 +111,25 @@ class Campaign(Frozen):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
             raise ValueError("a campaign's name must be at most 64 letters, digits, - and _")
         return value
+
+    @model_validator(mode="after")
+    def _shows_something(self) -> Self:
+        if self.kind == "pairs" and not (self.release and self.version > 0):
+            raise ValueError("a campaign of pairs needs a release and its version")
+        if self.kind == "ratings" and not self.suite:
+            raise ValueError("a campaign of ratings needs a suite")
+        if 0 < self.most_workers < self.workers_per_pair:
+            raise ValueError("most_workers is smaller than workers_per_pair: nobody answers a task twice")
+        return self
+
+    @property
+    def shows(self) -> str:
+        """What it shows, in words."""
+        return f"release {self.release} version {self.version}" if self.release else f"suite {self.suite}"
+
+    def guide(self, dimension: str, language: str) -> Guide:
+        """Return the guide of a dimension in a language of the pages."""
+        return next(one for one in self.guides if (one.dimension, one.language) == (dimension, language))
 
     @field_validator("languages")
     @classmethod

@@ -62,7 +62,7 @@ def write_alike(video: Path, target: Path) -> None:
     options = {"movflags": "+faststart", "fflags": "+bitexact"}
     with (
         origin,
-        _draft(target) as draft,
+        draft_of(target) as draft,
         av.open(str(draft), "w", format="mp4", options=options) as target_file,
     ):
         stream = origin.streams.video[0]
@@ -97,7 +97,7 @@ def share(own: Path, target: Path) -> None:
         try:
             os.link(own, named)
         except OSError:
-            with _draft(target) as draft:
+            with draft_of(target) as draft:
                 shutil.copyfile(own, draft)
             return
         try:
@@ -144,7 +144,7 @@ def clear_old_drafts(folders: Iterable[Path], older_s: float = 86_400.0) -> int:
 
 
 @contextmanager
-def _draft(path: Path) -> Iterator[Path]:
+def draft_of(path: Path) -> Iterator[Path]:
     """Yield a temporary name next to `path`, and rename it to `path` on success."""
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)

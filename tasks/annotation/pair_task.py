@@ -143,6 +143,7 @@ class PairTask(PairMedia):
         Whether the pair is a gold pair, which checks how carefully workers look.
     """
 
+    kind: Literal["pair"] = "pair"
     pair_id: str
     source_id: str
     aspect: str
@@ -151,6 +152,21 @@ class PairTask(PairMedia):
     low_s: float
     must_see: tuple[Stretch, ...]
     gold: bool = False
+
+    @property
+    def id(self) -> str:
+        """Id of the task: the pair's."""
+        return self.pair_id
+
+    @property
+    def group(self) -> str:
+        """What the queue balances and progress is shown by: the aspect."""
+        return self.aspect
+
+    @property
+    def fixed(self) -> object:
+        """What may not change while a campaign runs."""
+        return self.must_see
 
     def seconds(self, side: SideWord) -> float:
         """Return the duration of a side's video in seconds."""

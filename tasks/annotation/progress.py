@@ -6,12 +6,32 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Literal
+from typing import Literal, Protocol
 
-from storage_schemas.votes import Vote
+from storage_schemas.votes import Origin
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.organiser import TaskProgress
 from tasks.annotation.pace import ExpectedEnd, Pace, VoteCount, by_day, by_hour, estimated_end, pace, when
+
+
+class TimedAnswer(Protocol):
+    """A vote or a rating, as far as progress needs it."""
+
+    @property
+    def at(self) -> str:
+        """When it was stored, UTC in ISO 8601; empty if unknown."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where it came from."""
+
+    @property
+    def gold(self) -> bool:
+        """Whether it checks how carefully workers look."""
+
+    @property
+    def pair_duration_s(self) -> float:
+        """Length of the videos that were shown, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +180,7 @@ def added_up(aspects: Iterable[AspectProgress]) -> AspectProgress:
 def campaign_progress(
     campaign: Campaign,
     tasks: Sequence[TaskProgress],
-    votes: Sequence[Vote],
+    votes: Sequence[TimedAnswer],
     now: datetime,
     rate: float | None = None,
     zone: tzinfo | None = None,

@@ -319,6 +319,8 @@ def choose_campaign(
     name = name or _text(values, "name") or ""
     existing = _published(published, release or _only_release(store), version, name)
     if existing is not None:
+        if existing.kind != "pairs":
+            raise UserInputError(f"campaign {existing.name} rates the videos of a suite: choose another name")
         if (release or existing.release, version or existing.version) != (existing.release, existing.version):
             raise UserInputError(
                 f"campaign {existing.name} shows release {existing.release} version {existing.version}, not "

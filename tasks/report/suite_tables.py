@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -347,8 +347,18 @@ def _correlations(name: str, title: str, correlations: Sequence[DimensionCorrela
     )
 
 
-def write_tables(target: Path, tables: Iterable[Table], figures: Iterable[Figure]) -> list[Path]:
+def write_tables(
+    target: Path,
+    tables: Iterable[Table],
+    figures: Iterable[Figure],
+    more: Callable[[OwnedFolder], None] | None = None,
+) -> list[Path]:
     """Write tables as CSV, Markdown and LaTeX and figures as SVG and PDF; return the paths.
+
+    Parameters
+    ----------
+    more
+        Writes what else belongs into the folder.
 
     Raises
     ------
@@ -367,6 +377,8 @@ def write_tables(target: Path, tables: Iterable[Table], figures: Iterable[Figure
         files |= {f"{figure.name}.svg": figure.svg, f"{figure.name}.pdf": figure.pdf}
     for name, content in files.items():
         owned.write(name, content)
+    if more is not None:
+        more(owned)
     owned.settle()
     return [target / name for name in files]
 

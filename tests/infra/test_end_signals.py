@@ -6,16 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
-from infra.end_signals import ONE_S, end_signals
+from infra.end_signals import end_signals
 
 #: A process that a first signal does not end: it cleans up for ever.
 STUBBORN = """
-import signal, time
+import signal, sys, time
+from infra import end_signals as module
 from infra.end_signals import end_signals
+module.ONE_S = float(sys.argv[1])
 def unwind(*_): raise SystemExit(1)
 signal.signal(signal.SIGTERM, unwind)
 with end_signals() as received:
@@ -27,7 +28,7 @@ with end_signals() as received:
         while True:
             try:
                 time.sleep(60)
-            except SystemExit:
+            except (SystemExit, KeyboardInterrupt):
                 print("again", flush=True)
 """
 
@@ -60,15 +61,18 @@ def test_the_descriptor_of_something_else_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_at_once(number: signal.Signals) -> None:
-    with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True) as process:
+@pytest.mark.parametrize("one_s", [0.0, 3600.0])
+def test_a_second_signal_ends_at_once_unless_it_tells_of_the_same_event(
+    one_s: float, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-c", STUBBORN, str(one_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "there\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == f"{signal.SIGTERM:d}\n"
-        # the same event, told twice
-        process.send_signal(signal.SIGTERM)
-        assert process.stdout.readline() == "again\n"
-        time.sleep(ONE_S)
         process.send_signal(number)
-        assert process.wait(20) == 128 + number
+        if one_s:
+            assert process.stdout.readline() == "again\n"
+            process.kill()
+        assert process.wait(60) == (-signal.SIGKILL if one_s else 128 + number)

@@ -1,4 +1,4 @@
-"""``slvmeval annotate``: people judge pairs, and their votes filter a release."""
+"""``slvmeval annotate``: people judge pairs, and their votes filter a release; or they rate videos."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import database as databases
-from slvmeval.cli.annotate import exchange, filter
+from slvmeval.cli.annotate import exchange, filter, ratings
 
 annotate = typer.Typer(
-    no_args_is_help=True, help="Let people judge pairs, and filter a release by their votes."
+    no_args_is_help=True,
+    help="Let people judge pairs and filter a release by their votes, or rate generated videos.",
 )
 
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     exchange.register(annotate)
+    ratings.register(annotate)
     filter.register(annotate)
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 

@@ -47,6 +47,22 @@ def opened_desk(
         desk.close()
 
 
+def pairs_campaign(desk: Desk, campaign: str | None, instead: str) -> str:
+    """Return the name of the given campaign of pairs, or of the only campaign.
+
+    Raises
+    ------
+    UserInputError
+        If it is a campaign of ratings; `instead` says what to do.
+    """
+    from storage_schemas.errors import UserInputError
+
+    name = one_campaign(desk, campaign)
+    if desk.campaigns.get(name).kind != "pairs":
+        raise UserInputError(f"campaign {name} rates single videos: {instead}")
+    return name
+
+
 def one_campaign(desk: Desk, campaign: str | None) -> str:
     """Return the name of the given campaign, or of the only one."""
     from storage_schemas.errors import UserInputError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate.database import DatabaseOption, one_campaign, opened_desk
+from slvmeval.cli.annotate.database import DatabaseOption, opened_desk, pairs_campaign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ def export(
     check_target(out)
     options = TableOptions(links, public_url, placeholder, media_url, every)
     with opened_desk(store, profile, database) as (opened, desk):
-        name = one_campaign(desk, campaign)
+        name = pairs_campaign(desk, campaign, "send raters links (`slvmeval annotate links`)")
         release = _release_of(opened.root, desk, name)
         free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
         tasks = desk.campaigns.tasks(name)
@@ -163,7 +163,8 @@ def import_(
 
     columns = load_mapping(mapping)
     with opened_desk(store, profile, database) as (opened, desk):
-        name = one_campaign(desk, campaign)
+        instead = "a file of ratings goes straight into `slvmeval suite alignment --ratings FILE`"
+        name = pairs_campaign(desk, campaign, instead)
         result = import_answers(desk, installation_key(opened.root), name, files, columns, dry_run)
     place = report or files[0].with_name(f"{files[0].stem}.left-out.csv")
     if result.left_out or place.exists():
@@ -313,6 +314,17 @@ def translate(
             help="Its server in the profile's model_servers; translation by default.",
         ),
     ] = "",
+    prompt_suite: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompt-suite",
+            metavar="FILE",
+            help="Translate the prompts of rated videos instead of captions.",
+        ),
+    ] = None,
+    suite: Annotated[
+        str, typer.Option("--suite", metavar="NAME", help="The suite whose authors published that file.")
+    ] = "",
     prompts: terminal.PromptsOption = None,
     plain_sampling: Annotated[
         bool,
@@ -326,23 +338,31 @@ def translate(
 ) -> None:
     """Translate a release's captions with an OpenAI-compatible model; each is requested once.
 
-    `annotate publish` shows the translations next to the captions. Captions without a translation are shown
-    untranslated and retried by the next run; the exit code is then 3.
+    `annotate publish` shows the translations next to the captions, `annotate publish-ratings` next to the
+    prompts. Texts without a translation are shown untranslated and retried by the next run; the exit code is
+    then 3.
 
     Example: `slvmeval annotate translate demo --store STORE --profile site.toml`
     """
     from flows.annotate.options import translation_parameters
     from storage_schemas.errors import UserInputError
+    from storage_schemas.store import Store
     from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
 
     parameters = translation_parameters(into, model, server, terminal.path_text(prompts), plain_sampling)
     if parameters is None:
         raise UserInputError("name the language: --into ja")
-    opened = terminal.open_release(store, release, version, profile)
     site = terminal.settings(profile, store=store)
-    captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
-    root = opened.store.root
+    if prompt_suite is None:
+        opened = terminal.open_release(store, release, version, profile)
+        captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
+        root = opened.store.root
+    elif release is not None or version is not None:
+        raise UserInputError("name a release, or give --prompt-suite: not both")
+    else:
+        root = Store.create(Path(site.store)).root
+        captions = prompt_texts(prompt_suite, suite, root)
     with (
         TranslationStore(root) as translations,
         terminal.step_bar("captions", quiet or as_json) as step,
@@ -355,9 +375,20 @@ def translate(
             {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}
         )
     else:
-        terminal.say(result.in_words(), "`slvmeval annotate publish` shows them.")
+        command = "publish" if prompt_suite is None else "publish-ratings"
+        terminal.say(result.in_words(), f"`slvmeval annotate {command}` shows them.")
     if result.failed:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def prompt_texts(path: Path, suite: str, root: Path) -> list[str]:
+    """Return the texts of a file of prompts; `suite` names the suite whose authors published it, if any."""
+    from tasks.scoring.setup import Setup
+    from tasks.scoring.suites.prompts import load_prompts
+    from tasks.scoring.suites.registry import make_suite
+
+    made = make_suite(suite, Setup(store_path=str(root))) if suite else None
+    return [prompt.text for prompt in load_prompts(path, made).by_id.values()]
 
 
 def collect(
@@ -369,18 +400,31 @@ def collect(
 ) -> None:
     """Copy votes and decisions from the pages' database into the store, by default of all campaigns.
 
+    Of a campaign of ratings it writes `annotation/ratings/CAMPAIGN.csv`, which `suite alignment` reads, and
+    beside it those left out: not confirmed, sent back, or of an excluded rater. Exit code 3 if there are any.
+
     Example: `slvmeval annotate collect --store STORE`
     """
     from dataclasses import asdict
 
+    from tasks.annotation.ratings_file import CollectedRatings, collect_ratings
     from tasks.annotation.sync import collect as collect_campaign
 
     with opened_desk(store, profile, database) as (opened, desk):
-        names = [campaign] if campaign else [one.name for one in desk.campaigns.all()]
-        done = [collect_campaign(opened, desk, name) for name in names]
+        selected = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
+        done = [
+            (collect_ratings if one.kind == "ratings" else collect_campaign)(opened, desk, one.name)
+            for one in selected
+        ]
     if as_json:
-        terminal.print_json([asdict(one) | {"complete": one.complete} for one in done])
-        return
-    terminal.say(
-        *([one.in_words() for one in done] or ["nothing is published yet: slvmeval annotate publish"])
-    )
+        rows = [asdict(one) | {"complete": one.complete} for one in done]
+        terminal.print_json([{key: _plain(value) for key, value in row.items()} for row in rows])
+    else:
+        nothing = "nothing is published yet: slvmeval annotate publish"
+        terminal.say(*([one.in_words() for one in done] or [nothing]))
+    if any(isinstance(one, CollectedRatings) and one.left_out for one in done):
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value

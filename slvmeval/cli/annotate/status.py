@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from slvmeval.web.annotation.organiser.campaign_state import CampaignState
-    from tasks.annotation.progress import AspectProgress
+    from slvmeval.web.annotation.organiser.rating_state import RatingState
+    from tasks.annotation.progress import AspectProgress, CampaignProgress
 
 _BAR = 24
 
@@ -45,12 +46,16 @@ def status(
     Example: `slvmeval annotate status demo-1 --store STORE --rate 0.60`
     """
     from slvmeval.web.annotation.organiser.campaign_state import Facts, Reading, campaign_state
+    from slvmeval.web.annotation.organiser.rating_state import rating_state
     from tasks.annotation.desk.database import utc
 
     with opened_desk(store, profile, database) as (_, desk):
         selected = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
         states = []
+        rated = [rating_state(desk, one, utc(), rate) for one in selected if one.kind == "ratings"]
         for one in selected:
+            if one.kind == "ratings":
+                continue
             votes, tallies = Reading(desk, one.name).renewed()
             facts = Facts(
                 one,
@@ -62,9 +67,11 @@ def status(
             )
             states.append(campaign_state(facts, utc(), rate=rate))
     if as_json:
-        terminal.print_json([_json(state) for state in states])
+        terminal.print_json([*map(_json, states), *map(_ratings_json, rated)])
         return
-    if not states:
+    for ratings in rated:
+        _print_ratings(ratings)
+    if not states and not rated:
         terminal.say("nothing is published yet: slvmeval annotate publish")
     for state in states:
         _print(state)
@@ -74,7 +81,7 @@ def _print(state: CampaignState) -> None:
     campaign, now = state.campaign, state.progress
     columns = ("aspect", "", "votes", "pairs with all", "open", "alpha")
     rows = [_row(state, row) for row in (*now.aspects, now.total)]
-    title = f"{campaign.name}: release {campaign.release}, version {campaign.version}"
+    title = f"{campaign.name}: {campaign.shows}"
     terminal.console().print(terminal.table(title, columns, rows))
     terminal.say(*_lines(state))
     if state.trouble:
@@ -84,9 +91,38 @@ def _print(state: CampaignState) -> None:
         )
 
 
+def _print_ratings(state: RatingState) -> None:
+    campaign, now = state.campaign, state.progress
+    columns = ("dimension", "", "ratings", "videos with all", "open", "alpha")
+    rows = [_cells(row, state.alphas.get(row.aspect)) for row in (*now.aspects, now.total)]
+    terminal.console().print(terminal.table(f"{campaign.name}: {campaign.shows}", columns, rows))
+    most = f" of {campaign.most_workers}" if campaign.most_workers else ""
+    terminal.say(f"raters: {state.consented}{most} take part")
+    terminal.say(f"checks: {state.unchecked} ratings are not confirmed, {state.sent_back} were sent back")
+    terminal.say(*_progress_lines(now, "ratings"))
+
+
+def _ratings_json(state: RatingState) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    now = state.progress
+    return {
+        "campaign": state.campaign.model_dump(mode="json", exclude={"guides"}),
+        "done": now.done,
+        "total": asdict(now.total),
+        "dimensions": [{**asdict(row), "alpha": state.alphas.get(row.aspect)} for row in now.aspects],
+        "unchecked": state.unchecked,
+        "sent_back": state.sent_back,
+        "raters": [asdict(row) for row in state.raters],
+    }
+
+
 def _row(state: CampaignState, row: AspectProgress) -> tuple[str, ...]:
     agreed = state.agreement.get(row.aspect) if row.aspect else state.overall
-    alpha = None if agreed is None else agreed.ratings.alpha
+    return _cells(row, None if agreed is None else agreed.ratings.alpha)
+
+
+def _cells(row: AspectProgress, alpha: float | None) -> tuple[str, ...]:
     filled = int(_BAR * row.share)
     return (
         row.aspect or "all",
@@ -102,15 +138,23 @@ def _lines(state: CampaignState) -> list[str]:
     now, people = state.progress, state.people
     lines = [
         f"workers: {people.entered} entered, {people.answered} answered, {people.excluded} excluded, "
-        f"{people.to_review} to review"
+        f"{people.to_review} to review",
+        *_progress_lines(now, "votes"),
     ]
+    if state.still_hours:
+        lines.append(f"there has been no vote for {state.still_hours} hours")
+    return lines
+
+
+def _progress_lines(now: CampaignProgress, what: str) -> list[str]:
+    lines = []
     if now.pace is None:
-        lines.append("pace: unknown until half an hour after the first vote")
+        lines.append(f"pace: unknown until half an hour after the first of the {what}")
     else:
         low, high = 24 * now.pace.low, 24 * now.pace.high
-        lines.append(f"pace: {now.pace.per_day:.0f} votes per day, probably {low:.0f} to {high:.0f}")
+        lines.append(f"pace: {now.pace.per_day:.0f} {what} per day, probably {low:.0f} to {high:.0f}")
     if now.done:
-        lines.append("end: all pairs have the votes they need")
+        lines.append(f"end: all have the {what} they need")
     elif now.end is None:
         lines.append("end: unknown")
     else:
@@ -123,9 +167,7 @@ def _lines(state: CampaignState) -> list[str]:
             f"{cost.rate:g} per {'hour of expected time' if cost.per == 'hour' else 'task'}"
         )
     if now.last_vote:
-        lines.append(f"newest vote: {_time(now.last_vote)}")
-    if state.still_hours:
-        lines.append(f"there has been no vote for {state.still_hours} hours")
+        lines.append(f"newest: {_time(now.last_vote)}")
     return lines
 
 

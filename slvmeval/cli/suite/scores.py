@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from storage_schemas.store import Store
     from storage_schemas.suite_score import SuiteScore
+    from tasks.report.owned_folder import OwnedFolder
     from tasks.scoring.suites.base import Suite
+    from tasks.scoring.suites.human_ratings import VideoKey
+    from tasks.scoring.suites.manifest import VideoEntry
     from tasks.scoring.user_files import UnusedLine
 
 
@@ -212,19 +215,42 @@ def alignment(
     suite: SuiteArgument = None,
     settings: SettingsOption = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
+    videos: Annotated[
+        Path | None,
+        typer.Option(
+            "--videos",
+            metavar="DIR",
+            help="Folder of the videos, so that differences.html shows them.",
+        ),
+    ] = None,
+    manifest_file: Annotated[
+        Path | None,
+        typer.Option("--manifest", metavar="FILE", help="Their manifest; by default the one in the folder."),
+    ] = None,
+    prompt_suite: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompt-suite", metavar="FILE", help="The prompts, so that differences.html shows them."
+        ),
+    ] = None,
+    most_different: Annotated[
+        int,
+        typer.Option("--most-different", min=0, help="Videos of each dimension in differences.html."),
+    ] = 5,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
     """Compare a suite with people: rank correlation, α, difference, stability, robustness.
 
-    Stability needs repeated scores (--repeats), robustness scores of blurred videos
-    (--blur). Exit code 3: ratings were left out, such as a 0, or those of a video without a score; all of
-    them are in alignment-left-out.csv.
+    differences.html shows the videos on which both differ most, with the model's reasons. Stability needs
+    repeated scores (--repeats), robustness scores of blurred videos (--blur). Exit code 3: ratings were left
+    out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
 
-    Example: `slvmeval suite alignment --ratings FILE --out DIR --store STORE`
+    Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
     """
     import math
 
+    from tasks.report.difference_page import PAGE, write_differences
     from tasks.report.suite_ablations import baselines_of
     from tasks.report.suite_tables import (
         alignment_figure,
@@ -235,12 +261,16 @@ def alignment(
         without_score,
         write_tables,
     )
+    from tasks.scoring.suites.differences import widest_differences
     from tasks.scoring.suites.human_ratings import load_ratings
     from tasks.scoring.suites.leaderboard import current
+    from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.score_store import ScoresStore
 
     held = terminal.open_store(store, profile)
     made = the_suite(held, suite)
+    files = _files(videos, manifest_file)
+    prompts = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
     rows = ScoresStore(held).rows()
     plain, _ = current([row for row in rows if row.suite == made.name], settings or ())
     dimensions = made.dimensions_of(plain)
@@ -252,13 +282,33 @@ def alignment(
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
     left_out = [*given.left_out, *(one for lines in unscored.values() for one in lines)]
-    paths = write_tables(out, [table, left_out_table(left_out)], figures)
+    differences = widest_differences(given.rows, plain, most_different)
+
+    def page(owned: OwnedFolder) -> None:
+        missing = write_differences(owned, made.title, dimensions, differences, files, prompts)
+        terminal.say(*(f"{PAGE} does not show {video}: {why}" for video, why in missing.items()))
+
+    paths = write_tables(out, [table, left_out_table(left_out)], figures, page)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     print_left_out(given.left_out)
     terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
-    terminal.say(f"{len(paths)} files: {out}")
+    terminal.say(f"{len(paths)} files, and {PAGE}: {out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
+
+
+def _files(videos: Path | None, manifest: Path | None) -> dict[VideoKey, VideoEntry]:
+    """Return the videos of a manifest; none without a folder."""
+    from storage_schemas.errors import UserInputError
+    from tasks.scoring.suites.human_ratings import VideoKey
+    from tasks.scoring.suites.manifest import find_manifest, load_manifest
+
+    if videos is None:
+        if manifest is not None:
+            raise UserInputError("--manifest names files in a folder: give --videos too")
+        return {}
+    entries = load_manifest(manifest or find_manifest(videos), videos).videos
+    return {VideoKey(model=one.model, prompt_id=one.prompt_id, sample=one.sample): one for one in entries}
 
 
 def correlations(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,7 +20,7 @@ from slvmeval.web.annotation.organiser.app import organiser_app
 from slvmeval.web.annotation.organiser.pages import ROOT as ORGANISER
 from slvmeval.web.annotation.problems import Problem, answer, of_desk
 from slvmeval.web.annotation.security import Limiter, RequestGuard
-from slvmeval.web.annotation.serve import Serving, organiser_secret
+from slvmeval.web.annotation.serve import Serving, checker_secret, organiser_secret
 from slvmeval.web.annotation.sessions import MediaLinks, Sessions, language_for
 from slvmeval.web.annotation.site import Site, not_found, site_of
 from storage_schemas.errors import UserInputError
@@ -77,6 +78,8 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
         Store.open(serving.root),
         key,
         organiser_secret(key),
+        checker_secret=checker_secret(key),
+        media=Path(serving.media),
         campaigns=serving.campaigns,
         secure=serving.secure,
         limiter=limiter,

@@ -148,7 +148,10 @@ def _file(site: Site, campaign: str, link: MediaLink) -> Path:
     if link.place not in ("left", "right"):
         raise not_found()
     folder = Path(site.serving.media).resolve()
-    path = (folder / assignment.file_at("left" if link.place == "left" else "right")).resolve()
+    file = assignment.file_at("left" if link.place == "left" else "right")
+    if file is None:
+        raise not_found()
+    path = (folder / file).resolve()
     if not path.is_relative_to(folder):
         raise not_found()
     return path

@@ -36,6 +36,7 @@ _STATUS = {
     RefusalReason.LINK_USED: 403,
     RefusalReason.NO_CONSENT: 403,
     RefusalReason.EXCLUDED: 403,
+    RefusalReason.FULL: 403,
     RefusalReason.UNKNOWN_ASSIGNMENT: 404,
     RefusalReason.EXPIRED: 410,
     RefusalReason.BAD_VALUE: 422,

@@ -115,6 +115,7 @@ class Serving:
 
 
 SECRET_VARIABLE = "SLVMEVAL_ORGANISER_SECRET"
+CHECKER_VARIABLE = "SLVMEVAL_CHECKER_SECRET"
 
 #: Query parameters of each platform's workers, in the platform's own notation.
 PLATFORMS = {
@@ -149,10 +150,19 @@ def organiser_secret(key: bytes) -> str:
     UserInputError
         If the variable is set to something too short.
     """
-    secret = os.environ.get(SECRET_VARIABLE, "")
+    return _secret(key, "organiser", SECRET_VARIABLE)
+
+
+def checker_secret(key: bytes) -> str:
+    """Return the secret of those who check ratings; as :func:`organiser_secret`, and another one."""
+    return _secret(key, "checker", CHECKER_VARIABLE)
+
+
+def _secret(key: bytes, role: str, variable: str) -> str:
+    secret = os.environ.get(variable, "")
     if secret and len(secret) < _MIN_SECRET:
-        raise UserInputError(f"{SECRET_VARIABLE} is too short: set at least {_MIN_SECRET} characters")
-    return secret or derived_key(key, "organiser").hex()[:24]
+        raise UserInputError(f"{variable} is too short: set at least {_MIN_SECRET} characters")
+    return secret or derived_key(key, role).hex()[:24]
 
 
 @contextmanager
@@ -190,23 +200,23 @@ def prepare(
     from tasks.annotation.desk.desk import Desk
 
     key = installation_key(settings.root)
-    secret = organiser_secret(key)
+    # wrong ones end the start, before anybody waits for it
+    organiser_secret(key)
+    checker_secret(key)
     desk = Desk.open(settings.database, key)
     try:
         selected = campaigns_to_serve(desk.campaigns.all(), name, settings)
         for one in selected:
             aspects = sorted({task.aspect for task in desk.campaigns.tasks(one.name)})
             check_texts(one.languages, aspects, settings.texts_folder)
-            if not private:
+            if not private and one.kind == "pairs":
                 _check_licences(desk, one, settings)
     finally:
         desk.close()
     opened = _listen(settings.host, settings.port)
     try:
         serving = settings.at(port=opened.getsockname()[1], campaigns=tuple(one.name for one in selected))
-        yield AnnotationServer(
-            serving, opened, _lines(serving, selected, secret), _warnings(serving, private)
-        )
+        yield AnnotationServer(serving, opened, _lines(serving, selected, key), _warnings(serving, private))
     finally:
         opened.close()
 
@@ -328,21 +338,25 @@ def _listen(host: str, port: int) -> socket.socket:
     return opened
 
 
-def _lines(serving: Serving, selected: Sequence[Campaign], secret: str) -> tuple[str, ...]:
+def _lines(serving: Serving, selected: Sequence[Campaign], key: bytes) -> tuple[str, ...]:
     where = "this machine only" if serving.host in LOOPBACK else "everyone who can reach this machine"
     lines = [f"listening on {serving.host}:{serving.port}, for {where}"]
     for one in selected:
         enter = f"{serving.address}/c/{one.name}/enter"
-        lines.append(f"campaign {one.name} (release {one.release}, version {one.version})")
+        lines.append(f"campaign {one.name} ({one.shows})")
         lines.append(f"  workers:  {enter}?token=TOKEN (slvmeval annotate links)")
         lines += [f"  {platform + ':':<9} {enter}?{PLATFORMS[platform]}" for platform in serving.platforms]
     lines.append(f"organiser: {serving.address}/organiser/")
-    lines.append(
-        f"  secret:  {secret}"
-        if not os.environ.get(SECRET_VARIABLE)
-        else f"  secret:  the value of {SECRET_VARIABLE}"
-    )
+    lines.append(f"  secret:  {_shown(SECRET_VARIABLE, organiser_secret(key))}")
+    if any(one.kind == "ratings" for one in selected):
+        lines.append(
+            f"  secret of those who only check ratings: {_shown(CHECKER_VARIABLE, checker_secret(key))}"
+        )
     return tuple([*lines, "stop the server with Ctrl-C and restart it at any time; nothing is lost"])
+
+
+def _shown(variable: str, secret: str) -> str:
+    return f"the value of {variable}" if os.environ.get(variable) else secret
 
 
 def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:

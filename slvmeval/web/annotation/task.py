@@ -12,9 +12,9 @@ from slvmeval.web.annotation.entry import answered
 from slvmeval.web.annotation.sessions import BrowserSession, MediaLink
 from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.campaign import money
-from tasks.annotation.desk.assignments import Assignment
+from tasks.annotation.desk.assignments import AnyAssignment, Assignment
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
-from tasks.annotation.pair_task import LONGEST_COMMENT, PLACES, Place
+from tasks.annotation.pair_task import LONGEST_COMMENT, Place
 
 router = APIRouter(prefix="/c/{campaign}/task")
 
@@ -48,6 +48,13 @@ class Confirmed(_Body):
     number: Annotated[int, Field(ge=0, le=100_000)]
 
 
+class Levelled(_Body):
+    """The level of one video in one dimension."""
+
+    value: Annotated[int, Field(ge=0, le=1000)]
+    comment: Annotated[str, Field(max_length=LONGEST_COMMENT)] = ""
+
+
 class Rated(_Body):
     """The rating of the damage."""
 
@@ -71,7 +78,11 @@ def task_page(request: Request, campaign: str) -> Response:
     pay = (
         money(settings.pay_for(assignment.task.videos_s), settings.currency) if settings.pay_per_hour else ""
     )
-    return site.page(request, "task", session, view=assignment.view(), urls=urls(site, assignment), pay=pay)
+    data = {"view": assignment.view(), "urls": urls(site, assignment), "pay": pay}
+    if isinstance(assignment, Assignment):
+        return site.page(request, "task", session, **data)
+    guide = settings.guide(assignment.task.dimension, session.language)
+    return site.page(request, "rating", session, guide=guide, **data)
 
 
 def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str | None:
@@ -82,20 +93,22 @@ def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str 
     return f"/c/{session.campaign}/done" if ended and answered(site, session) else None
 
 
-def urls(site: Site, assignment: Assignment) -> dict[str, str]:
+def urls(site: Site, assignment: AnyAssignment) -> dict[str, str]:
     """Return the addresses used by a task's page."""
     own = f"/c/{assignment.campaign}/task"
-    named = {name: f"{own}/{assignment.id}/{name}" for name in ("play", "prefer", "confirm", "rate")}
-    return {"task": own, **named, **{place: media_url(site, assignment, place) for place in PLACES}}
+    pair = isinstance(assignment, Assignment)
+    names = ("play", "prefer", "confirm", "rate") if pair else ("play", "level")
+    named = {name: f"{own}/{assignment.id}/{name}" for name in names}
+    return {"task": own, **named, **{place: media_url(site, assignment, place) for place in assignment.seen}}
 
 
-def media_url(site: Site, assignment: Assignment, place: Place) -> str:
+def media_url(site: Site, assignment: AnyAssignment, place: Place) -> str:
     """Return the address of a video; the same for the same assignment, so that browsers can cache it."""
     signed = site.links.sign(MediaLink(assignment.worker, assignment.id, place))
     return f"/c/{assignment.campaign}/media/{signed}"
 
 
-def news(assignment: Assignment) -> dict[str, Any]:
+def news(assignment: AnyAssignment) -> dict[str, Any]:
     """Return the view without the prompt, which the page already has and which may be very long."""
     return {name: value for name, value in assignment.view().items() if name != "prompt"}
 
@@ -132,3 +145,12 @@ def rate(request: Request, campaign: str, assignment: str, body: Rated) -> dict[
     worker = site.own(request, campaign).worker
     vote = site.desk.answers.rate(campaign, worker, assignment, body.rating, body.comment)
     return {"next": f"/c/{campaign}/task", "vote": vote.vote_id}
+
+
+@router.post("/{assignment}/level")
+def level(request: Request, campaign: str, assignment: str, body: Levelled) -> dict[str, Any]:
+    """Store the level of a video. The response is sent only once the rating is on disk."""
+    site = site_of(request)
+    worker = site.own(request, campaign).worker
+    rating = site.desk.ratings.rate(campaign, worker, assignment, body.value, body.comment)
+    return {"next": f"/c/{campaign}/task", "rating": rating.rating_id}

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from storage_schemas.votes import Rating, Vote
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk.assignments import Assignment, AssignmentRow, Assignments
+from tasks.annotation.desk.assignments import AnyAssignment, Assignment, AssignmentRow, Assignments
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
 from tasks.annotation.desk.playback import length
@@ -29,7 +29,7 @@ class Answers:
     def __init__(self, database: Database, events: EventLog, assignments: Assignments, votes: Votes) -> None:
         self._database, self._events, self._assignments, self._votes = database, events, assignments, votes
 
-    def assignment(self, campaign: str, worker: str, assignment_id: str) -> Assignment:
+    def assignment(self, campaign: str, worker: str, assignment_id: str) -> AnyAssignment:
         """Return an assignment of this worker and renew its lease, unless it is already rated."""
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
@@ -40,7 +40,7 @@ class Answers:
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             wanted = checked_place(place)
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
-            assignment = self._assignments.value(connection, settings, row)
+            assignment = self._assignments.pair(connection, settings, row)
             if assignment.preferred is not None:
                 if assignment.preferred != wanted:
                     refuse(RefusalReason.OTHER_ANSWER, "your first answer is stored and cannot be changed")
@@ -58,13 +58,13 @@ class Answers:
                 preferred_at=self._database.now(),
             )
             self._record(connection, EventKind.PREFERRED, row, side=assignment.side_at(wanted))
-            return self._assignments.value(connection, settings, row)
+            return self._assignments.pair(connection, settings, row)
 
     def confirm(self, campaign: str, worker: str, assignment_id: str, number: int) -> Assignment:
         """Store that the worker watched a stretch, which must have been played, after the preference."""
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
-            assignment = self._assignments.value(connection, settings, row)
+            assignment = self._assignments.pair(connection, settings, row)
             if assignment.state == "opened":
                 refuse(RefusalReason.NO_PREFERENCE, "first say which video is better")
             if not 0 <= number < len(assignment.task.must_see):
@@ -76,7 +76,7 @@ class Answers:
             confirmed = as_json(sorted(assignment.confirmed | {number}))
             row = self._assignments.change(connection, row.assignment, confirmed=confirmed)
             self._record(connection, EventKind.CONFIRMED, row, number=number)
-            return self._assignments.value(connection, settings, row)
+            return self._assignments.pair(connection, settings, row)
 
     def rate(self, campaign: str, worker: str, assignment_id: str, rating: str, comment: str = "") -> Vote:
         """Store the rating and return the vote; repeating the answer returns the same vote.
@@ -94,7 +94,7 @@ class Answers:
                 if (known.vote_id, known.rating, known.comment) != (row.assignment, rating, words):
                     refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and cannot be changed")
                 return known
-            _check_seen(self._assignments.value(connection, settings, row))
+            _check_seen(self._assignments.pair(connection, settings, row))
             row = self._assignments.change(connection, row.assignment, state="rated", rating=rating)
             vote = self._vote(connection, settings, row, words)
             self._votes.store(connection, settings, [vote])
@@ -107,7 +107,7 @@ class Answers:
         self._events.add(connection, row.campaign, kind, row.worker, row.assignment, row.pair_id, **detail)
 
     def _vote(self, connection: Connection, settings: Campaign, row: AssignmentRow, comment: str) -> Vote:
-        assignment, now = self._assignments.value(connection, settings, row), self._database.now()
+        assignment, now = self._assignments.pair(connection, settings, row), self._database.now()
         worker = connection.execute(
             WORKERS.select().where(WORKERS.c.campaign == row.campaign, WORKERS.c.worker == row.worker)
         ).one()

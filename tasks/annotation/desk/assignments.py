@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Connection, Row, func, select
 
@@ -19,10 +19,12 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
-from tasks.annotation.desk.playback import Intervals, covered, length
+from tasks.annotation.desk.playback import Intervals, ServedVideo, covered, length
+from tasks.annotation.desk.rating_assignment import ONLY, RatingAssignment
 from tasks.annotation.desk.refusals import RefusalReason, refuse
-from tasks.annotation.desk.tables import ASSIGNMENTS, TASKS, WORKERS
+from tasks.annotation.desk.tables import ASSIGNMENTS, CHECKS, TASKS, WORKERS
 from tasks.annotation.pair_task import PLACES, PairTask, Place
+from tasks.annotation.rating_task import RatingTask, read_task
 
 #: Sums of fractions of a second are off by less.
 ROUNDING_S = 1e-6
@@ -31,6 +33,7 @@ OPEN_STATES = ("opened", "preferred")
 
 AssignmentState = Literal["opened", "preferred", "rated"]
 AssignmentRow = Row[Any]
+AnyAssignment: TypeAlias = "Assignment | RatingAssignment"
 #: A string that cannot be an id is not sent to the database: it may not even be valid text.
 _ID = re.compile(r"[0-9a-f]{32}").fullmatch
 
@@ -89,6 +92,11 @@ class Assignment:
     def file_at(self, place: Place) -> str:
         """Return the file of the video at a place, relative to the media folder; for the server only."""
         return self.task.file_of(self.side_at(place))
+
+    def served(self, place: Place) -> ServedVideo:
+        """Return the video at a place as the server knows it."""
+        side = self.side_at(place)
+        return ServedVideo(self.task.seconds(side), self.task.bytes_of(side), self.task.index_of(side))
 
     def was_seen(self, number: int) -> bool:
         """Return whether enough of a stretch was played."""
@@ -308,22 +316,25 @@ class Assignments:
             if (row.worker, row.pair_id) in answered:
                 self.change(connection, row.assignment, state="closed")
 
-    def value(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> Assignment:
+    def value(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> AnyAssignment:
         """Convert a row into an assignment."""
-        first: SideWord = row.first_side
-        task = connection.execute(
+        body = connection.execute(
             select(TASKS.c.body).where(TASKS.c.campaign == row.campaign, TASKS.c.pair_id == row.pair_id)
         ).scalar_one()
+        task = read_task(body)
         language = connection.execute(
             select(WORKERS.c.language).where(
                 WORKERS.c.campaign == row.campaign, WORKERS.c.worker == row.worker
             )
         ).scalar_one()
+        if isinstance(task, RatingTask):
+            return self._rating(connection, settings, row, task, str(language))
+        first: SideWord = row.first_side
         return Assignment(
             id=row.assignment,
             campaign=row.campaign,
             worker=row.worker,
-            task=PairTask.model_validate_json(task),
+            task=task,
             first=first,
             language=str(language),
             state=row.state,
@@ -335,4 +346,42 @@ class Assignments:
             opened_at=row.opened_at,
             least_seen=settings.least_seen,
             least_look_s=settings.least_look_s,
+        )
+
+    def pair(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> Assignment:
+        """Convert the row of a pair into an assignment, or refuse."""
+        assignment = self.value(connection, settings, row)
+        if not isinstance(assignment, Assignment):
+            refuse(RefusalReason.BAD_VALUE, "this task asks for a rating of one video")
+        return assignment
+
+    def rating(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> RatingAssignment:
+        """Convert the row of a video to be rated into an assignment, or refuse."""
+        assignment = self.value(connection, settings, row)
+        if not isinstance(assignment, RatingAssignment):
+            refuse(RefusalReason.BAD_VALUE, "this task asks for a comparison of two videos")
+        return assignment
+
+    def _rating(
+        self, connection: Connection, settings: Campaign, row: AssignmentRow, task: RatingTask, language: str
+    ) -> RatingAssignment:
+        note = connection.execute(
+            select(CHECKS.c.note)
+            .where(CHECKS.c.campaign == row.campaign, CHECKS.c.vote_id == row.assignment)
+            .order_by(CHECKS.c.number.desc())
+            .limit(1)
+        ).scalar()
+        return RatingAssignment(
+            id=row.assignment,
+            campaign=row.campaign,
+            worker=row.worker,
+            task=task,
+            language=language,
+            state=row.state,
+            rating=row.rating or None,
+            seen={ONLY: read_spans(row.seen_left)},
+            note=note or "",
+            lease_until=row.lease_until,
+            opened_at=row.opened_at,
+            least_seen=settings.least_seen,
         )

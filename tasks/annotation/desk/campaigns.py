@@ -12,6 +12,7 @@ from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import CAMPAIGNS, TASKS, plain_text
 from tasks.annotation.pair_task import PairTask
+from tasks.annotation.rating_task import AnyTask, RatingTask, read_task
 
 
 class Campaigns:
@@ -32,8 +33,8 @@ class Campaigns:
             return self.find(connection, name)
 
     def tasks(self, name: str) -> list[PairTask]:
-        """Return the tasks that are shown, by pair id."""
-        return self._tasks(name, TASKS.c.shown.is_(True))
+        """Return the pairs that are shown, by pair id; none in a campaign of ratings."""
+        return [task for task in self._tasks(name, TASKS.c.shown.is_(True)) if isinstance(task, PairTask)]
 
     def videos_s(self, name: str) -> tuple[float, float] | None:
         """Return the least and greatest length in seconds of a shown task's videos; None without tasks."""
@@ -45,16 +46,38 @@ class Campaigns:
             return None if least is None else (least, most)
 
     def task(self, name: str, pair_id: str) -> PairTask:
-        """Return a published task, even if it is no longer shown.
+        """Return a published pair, even if it is no longer shown.
 
         Raises
         ------
         UserInputError
             If the campaign has no such pair.
         """
-        for task in self._tasks(name, TASKS.c.pair_id == plain_text(pair_id, len(pair_id))):
-            return task
-        raise UserInputError(f"campaign {name} has no pair {pair_id!r:.100}")
+        task = self._task(name, pair_id)
+        if not isinstance(task, PairTask):
+            raise UserInputError(f"campaign {name} has no pair {pair_id!r:.100}")
+        return task
+
+    def rating_tasks(self, name: str) -> list[RatingTask]:
+        """Return the videos to be rated, in each dimension, even those no longer shown, by task id."""
+        return [task for task in self._tasks(name) if isinstance(task, RatingTask)]
+
+    def rating_task(self, name: str, task_id: str) -> RatingTask:
+        """Return a video to be rated, even if it is no longer shown.
+
+        Raises
+        ------
+        UserInputError
+            If the campaign has no such task.
+        """
+        task = self._task(name, task_id)
+        if not isinstance(task, RatingTask):
+            raise UserInputError(f"campaign {name} has no video {task_id!r:.100} to rate")
+        return task
+
+    def _task(self, name: str, task_id: str) -> AnyTask | None:
+        found = self._tasks(name, TASKS.c.pair_id == plain_text(task_id, len(task_id)))
+        return found[0] if found else None
 
     def find(self, connection: Connection, name: str, lock: bool = False) -> Campaign:
         """Return a campaign's settings inside a transaction.
@@ -85,8 +108,8 @@ class Campaigns:
                 "there is no such campaign: ask the person who gave you the link",
             )
 
-    def _tasks(self, name: str, which: ColumnElement[bool]) -> list[PairTask]:
+    def _tasks(self, name: str, *which: ColumnElement[bool]) -> list[AnyTask]:
         with self._database.read() as connection:
             self.find(connection, name)
-            query = select(TASKS.c.body).where(TASKS.c.campaign == name, which).order_by(TASKS.c.pair_id)
-            return [PairTask.model_validate_json(body) for body in connection.execute(query).scalars()]
+            query = select(TASKS.c.body).where(TASKS.c.campaign == name, *which).order_by(TASKS.c.pair_id)
+            return [read_task(body) for body in connection.execute(query).scalars()]

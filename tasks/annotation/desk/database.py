@@ -21,7 +21,7 @@ from tasks.annotation.desk.tables import COUNTERS, META, METADATA, TABLES_VERSIO
 #: Returns the time in UTC; tests supply their own.
 Clock = Callable[[], datetime]
 #: The append-only tables, in the order in which a transaction takes numbers, so that no two deadlock.
-Stream = Literal["votes", "decisions", "erased", "events"]
+Stream = Literal["votes", "checks", "decisions", "erased", "events"]
 
 #: Seconds to wait for a connection or for another writer.
 PATIENCE_S = 60

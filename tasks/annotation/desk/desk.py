@@ -13,6 +13,7 @@ from tasks.annotation.desk.events import EventLog
 from tasks.annotation.desk.keys import DeskKey
 from tasks.annotation.desk.organiser import Organiser
 from tasks.annotation.desk.queue import Queue
+from tasks.annotation.desk.ratings import Ratings
 from tasks.annotation.desk.viewing import Viewing
 from tasks.annotation.desk.votes import Votes
 from tasks.annotation.desk.workers import Workers
@@ -29,7 +30,9 @@ class Desk:
     campaigns, events, decisions, votes
         The stored data.
     workers, queue, viewing, answers
-        Workers' actions: enter, get a task, watch the videos, answer.
+        Workers' actions: enter, get a task, watch the videos, answer about a pair.
+    ratings
+        Ratings of single videos: raters give them, a second person checks them.
     organiser
         The organiser's actions.
     """
@@ -46,6 +49,7 @@ class Desk:
         self.queue = Queue(database, secret, campaigns, events, decisions, assignments, votes, workers)
         self.viewing = Viewing(database, events, assignments)
         self.answers = Answers(database, events, assignments, votes)
+        self.ratings = Ratings(database, campaigns, events, assignments, votes)
         self.organiser = Organiser(database, secret, campaigns, events, decisions, assignments, votes)
 
     @classmethod

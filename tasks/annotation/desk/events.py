@@ -44,6 +44,8 @@ class EventKind(StrEnum):
     CLAIM_CUT = "claim_cut"
     CONFIRMED = "confirmed"
     RATED = "rated"
+    CHECKED = "checked"
+    SENT_BACK = "sent_back"
     REFUSED = "refused"
     EXPIRED = "expired"
     FINISHED = "finished"

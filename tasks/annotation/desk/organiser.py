@@ -22,6 +22,7 @@ from tasks.annotation.desk.keys import DeskKey
 from tasks.annotation.desk.tables import (
     ASSIGNMENTS,
     CAMPAIGNS,
+    CHECKS,
     DECISIONS,
     ERASED,
     EVENTS,
@@ -33,7 +34,7 @@ from tasks.annotation.desk.tables import (
     plain_text,
 )
 from tasks.annotation.desk.votes import Votes, change_tasks
-from tasks.annotation.pair_task import PairTask
+from tasks.annotation.rating_task import AnyTask, read_task
 
 #: Bytes of a token, so that it cannot be guessed.
 _TOKEN_BYTES = 18
@@ -124,7 +125,7 @@ class Organiser:
         self._database, self._key, self._campaigns, self._events = database, key, campaigns, events
         self._decisions, self._assignments, self._votes = decisions, assignments, votes
 
-    def publish(self, campaign: Campaign, tasks: Iterable[PairTask], by: str = "") -> PublishedTasks:
+    def publish(self, campaign: Campaign, tasks: Iterable[AnyTask], by: str = "") -> PublishedTasks:
         """Publish a campaign's tasks, or publish it again with new settings and more tasks.
 
         Known tasks keep their votes; tasks that are not among `tasks` are no longer given out. A task is gold
@@ -133,8 +134,9 @@ class Organiser:
         Raises
         ------
         UserInputError
-            If the name belongs to a campaign of another release or version, a gold pair is not among the
-            tasks, a pair appears twice, or the stretches of a known pair have changed.
+            If the name belongs to a campaign that shows something else, a gold pair is not among the tasks, a
+            task appears twice, or what may not change of a known one has changed: the stretches of a pair, or
+            the file, prompt or scale of a video to be rated.
         """
         given = list(tasks)
         _check_given(campaign, given)
@@ -143,29 +145,30 @@ class Organiser:
             before = self._store_settings(connection, campaign)
             stored = TASKS.select().where(TASKS.c.campaign == campaign.name)
             known = {row.pair_id: row for row in connection.execute(stored)}
-            published = {task.pair_id for task in given}
+            published = {task.id for task in given}
             new, changed = [], []
             for one in given:
-                task = one.model_copy(update={"gold": one.gold or one.pair_id in gold})
+                task = one.model_copy(update={"gold": one.gold or one.id in gold})
                 values = {
                     "gold": task.gold,
                     "shown": True,
                     "videos_s": task.videos_s,
                     "body": task.model_dump_json(),
                 }
-                old = known.get(task.pair_id)
+                old = known.get(task.id)
                 if old is None:
-                    row = {"campaign": campaign.name, "pair_id": task.pair_id, "aspect": task.aspect}
+                    row = {"campaign": campaign.name, "pair_id": task.id, "aspect": task.group}
                     new.append({**row, "votes": 0, **values})
                     continue
                 if (old.gold, old.shown, old.videos_s, old.body) == tuple(values.values()):
                     continue
-                if PairTask.model_validate_json(old.body).must_see != task.must_see:
+                if read_task(old.body).fixed != task.fixed:
+                    what = "stretches to watch" if task.kind == "pair" else "file, prompt or scale"
                     raise UserInputError(
-                        f"the stretches to watch of pair {task.pair_id} in campaign {campaign.name} have "
-                        "changed since it was published: publish under another name"
+                        f"the {what} of {task.kind} {task.id} in campaign {campaign.name} have changed since "
+                        "it was published: publish under another name"
                     )
-                changed.append({"pair_id": task.pair_id, **values})
+                changed.append({"pair_id": task.id, **values})
             change_tasks(connection, campaign.name, changed)
             retired = [{"pair_id": pair, "shown": False} for pair in known if pair not in published]
             change_tasks(connection, campaign.name, retired)
@@ -200,10 +203,9 @@ class Organiser:
             self._database.begin_numbers(connection, campaign.name)
             return None
         before = Campaign.model_validate_json(row.settings)
-        if (before.release, before.version) != (campaign.release, campaign.version):
+        if before.shows != campaign.shows:
             raise UserInputError(
-                f"campaign {campaign.name} shows release {before.release} version {before.version}, not "
-                f"{campaign.release} version {campaign.version}: choose another name"
+                f"campaign {campaign.name} shows {before.shows}, not {campaign.shows}: choose another name"
             )
         connection.execute(CAMPAIGNS.update().where(CAMPAIGNS.c.campaign == campaign.name).values(**values))
         return before
@@ -343,7 +345,7 @@ class Organiser:
                 table.name: connection.execute(
                     table.delete().where(table.c.campaign == campaign, table.c.worker == worker)
                 ).rowcount
-                for table in (WORKERS, ASSIGNMENTS, VOTES, DECISIONS, EVENTS)
+                for table in (WORKERS, ASSIGNMENTS, VOTES, DECISIONS, EVENTS, CHECKS)
             }
             self._votes.recount(connection, settings, [row.pair_id for row in votes])
             erased = ErasedRows(
@@ -384,8 +386,8 @@ class Organiser:
         raise UserInputError(f"there is no worker {worker!r:.100} in campaign {campaign}")
 
 
-def _check_given(campaign: Campaign, given: list[PairTask]) -> None:
-    count = Counter(task.pair_id for task in given)
+def _check_given(campaign: Campaign, given: list[AnyTask]) -> None:
+    count = Counter(task.id for task in given)
     twice = [pair for pair, times in count.items() if times > 1]
     if twice:
         raise UserInputError(f"pair {twice[0]} appears {count[twice[0]]} times among the tasks")

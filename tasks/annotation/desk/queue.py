@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, or_, select
 
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk.assignments import OPEN_STATES, Assignment, AssignmentRow, Assignments
+from tasks.annotation.desk.assignments import OPEN_STATES, AnyAssignment, AssignmentRow, Assignments
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
@@ -93,7 +93,7 @@ class Queue:
         self._decisions, self._assignments = decisions, assignments
         self._votes, self._workers = votes, workers
 
-    def next(self, campaign: str, worker: str) -> Assignment:
+    def next(self, campaign: str, worker: str) -> AnyAssignment:
         """Return the worker's open assignment, or open one (`DONE`, `NO_TASKS`, `LIMIT`, `EXCLUDED`, …)."""
         with self._events.worker_request(campaign, worker) as connection:
             settings = self._campaigns.find_for_worker(connection, campaign, lock=True)

@@ -17,6 +17,8 @@ class RefusalReason(StrEnum):
     #: the link belongs to somebody else
     LINK_USED = "link_used"
     NO_CONSENT = "no_consent"
+    #: as many people as may take part do
+    FULL = "full"
     EXCLUDED = "excluded"
     #: this worker has done everything, or the campaign has all its votes
     DONE = "done"

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 #: Increases with every change of a table.
-TABLES_VERSION = 1
+TABLES_VERSION = 3
 
 METADATA = MetaData()
 
@@ -53,8 +53,9 @@ COUNTERS = Table(
     PrimaryKeyConstraint("campaign", "stream"),
 )
 
-#: `votes` is the number of votes that count; `shown` is false for a task that is no longer published;
-#: `videos_s` is the length of both videos together.
+#: `pair_id` is the id of the task: of a pair, or of a video in one dimension; `aspect` is the aspect or the
+#: dimension, here and in all tables. `votes` is the number of votes or ratings that count; `shown` is false
+#: for a task that is no longer published; `videos_s` is the length of its videos together.
 TASKS = Table(
     "desk_tasks",
     METADATA,
@@ -98,6 +99,7 @@ INVITATIONS = Table(
     PrimaryKeyConstraint("campaign", "token_hash"),
 )
 
+#: A video that is rated alone is at the place ``left``.
 #: `state` is opened, preferred, rated, or closed (answered in a file). `lapsed`: the end of the lease is
 #: recorded; `given_on`: another worker got the pair after it. `elapsed_s` is the maximum viewing time so far,
 #: `last_at` the time of the last report.
@@ -143,6 +145,25 @@ VOTES = Table(
     UniqueConstraint("campaign", "vote_id"),
     UniqueConstraint("campaign", "worker", "pair_id"),
     Index("desk_votes_of_a_pair", "campaign", "pair_id"),
+)
+
+#: A second person's checks of ratings: `vote_id` is the rating, `body` the rating as it was. A rating that
+#: was sent back is no longer among the votes.
+CHECKS = Table(
+    "desk_checks",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("vote_id", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("pair_id", Text, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("campaign", "number"),
+    Index("desk_checks_of_a_rating", "campaign", "vote_id"),
 )
 
 DECISIONS = Table(

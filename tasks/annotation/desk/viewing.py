@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.annotation.desk.assignments import Assignment, Assignments, read_spans
+from tasks.annotation.desk.assignments import AnyAssignment, Assignments, read_spans
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
-from tasks.annotation.desk.playback import ServedVideo, accepted, step_s, with_range
+from tasks.annotation.desk.playback import accepted, step_s, with_range
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import as_json, moment
 from tasks.annotation.pair_task import PLACES, Place
@@ -51,7 +51,7 @@ class Viewing:
         place: str,
         intervals: Sequence[tuple[float, float]],
         speed: float,
-    ) -> Assignment:
+    ) -> AnyAssignment:
         """Accept a page's report of what was played at a place, as far as it can be true.
 
         Each report should contain everything played since the page was loaded: what is cut now because it
@@ -72,13 +72,15 @@ class Viewing:
             assignment = self._assignments.value(connection, settings, row)
             if assignment.state == "rated":
                 return assignment
+            if here not in assignment.seen:
+                refuse(RefusalReason.BAD_VALUE, f"this task has no video at the {here}")
             now = self._database.now()
             elapsed = row.elapsed_s + step_s(moment(row.last_at).timestamp(), moment(now).timestamp())
             in_time = 0 < speed <= settings.most_speed
             playback = accepted(
                 assignment.seen[here],
                 list(intervals)[:MAX_CLAIMS] if in_time else (),
-                _video_at(assignment, here),
+                assignment.served(here),
                 elapsed,
                 settings.most_speed,
                 read_spans(getattr(row, f"sent_{here}")),
@@ -115,8 +117,3 @@ def checked_place(place: str) -> Place:
         if place == known:
             return known
     refuse(RefusalReason.BAD_VALUE, "a place is left or right")
-
-
-def _video_at(assignment: Assignment, place: Place) -> ServedVideo:
-    side, task = assignment.side_at(place), assignment.task
-    return ServedVideo(task.seconds(side), task.bytes_of(side), task.index_of(side))

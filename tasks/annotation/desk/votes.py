@@ -52,12 +52,14 @@ class Votes:
         self._decisions, self._assignments = decisions, assignments
 
     def read(self, campaign: str, after: int = 0) -> list[tuple[int, Vote]]:
-        """Return votes with numbers above `after`, in order, each with its number.
+        """Return votes on pairs with numbers above `after`, in order, each with its number.
 
-        No vote appears later with a number at or below one that was already read.
+        A campaign of ratings has none. No vote appears later with a number at or below one that was already
+        read.
         """
         with self._database.read() as connection:
-            self._campaigns.find(connection, campaign)
+            if self._campaigns.find(connection, campaign).kind == "ratings":
+                return []
             rows = connection.execute(
                 select(VOTES.c.number, VOTES.c.body)
                 .where(VOTES.c.campaign == campaign, VOTES.c.number > after)
@@ -119,20 +121,35 @@ class Votes:
 
     def store(self, connection: Connection, settings: Campaign, votes: Sequence[Vote]) -> None:
         """Store new votes and count them; the caller has locked the campaign's queue."""
-        first = self._database.numbers(connection, settings.name, "votes", len(votes))
         rows = [
-            {
-                "campaign": vote.campaign,
-                "number": first + place,
-                "vote_id": vote.vote_id,
-                "worker": vote.worker,
-                "pair_id": vote.pair_id,
-                "body": json.dumps(vote.model_dump(mode="json"), ensure_ascii=False),
-            }
-            for place, vote in enumerate(votes)
+            (
+                vote.vote_id,
+                vote.worker,
+                vote.pair_id,
+                json.dumps(vote.model_dump(mode="json"), ensure_ascii=False),
+            )
+            for vote in votes
         ]
-        connection.execute(VOTES.insert(), rows)
-        self.recount(connection, settings, [vote.pair_id for vote in votes])
+        self.append(connection, settings, rows)
+
+    def append(
+        self, connection: Connection, settings: Campaign, rows: Sequence[tuple[str, str, str, str]]
+    ) -> None:
+        """Store answers as id, worker, task and body, and count them; the caller has locked the queue."""
+        first = self._database.numbers(connection, settings.name, "votes", len(rows))
+        values = [
+            {
+                "campaign": settings.name,
+                "number": first + place,
+                "vote_id": vote_id,
+                "worker": worker,
+                "pair_id": task,
+                "body": body,
+            }
+            for place, (vote_id, worker, task, body) in enumerate(rows)
+        ]
+        connection.execute(VOTES.insert(), values)
+        self.recount(connection, settings, [task for _, _, task, _ in rows])
 
     def find(self, connection: Connection, campaign: str, worker: str, pair_id: str) -> Vote | None:
         """Return a worker's vote on a pair."""
@@ -201,6 +218,11 @@ def _answer(vote: Vote) -> tuple[str, str, str, str]:
 
 
 def _check_campaign(settings: Campaign, votes: Iterable[Vote]) -> None:
+    if settings.kind == "ratings":
+        raise UserInputError(
+            f"campaign {settings.name} rates single videos, and takes no votes on pairs: a file of ratings "
+            "goes straight into `slvmeval suite alignment --ratings FILE`"
+        )
     for vote in votes:
         if (vote.campaign, vote.release, vote.version) != (settings.name, settings.release, settings.version):
             raise UserInputError(

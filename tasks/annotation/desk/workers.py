@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, func, select
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk.campaigns import Campaigns
@@ -140,6 +140,11 @@ class Workers:
             refuse(RefusalReason.UNKNOWN_WORKER, "you are not recognised here: open your link again")
         return _session(row, returning=False)
 
+    def _consented(self, connection: Connection, campaign: str) -> int:
+        """Return the number of workers who have agreed to take part."""
+        query = select(func.count()).where(WORKERS.c.campaign == campaign, WORKERS.c.consented_at != "")
+        return int(connection.execute(query).scalar_one())
+
     def _use_token(self, connection: Connection, campaign: str, token: str, worker: str) -> None:
         token_hash = self._key.token_hash(token)
         which = (INVITATIONS.c.campaign == campaign, INVITATIONS.c.token_hash == token_hash)
@@ -170,6 +175,8 @@ class Workers:
                     RefusalReason.BAD_VALUE, f"choose one of the languages {', '.join(settings.languages)}"
                 )
             agrees = agrees and not before.consented
+            if agrees and 0 < settings.most_workers <= self._consented(connection, campaign):
+                refuse(RefusalReason.FULL, "as many people as this study needs take part already: thank you")
             values = {"language": language, **({"consented_at": self._database.now()} if agrees else {})}
             which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
             connection.execute(WORKERS.update().where(*which).values(**values))

@@ -17,6 +17,7 @@ from storage_schemas.suite_score import SuiteScore
 from tasks.aspects.base import Pool
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
+from tasks.scoring.suites.guide import Guide
 
 
 class Dimension(Frozen):
@@ -270,6 +271,17 @@ class Suite(ABC):
         PrerequisiteError
             If something it needs is missing, such as a model server in the profile.
         """
+
+    def guide(self, dimension: str, language: str) -> Guide | None:
+        """Return the guide with which people rate a dimension; None if the suite has none in the language.
+
+        Raises
+        ------
+        UserInputError
+            If the suite does not have the dimension.
+        """
+        self.dimension(dimension)
+        return None
 
     def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
         """Return the prompts of a file in the form that the suite's authors publish.

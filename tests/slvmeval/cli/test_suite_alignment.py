@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,58 @@ def test_ratings_of_videos_without_a_score_are_left_out_and_named(
         (row,) = csv.DictReader(file)
     # what is left out changes nothing for the others
     assert (row["videos"], row["ratings"], row["spearman"]) == ("3", "6", "1.0")
+
+
+def test_the_page_shows_the_videos_on_which_both_differ_most_with_the_models_reason(
+    tmp_path: Path, planted_suite: Path, film_maker: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store.create(tmp_path / "store")
+    folder, out = tmp_path / "videos", tmp_path / "out"
+    folder.mkdir()
+    (folder / "one.mp4").write_bytes(film_maker(0).read_bytes())
+    manifest = "model,prompt_id,file\na,p0,one.mp4\na,p1,one.mp4\n"
+    (folder / "manifest.csv").write_text(manifest)
+    (tmp_path / "prompts.csv").write_text("prompt_id,text\np0,A <b>red</b> ball.\np1,A box.\np2,-\n")
+    digest = sha256((folder / "one.mp4").read_bytes()).hexdigest()
+    entries = [
+        {"video": 1, "reason": "Of another.", "score": 2},
+        {"video": 2, "reason": "<i>Flat.</i>", "score": 1},
+    ]
+    steps = [{"step": "few-shot", "model": "m", "answer": {"scores": entries}}]
+    first = score(0, 1).model_copy(
+        update={"video": digest, "details": json.dumps({"conversation": steps, "video": 2})}
+    )
+    # the file is another one than was scored; and on the third both agree
+    ScoresStore(store).add([first, score(1, 4), score(2, 3)])
+    rows = [
+        f"a,p{number},beauty,r{rater},{value}"
+        for number, value in ((0, 5), (1, 3), (2, 3))
+        for rater in (1, 2)
+    ]
+    (tmp_path / "ratings.csv").write_text("\n".join(["model,prompt_id,dimension,rater,rating", *rows, ""]))
+    words = ["suite", "alignment", "--ratings", str(tmp_path / "ratings.csv"), "--out", str(out)]
+    words += [
+        "--videos",
+        str(folder),
+        "--prompt-suite",
+        str(tmp_path / "prompts.csv"),
+        "--store",
+        str(store.root),
+    ]
+    assert main(words) == 0
+    assert "a/p1#0: the file is no longer the one that was scored" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    page = (out / "differences.html").read_text()
+    (name,) = [path.relative_to(out).as_posix() for path in (out / "videos").iterdir()]
+    assert f'<video src="{name}"' in page
+    assert page.count("<article") == 2
+    assert "&lt;i&gt;Flat.&lt;/i&gt;" in page
+    assert "Of another." not in page
+    assert "A &lt;b&gt;red&lt;/b&gt; ball." in page
+    with (out / "differences.csv").open() as file:
+        found = [(row["prompt_id"], row["difference"], row["reason"]) for row in csv.DictReader(file)]
+    assert found == [("p0", "-4.0", "<i>Flat.</i>"), ("p1", "1.0", "")]
+    # a second run without the videos takes their copies away
+    assert main([*words[:6], "--store", str(store.root)]) == 0
+    assert not (out / "videos").exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import tzinfo
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Request
@@ -20,14 +21,15 @@ from starlette.staticfiles import StaticFiles
 from slvmeval.web.annotation.organiser.login import (
     Forms,
     Login,
+    OwnForm,
     clean_name,
     form,
     guarding,
     local_path,
-    own_form,
     session_of,
 )
 from slvmeval.web.annotation.organiser.pages import ASSETS, ROOT, page, short
+from slvmeval.web.annotation.organiser.rating_pages import add_rating_pages
 from slvmeval.web.annotation.organiser.views import Views
 from slvmeval.web.annotation.security import Limiter
 from storage_schemas.errors import UserInputError
@@ -39,7 +41,6 @@ from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.organiser import LONGEST_NOTE
 
 FILTERS = ("listed", "flagged", "excluded", "cleared")
-OwnForm = Annotated[Forms, Depends(own_form)]
 
 
 def add_worker_pages(app: FastAPI) -> None:
@@ -49,6 +50,11 @@ def add_worker_pages(app: FastAPI) -> None:
     @app.get("/c/{name}/workers")
     def workers(request: Request, name: str, show: str = "", first: int = 0) -> Response:
         campaign = views.campaign(name)
+        if campaign.kind == "ratings":
+            state = views.ratings(campaign)
+            return page(
+                request, "raters", f"Workers of {name}", campaign=campaign, here="Workers", state=state
+            )
         data = views.workers(campaign, show if show in FILTERS else "", first)
         return page(request, "workers", f"Workers of {name}", campaign=campaign, here="Workers", **data)
 
@@ -105,7 +111,7 @@ def _review(
 ) -> Response:
     return page(
         request,
-        "worker",
+        "rater" if campaign.kind == "ratings" else "worker",
         f"Worker {short(worker)}",
         campaign=campaign,
         here="Workers",
@@ -156,16 +162,17 @@ def add_login(app: FastAPI, login: Login) -> None:
             answer = login_form(request, go_on, name, problem, 429)
             answer.headers["Retry-After"] = str(int(wait_s) + 1)
             return answer
-        if not login.is_right(request, fields.get("secret", "")):
+        role = login.role(request, fields.get("secret", ""))
+        if role is None:
             return login_form(request, go_on, name, "This is not the secret.", 403)
         if not name:
             return login_form(request, go_on, name, "Enter your name: decisions are recorded with it.", 422)
         welcome = RedirectResponse(local_path(go_on, ROOT), 303)
-        login.begin(welcome, name)
+        login.begin(welcome, name, role)
         return welcome
 
     @app.post("/logout")
-    async def log_out(request: Request, fields: Annotated[Forms, Depends(own_form)]) -> Response:
+    async def log_out(request: Request, fields: OwnForm) -> Response:
         gone = RedirectResponse(f"{ROOT}/login", 303)
         login.end(request, gone)
         return gone
@@ -181,6 +188,8 @@ def organiser_app(
     secret: str,
     *,
     campaigns: Sequence[str] = (),
+    checker_secret: str = "",
+    media: Path | None = None,
     secure: bool = False,
     limiter: Limiter | None = None,
     clock: Clock = utc,
@@ -196,6 +205,10 @@ def organiser_app(
         The organisers' password.
     campaigns
         Campaigns to show; all by default.
+    checker_secret
+        The password of those who only check ratings; empty for none.
+    media
+        Folder of the videos that are rated; None if none are.
     secure
         Whether the session's cookie is sent over https only.
     limiter
@@ -203,7 +216,7 @@ def organiser_app(
     zone
         Time zone of the pages; this machine's by default.
     """
-    login = Login(secret, key, ROOT, secure, clock, limiter or Limiter())
+    login = Login(secret, key, ROOT, secure, clock, limiter or Limiter(), checker_secret)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.views = Views(desk, store, clock, zone, tuple(campaigns))
     app.middleware("http")(guarding(login, ROOT))
@@ -211,6 +224,7 @@ def organiser_app(
     add_login(app, login)
     _add_pages(app)
     add_worker_pages(app)
+    add_rating_pages(app, media)
     app.add_exception_handler(UserInputError, _wrong)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _unfit)
@@ -224,14 +238,19 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/")
     def campaigns(request: Request) -> Response:
-        listed = views.campaigns()
+        checks = session_of(request).role == "checker"
+        listed = [one for one in views.campaigns() if not checks or one.kind == "ratings"]
         if len(listed) == 1:
-            return RedirectResponse(f"{ROOT}/c/{listed[0].name}", 303)
+            return RedirectResponse(f"{ROOT}/c/{listed[0].name}{'/checks' if checks else ''}", 303)
         return page(request, "campaigns", "Campaigns", campaigns=listed)
 
     @app.get("/c/{name}")
     def dashboard(request: Request, name: str) -> Response:
         campaign = views.campaign(name)
+        if campaign.kind == "ratings":
+            state = views.ratings(campaign)
+            title = f"Progress of {name}"
+            return page(request, "ratings_dashboard", title, campaign=campaign, here="Progress", state=state)
         data = views.progress(campaign)
         return page(request, "dashboard", f"Progress of {name}", campaign=campaign, here="Progress", **data)
 

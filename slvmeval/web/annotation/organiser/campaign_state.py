@@ -109,6 +109,7 @@ REFUSED = {
     R.BAD_LINK: ("A link that was never issued", "it was truncated or altered"),
     R.LINK_USED: ("A link that belongs to somebody else", "a link was passed on"),
     R.NO_CONSENT: ("A task before the consent", "a page opened out of order"),
+    R.FULL: ("The campaign has all its participants", "raise most_workers, or withdraw links"),
     R.EXCLUDED: ("An excluded worker came back", "nothing to do"),
     R.DONE: ("No task is left for the worker", "nothing to do"),
     R.NO_TASKS: ("All remaining tasks are open with others", "workers are told to come back later"),

@@ -14,10 +14,10 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import HTTPException, Request
+from fastapi import Depends, HTTPException, Request
 from itsdangerous import BadData, URLSafeSerializer
 from starlette.responses import RedirectResponse, Response
 
@@ -32,6 +32,11 @@ ATTEMPTS_A_MINUTE = 5
 _LONGEST_NAME = 80
 
 
+Role = Literal["organiser", "checker"]
+#: Pages of a checker, below the mount point.
+_CHECKER = re.compile(r"/(login|logout|assets/.*|(c/[^/]+/(checks|videos)(/.*)?)?)")
+
+
 @dataclass(frozen=True)
 class OrganiserSession:
     """Who is logged in.
@@ -39,13 +44,16 @@ class OrganiserSession:
     Parameters
     ----------
     name
-        The organiser's name, recorded with decisions.
+        The person's name, recorded with decisions.
     csrf
         Token in every form of this session.
+    role
+        An organiser sees all pages, a checker only those on which ratings are checked.
     """
 
     name: str
     csrf: str
+    role: Role = "organiser"
 
     def owns(self, token: str) -> bool:
         """Return whether a form belongs to this session."""
@@ -69,6 +77,8 @@ class Login:
         Gives the time, UTC.
     limiter
         Counts wrong secrets by address.
+    checker_secret
+        The secret of checkers; empty for none. Changing it ends all sessions too.
     """
 
     def __init__(
@@ -79,9 +89,11 @@ class Login:
         secure: bool,
         clock: Callable[[], datetime],
         limiter: Limiter,
+        checker_secret: str = "",
     ) -> None:
-        self._secret = secret.encode()
-        self._key = hmac.digest(derived_key(key, "organiser session"), self._secret, hashlib.sha256)
+        self._secrets: dict[Role, bytes] = {"organiser": secret.encode(), "checker": checker_secret.encode()}
+        secrets_of_all = b"\0".join(self._secrets.values())
+        self._key = hmac.digest(derived_key(key, "organiser session"), secrets_of_all, hashlib.sha256)
         self._signer = URLSafeSerializer(self._key, salt="organiser")
         self._root = root
         self._secure = secure
@@ -93,17 +105,24 @@ class Login:
         """Return the seconds that this address must wait before the next attempt; 0 for none."""
         return self._limiter.full("organiser", _address(request), ATTEMPTS_A_MINUTE)
 
-    def is_right(self, request: Request, secret: str) -> bool:
-        """Return whether the secret is right, and count a wrong one. Call `wait_s` first."""
-        if hmac.compare_digest(secret.strip().encode("utf-8", "replace"), self._secret):
-            return True
+    def role(self, request: Request, secret: str) -> Role | None:
+        """Return whose secret it is, and count a wrong one. Call `wait_s` first."""
+        given = secret.strip().encode("utf-8", "replace")
+        for role, known in self._secrets.items():
+            if known and hmac.compare_digest(given, known):
+                return role
         self._limiter.wait_s("organiser", _address(request), ATTEMPTS_A_MINUTE)
-        return False
+        return None
 
-    def begin(self, response: Response, name: str) -> None:
+    def begin(self, response: Response, name: str, role: Role = "organiser") -> None:
         """Set the cookie of a new session."""
         until = self._clock() + timedelta(hours=SESSION_HOURS)
-        values = {"id": secrets.token_urlsafe(18), "name": clean_name(name), "until": until.timestamp()}
+        values = {
+            "id": secrets.token_urlsafe(18),
+            "name": clean_name(name),
+            "until": until.timestamp(),
+            "role": role,
+        }
         response.set_cookie(
             COOKIE,
             str(self._signer.dumps(values)),
@@ -120,7 +139,7 @@ class Login:
         if values is None:
             return None
         token = hmac.new(self._key, f"csrf {values['id']}".encode(), hashlib.sha256).hexdigest()
-        return OrganiserSession(values["name"], token)
+        return OrganiserSession(values["name"], token, values["role"])
 
     def end(self, request: Request, response: Response) -> None:
         """End the session, also for copies of its cookie; other processes do not learn of it."""
@@ -184,6 +203,9 @@ def guarding(login: Login, root: str) -> Callable[[Request, Next], Awaitable[Res
             # form data does not survive the login: the form's page is opened again
             page = address if request.method == "GET" else path.rpartition("/")[0] or "/"
             return RedirectResponse(f"{root}/login?go_on={quote(root + page)}", 303)
+        session = request.state.session
+        if session is not None and session.role == "checker" and not _CHECKER.fullmatch(path):
+            return RedirectResponse(f"{root}/", 303)
         answer = await go_on(request)
         # the browser then reports a form's origin to us, and nothing to other sites
         answer.headers["Referrer-Policy"] = "same-origin"
@@ -216,6 +238,10 @@ def session_of(request: Request) -> OrganiserSession:
     """Return who is logged in; the guard ensures that somebody is."""
     session: OrganiserSession = request.state.session
     return session
+
+
+#: The fields of a form of this session.
+OwnForm = Annotated[Forms, Depends(own_form)]
 
 
 def _below(request: Request) -> str:

@@ -93,6 +93,7 @@ def _environment() -> jinja2.Environment:
         "pair": pair,
         "counted": counted,
         "alpha": alpha,
+        "signed": signed,
     }
     environment.globals |= {"highest": highest}
     return environment
@@ -145,3 +146,8 @@ def counted(count: int, one: str, many: str) -> str:
 def alpha(value: float | None) -> str:
     """Return a coefficient with two digits and a true minus sign; a dash if there is none."""
     return "–" if value is None else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """Return a number with two digits and its sign; a dash if there is none."""
+    return "–" if value is None else f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")

@@ -16,6 +16,13 @@ from slvmeval.web.annotation.organiser.campaign_state import (
     campaign_state,
     judged_of,
 )
+from slvmeval.web.annotation.organiser.rating_state import (
+    RatedTask,
+    RaterView,
+    RatingState,
+    rater_view,
+    rating_state,
+)
 from slvmeval.web.annotation.organiser.worker_record import WorkerRow, WorkerView, worker_rows, worker_view
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
@@ -23,6 +30,7 @@ from storage_schemas.votes import Decision, Standing, VotesStore
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.database import Clock
 from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.ratings import Verdict
 from tasks.annotation.sync import ErasedWorker, erase_worker
 from tasks.votes.agreement import worker_agreement
 from tasks.votes.filter import FilterRule, counting
@@ -101,7 +109,29 @@ class Views:
             "after": first + PAGE if first + PAGE < len(filtered) else None,
         }
 
-    def worker(self, campaign: Campaign, worker: str, order: str = "newest") -> WorkerView:
+    def ratings(self, campaign: Campaign) -> RatingState:
+        """Return the state of a campaign of ratings."""
+        return rating_state(self._desk, campaign, self._clock(), zone=self.zone)
+
+    def rated(self, campaign: Campaign, task: str) -> RatedTask:
+        """Return one task of a campaign of ratings with its ratings.
+
+        Raises
+        ------
+        UserInputError
+            If the campaign has no such task.
+        """
+        found = self._desk.campaigns.rating_task(campaign.name, task)
+        of_task = [one for one in self._desk.ratings.read(campaign.name) if one.rating.task_id == found.id]
+        return RatedTask(found, tuple(of_task))
+
+    def check(
+        self, campaign: Campaign, ratings: Sequence[tuple[str, int]], verdict: Verdict, note: str, by: str
+    ) -> int:
+        """Record a check of ratings; the desk raises errors."""
+        return self._desk.ratings.check(campaign.name, ratings, verdict, note, by)
+
+    def worker(self, campaign: Campaign, worker: str, order: str = "newest") -> WorkerView | RaterView:
         """Return a worker's review page.
 
         Raises
@@ -109,6 +139,12 @@ class Views:
         UserInputError
             If the worker is not in the campaign.
         """
+        if campaign.kind == "ratings":
+            state = self.ratings(campaign)
+            rater = next((one for one in state.raters if one.worker == worker), None)
+            if rater is None:
+                raise UserInputError(f"there is no worker {worker!r} in campaign {campaign.name}")
+            return rater_view(state, rater, self._desk.decisions.read(campaign.name))
         facts = self._facts(campaign)
         row = self._row(facts, worker)
         return worker_view(facts, row, order)

@@ -14,7 +14,9 @@ from slvmeval.web.annotation.pages.texts import texts
 from tasks.annotation.pair_task import LONGEST_COMMENT
 from tasks.publish.gallery.data import script_json
 
-PageName = Literal["enter", "consent", "task", "done", "refused"]
+PageName = Literal["enter", "consent", "task", "rating", "done", "refused"]
+#: The pages with a script, which is named like the page; the other files are modules of both.
+_SCRIPTED = ("task", "rating")
 
 #: The folder of style sheets and scripts, served under `ASSETS_URL`.
 ASSETS = Path(str(files(__package__).joinpath("assets")))
@@ -36,6 +38,8 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     ``task``     ``pay`` of this task, if it depends on the task;
                  ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
                  ``play``, ``prefer``, ``confirm``, ``rate`` for the rest)
+    ``rating``   ``view`` (`RatingAssignment.view()`), ``guide``, ``urls`` (``left`` for the video; ``task``,
+                 ``play``, ``level`` for the rest)
     ``done``     ``code`` (completion code), ``answered`` (number of tasks the worker answered)
     ``refused``  ``reason``, ``message``, ``go_on`` (URL or None)
     ===========  ==========================================================================================
@@ -50,11 +54,12 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
         Folder with the campaign's own texts; see `texts`.
     """
     view = data.get("view")
-    words = texts(language, view["aspect"] if view else None, folder)
+    words = texts(language, view["aspect"] if view and name == "task" else None, folder)
     # so that the browser loads all modules at once instead of one after the other
-    scripts = sorted(path.name for path in ASSETS.glob("*.js")) if name == "task" else []
+    others = {f"{one}.js" for one in _SCRIPTED if one != name}
+    modules = sorted(path.name for path in ASSETS.glob("*.js") if path.name not in others)
     template = _environment().get_template(f"{name}.html.j2")
-    embedded = Markup(script_json(_island(words.words, data))) if name == "task" else ""
+    embedded = Markup(script_json(_island(words.words, data))) if name in _SCRIPTED else ""
     return template.render(
         {
             "csrf": "",
@@ -66,7 +71,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
             "t": words,
             "w": words.words,
             "assets": ASSETS_URL,
-            "scripts": scripts,
+            "scripts": modules if name in _SCRIPTED else [],
             "island": embedded,
             "longest_comment": LONGEST_COMMENT,
         }
@@ -80,7 +85,7 @@ def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
         "view": data["view"],
         "urls": data["urls"],
         "csrf": data["csrf"],
-        "words": dict(words["script"]),
+        "words": {**words["script"], **(words["rating"] if "guide" in data else {})},
         "refused": refused,
         "go_on": words["refused"]["go_on"],
     }

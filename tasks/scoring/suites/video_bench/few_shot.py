@@ -105,13 +105,16 @@ class FewShot:
 
         read: list[int | NotJudged] = []
 
-        def check(value: Any) -> list[int | NotJudged]:
-            read[:] = [self._one(entry) for entry in scores_of(value, count)]
+        def check(value: Any) -> dict[str, Any]:
+            entries = scores_of(value, count)
+            read[:] = [self._one(entry) for entry in entries]
             odd = next((one for one in read if isinstance(one, NotJudged)), None)
             if odd is not None:
                 # such an answer is not stored: a new attempt may succeed
                 raise odd
-            return list(read)
+            reasons = [str(entry.get("reason", "")) for entry in entries]
+            kept = zip(numbers, reasons, read, strict=True)
+            return {"scores": [{"video": at, "reason": why, "score": score} for at, why, score in kept]}
 
         named = {f"video {number}": film for number, film in zip(numbers, films, strict=True)}
         step = Step(
@@ -126,13 +129,12 @@ class FewShot:
             what={"step": "few-shot", "repeat": repeat},
         )
         try:
-            scores: list[int | NotJudged] = asker.ask(step)
+            return [entry["score"] for entry in asker.ask(step)["scores"]]
         except NotJudged:
             if not read:
                 raise
             # the other videos of the answer keep their scores
             return list(read)
-        return scores
 
     def _one(self, entry: Mapping[str, Any]) -> int | NotJudged:
         try:

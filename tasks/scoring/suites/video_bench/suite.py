@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError
+from tasks.llm.prompt_files import prompt_text
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Scorer, Suite, SuitePrompt, Variant
 from tasks.scoring.suites.conversation_scorer import suite_roles
+from tasks.scoring.suites.guide import Guide
 from tasks.scoring.suites.video_bench.baselines import BASELINES, REPLACED_BY, baseline_scorer
 from tasks.scoring.suites.video_bench.dimensions import (
     BY_NAME,
@@ -72,6 +75,19 @@ class VideoBench(Suite):
             return baseline_scorer(scored, self._setup, None if isinstance(models, bool) else models)
         kind = QualityScorer if scored.group == QUALITY else AlignmentScorer
         return kind(scored, self.settings, self._roles)
+
+    def guide(self, dimension: str, language: str) -> Guide | None:
+        """Return the criteria as people read them: in English those of the models, or the user's prompts."""
+        asked = self.dimension(dimension)
+        if language == "en":
+            name = f"video-bench-criteria/{dimension}"
+            text = prompt_text(name, self.settings.prompts)
+        else:
+            place = resources.files(__package__).joinpath("criteria", language, f"{dimension}.txt")
+            if not place.is_file():
+                return None
+            name, text = str(place), place.read_text(encoding="utf-8")
+        return Guide.read(dimension, asked.title, language, text, name)
 
     def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
         """Return the prompts of the file that the authors publish."""

@@ -103,7 +103,7 @@ def test_sqlite_waits_for_the_disk_before_it_says_yes(tmp_path: Path, clock: Han
                 settings.append([row.scalar() for row in pragmas])
     assert settings == [["wal", 2], ["wal", 1], ["wal", 2]]
     with sqlite3.connect(tmp_path / "desk.sqlite") as plain:
-        assert plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone() == ("1",)
+        assert plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone() == ("3",)
 
 
 def test_an_error_in_a_transaction_leaves_nothing(desk: Desk) -> None:

@@ -62,7 +62,7 @@ def test_what_cannot_be_published_is_refused_and_changes_nothing(desk: Desk) -> 
     desk.organiser.publish(example_campaign(), tasks)
     other = tasks[0].model_copy(update={"must_see": tasks[0].must_see[:1]})
     cases = [
-        (example_campaign(version=2), tasks, "shows release first version 1, not first version 2"),
+        (example_campaign(version=2), tasks, "shows release first version 1, not release first version 2"),
         (example_campaign(gold_pairs=("x",)), tasks, "gold_pairs: x is not among"),
         (example_campaign(), [tasks[0], tasks[0]], "color-000 appears 2 times"),
         (

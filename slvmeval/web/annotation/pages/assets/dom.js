@@ -34,4 +34,5 @@ export function tell(text) {
 }
 
 export const otherPlace = (place) => (place === "left" ? "right" : "left");
-export const PLACES = ["left", "right"];
+//: The places that the page has; a video that is rated alone is at the left.
+export const PLACES = ["left", "right"].filter((place) => $(place));

@@ -4,7 +4,8 @@ import { $, fill, tell } from "./dom.js";
 
 const TYPED = "input[type=search], input[type=text], textarea, select";
 
-export function listen(app) {
+/** `more` are the keys of this page alone. */
+export function listen(app, more) {
   const { players, words } = app;
   const speeds = [...$("speed").options].map((option) => Number(option.value));
 
@@ -15,25 +16,14 @@ export function listen(app) {
     tell(fill(words.speed_now, { speed: speeds[at] }));
   }
 
-  function choose(place) {
-    players.choose(place);
-    tell(fill(words.chosen, { side: words[place] }));
-  }
-
   const keys = {
     " ": () => players.toggle(),
     k: () => players.toggle(),
     "[": () => faster(-1),
     "]": () => faster(1),
-    1: () => choose("left"),
-    2: () => choose("right"),
-    l: () => { $("linked").click(); tell(players.linked ? words.linked_on : words.linked_off); },
     f: () => app.fullScreen(players.linked ? "both" : players.chosen),
-    n: () => app.steps.stretches.jump(1),
-    p: () => app.steps.stretches.jump(-1),
-    c: () => app.steps.stretches.confirm(),
-    "/": () => $("search").focus(),
     "?": () => $("help").showModal(),
+    ...more,
   };
 
   document.addEventListener("keydown", (event) => {

@@ -9,7 +9,7 @@ export class Players {
   constructor(videos, changed) {
     this.videos = videos;
     this.changed = changed;
-    this.linked = true;
+    this.linked = PLACES.length > 1;
     this.chosen = "left";
     this.rate = 1;
     this.offset = 0; // seconds that the right video is ahead of the left one

@@ -1,14 +1,17 @@
 /** Report to the server what was actually played: every few seconds, when a step depends on it, and on leaving. */
 
 import { PLACES } from "./dom.js";
-import { Watch, covered, length, merged } from "./intervals.js";
+import { Watch, merged } from "./intervals.js";
 import { Refusal } from "./server.js";
 
 const EVERY_MS = 4000;
 const LONGEST_WAIT_MS = 30000;
 
 export class Reporter {
-  /** `app.adopt(view)` takes a new view, `app.refused(problem)` a refusal. */
+  /**
+   * `app.adopt(view)` takes a new view, `app.refused(problem)` a refusal; `app.unlocks()` says whether what was
+   * played would allow the next step.
+   */
   constructor(app, videos) {
     this.app = app;
     this.watches = Object.fromEntries(PLACES.map((place) => [place, new Watch(videos[place])]));
@@ -28,15 +31,7 @@ export class Reporter {
 
   /** Whether what waits here would unlock something on the page. */
   urgent() {
-    const { view } = this.app;
-    if (!PLACES.some((place) => this.watches[place].waiting.length)) return false;
-    if (view.state === "opened") {
-      return !view.can_prefer && PLACES.every((place) => length(this.seen(place)) >= view.least_look_s);
-    }
-    return view.must_see.some((one) => {
-      const needed = (one.end_s - one.start_s) * view.least_seen;
-      return !one.seen && covered(this.seen(one.place), one.start_s, one.end_s) >= needed;
-    });
+    return PLACES.some((place) => this.watches[place].waiting.length) && this.app.unlocks();
   }
 
   beat() {

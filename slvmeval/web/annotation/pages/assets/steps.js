@@ -67,32 +67,9 @@ export class Steps {
     }
   }
 
-  async rate() {
-    const { app } = this;
-    const form = $("rate");
-    const rating = new FormData(form).get("rating");
-    if (!rating || app.busy) return;
-    app.busy = true;
-    app.players.pause();
-    const comment = $("comment").value;
-    const send = $("send");
-    const label = send.textContent;
-    send.disabled = true;
-    send.textContent = app.words.sending;
-    try {
-      await app.reporter.flush();
-      const { next } = await app.server.ask("rate", { rating, comment });
-      app.over = true;
-      app.tabs?.changed();
-      window.location.assign(next);
-    } catch (problem) {
-      send.disabled = false;
-      send.textContent = label;
-      app.busy = false;
-      app.refused(problem);
-    } finally {
-      app.busy = false;
-    }
+  rate() {
+    const rating = new FormData($("rate")).get("rating");
+    if (rating) this.app.send("rate", { rating, comment: $("comment").value });
   }
 
   show() {

@@ -1,0 +1,120 @@
+"""``slvmeval annotate publish-ratings``: people rate generated videos in the dimensions of a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.annotate.database import DatabaseOption
+
+
+def register(annotate: typer.Typer) -> None:
+    """Add the command."""
+    annotate.command(name="publish-ratings")(publish_ratings)
+
+
+def publish_ratings(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite, such as video-bench.")],
+    videos: Annotated[Path, typer.Option("--videos", metavar="DIR", help="Folder of the videos.")],
+    prompt_suite: Annotated[
+        Path,
+        typer.Option(
+            "--prompt-suite", metavar="FILE", help="The videos' prompts, as CSV, JSON Lines or as published."
+        ),
+    ],
+    manifest: Annotated[
+        Path | None,
+        typer.Option(
+            "--manifest",
+            metavar="FILE",
+            help="File with model and prompt of each video; manifest.csv or .jsonl in DIR by default.",
+        ),
+    ] = None,
+    dimensions: Annotated[
+        list[str] | None,
+        typer.Option("--dimension", metavar="NAME", help="Only this dimension; repeatable."),
+    ] = None,
+    generators: Annotated[
+        list[str] | None,
+        typer.Option("--generator", metavar="MODEL", help="Only videos of this model; repeatable."),
+    ] = None,
+    mini: Annotated[
+        int, typer.Option("--mini", min=0, metavar="N", help="Random prompts of each dimension; 0 for all.")
+    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of --mini.")] = 0,
+    campaign: Annotated[
+        str,
+        typer.Option("--campaign", metavar="NAME", help="Name of the campaign; SUITE-ratings by default."),
+    ] = "",
+    settings: Annotated[
+        Path | None, typer.Option("--settings", metavar="FILE", help="Settings of the campaign, as TOML.")
+    ] = None,
+    guides: Annotated[
+        Path | None,
+        typer.Option(
+            "--guides",
+            metavar="DIR",
+            help="Folder with your own guides for raters, LANGUAGE/DIMENSION.txt.",
+        ),
+    ] = None,
+    prompts: terminal.PromptsOption = None,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+    quiet: terminal.QuietOption = False,
+) -> None:
+    """Publish generated videos to raters: one video and one dimension a task, with the guide's levels.
+
+    Each video gets four ratings in each dimension by four of at most ten raters, unless the settings say
+    otherwise; a second person checks them on the organiser's pages. `annotate collect` then writes the file
+    that `suite alignment` reads. It can be run again with more videos. Exit code 3 if videos, prompts or
+    lines were left out.
+
+    Example: `slvmeval annotate publish-ratings video-bench --videos DIR --prompt-suite FILE --store STORE`
+    """
+    from dataclasses import asdict
+
+    from flows.parameters import checked_prompts
+    from storage_schemas.store import Store
+    from tasks.annotation.desk.desk import Desk
+    from tasks.annotation.installation import database_url, installation_key
+    from tasks.annotation.publish_ratings import publish_ratings as publish
+    from tasks.annotation.publish_ratings import rating_campaign
+    from tasks.scoring.setup import Setup
+    from tasks.scoring.suites.manifest import find_manifest, load_manifest
+    from tasks.scoring.suites.plan import bring_together
+    from tasks.scoring.suites.prompts import load_prompts
+    from tasks.scoring.suites.registry import make_suite
+
+    site = terminal.settings(profile, store=store)
+    root = Store.create(Path(site.store)).root
+    own = checked_prompts(terminal.path_text(prompts))
+    made = make_suite(suite, Setup(store_path=str(root), model_servers=site.model_servers, prompts=own))
+    names = [made.dimension(name).name for name in dimensions or ()] or [one.name for one in made.dimensions]
+    material = bring_together(
+        load_prompts(prompt_suite, made),
+        load_manifest(manifest or find_manifest(videos), videos, generators or ()),
+    )
+    key = installation_key(root)
+    with (
+        Desk.open(database_url(root, database), key) as desk,
+        terminal.step_bar("videos", quiet or as_json) as step,
+    ):
+        wanted = rating_campaign(desk.campaigns.all(), made, names, campaign, settings, guides)
+        result = publish(desk, root, key, wanted, made, material, mini, seed, step)
+    if as_json:
+        output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
+        counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos")}
+        terminal.print_json({**output, **counts, "left_out": [asdict(one) for one in result.left_out]})
+    else:
+        terminal.say(result.in_words())
+        terminal.say(*(f"  left out: {one.where}: {one.message}" for one in result.left_out[:10]))
+        if len(result.left_out) > 10:
+            terminal.say(f"  … and {len(result.left_out) - 10} more; --json says all")
+        terminal.say(f"Next: slvmeval annotate serve {wanted.name} --store {root}")
+    if result.left_out:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -1,0 +1,130 @@
+"""Pages on which a second person looks at a rated video, and confirms its ratings or sends them back.
+
+Checkers, who have a secret of their own, see only these.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from slvmeval.web.annotation.organiser.login import OwnForm, session_of
+from slvmeval.web.annotation.organiser.pages import ROOT, page
+from slvmeval.web.annotation.organiser.rating_state import to_check
+from slvmeval.web.annotation.organiser.views import PAGE, Views
+from storage_schemas.errors import UserInputError
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.ratings import LONGEST_CHECK_NOTE, Verdict
+
+SHOWN = ("open", "done", "all")
+
+
+def add_rating_pages(app: FastAPI, media: Path | None) -> None:
+    """Add the pages.
+
+    Parameters
+    ----------
+    media
+        Folder of the videos; None if the server has none.
+    """
+    views: Views = app.state.views
+
+    def of_ratings(name: str) -> Campaign:
+        campaign = views.campaign(name)
+        if campaign.kind != "ratings":
+            raise UserInputError(f"campaign {name} compares pairs: it has no ratings to check")
+        return campaign
+
+    @app.get("/c/{name}/checks")
+    def checks(request: Request, name: str, show: str = "open", first: int = 0) -> Response:
+        campaign = of_ratings(name)
+        state = views.ratings(campaign)
+        show = show if show in SHOWN else "open"
+        rows = to_check(state, show)
+        first = max(0, min(first, len(rows) - 1))
+        return page(
+            request,
+            "checks",
+            f"Checks of {name}",
+            campaign=campaign,
+            here="Checks",
+            rows=rows[first : first + PAGE],
+            counts={kind: len(to_check(state, kind)) for kind in SHOWN},
+            show=show,
+            first=first,
+            total=len(rows),
+            after=first + PAGE if first + PAGE < len(rows) else None,
+            before=max(0, first - PAGE) if first else None,
+        )
+
+    @app.get("/c/{name}/checks/{task}")
+    def check_page(request: Request, name: str, task: str, done: str = "") -> Response:
+        return _check_page(request, views, of_ratings(name), task, done=done)
+
+    @app.post("/c/{name}/checks/{task}")
+    def check(request: Request, name: str, task: str, fields: OwnForm) -> Response:
+        campaign = of_ratings(name)
+        verdict = fields.get("verdict", "")
+        # each rating as it was shown: "ID LEVEL"
+        seen = [one.partition(" ") for one in fields.get("ratings", "").split(",") if one]
+        note = fields.get("note", "")
+        try:
+            known = {one.rating.rating_id for one in views.rated(campaign, task).ratings}
+            if verdict not in list(Verdict) or not seen or any(not level.isdigit() for _, _, level in seen):
+                raise UserInputError("choose what to do with a rating of this page")
+            if not {rating for rating, _, _ in seen} <= known:
+                raise UserInputError("this rating was changed meanwhile: look again")
+            views.check(
+                campaign,
+                [(rating, int(level)) for rating, _, level in seen],
+                Verdict(verdict),
+                note,
+                session_of(request).name,
+            )
+        except UserInputError as problem:
+            return _check_page(request, views, campaign, task, problem=str(problem), note=note, status=422)
+        here = f"{ROOT}/c/{name}/checks"
+        if views.rated(campaign, task).unchecked:
+            return RedirectResponse(f"{here}/{task}?done={verdict}", 303)
+        waiting = to_check(views.ratings(campaign), "open")
+        following = f"/{waiting[0].task.id}?done={verdict}" if waiting else ""
+        return RedirectResponse(f"{here}{following}", 303)
+
+    @app.get("/c/{name}/videos/{task}")
+    def video(name: str, task: str) -> Response:
+        shown = views.rated(of_ratings(name), task).task
+        path = None if media is None else media / shown.file
+        if path is None or not path.is_file():
+            raise UserInputError("the video is missing: run `slvmeval annotate publish-ratings` again")
+        headers = {"Cache-Control": "private, max-age=3600"}
+        return FileResponse(path, media_type="video/mp4", headers=headers)
+
+
+def _check_page(
+    request: Request,
+    views: Views,
+    campaign: Campaign,
+    task: str,
+    *,
+    done: str = "",
+    problem: str = "",
+    note: str = "",
+    status: int = 200,
+) -> Response:
+    rated = views.rated(campaign, task)
+    return page(
+        request,
+        "check",
+        "Check",
+        campaign=campaign,
+        here="Checks",
+        status=status,
+        rated=rated,
+        guide=campaign.guide(rated.task.dimension, campaign.languages[0]),
+        done=done,
+        problem=problem,
+        note=note,
+        longest_note=LONGEST_CHECK_NOTE,
+    )

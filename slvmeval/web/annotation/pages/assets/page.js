@@ -1,0 +1,155 @@
+/** What the pages of a pair and of a rated video have in common. */
+
+import { Bars } from "./bars.js";
+import { $, PLACES, make } from "./dom.js";
+import { Players } from "./players.js";
+import { Reporter } from "./report.js";
+import { Refusal, Server } from "./server.js";
+import { Tabs, Trouble } from "./trouble.js";
+
+//: After these refusals the page can only show a way to continue.
+const LAST = new Set(["unknown_campaign", "unknown_worker", "unknown_assignment", "expired", "excluded", "no_consent",
+  "no_session", "limit", "done", "no_tasks"]);
+
+/** The page's data, from the server. */
+export const island = JSON.parse($("island").textContent);
+export const videos = Object.fromEntries(PLACES.map((place) => [place, $(place)]));
+
+/** Parts of a page's `app`, which adds `adopt`, `moved`, `unlocks` and `show`. */
+export const common = {
+  view: island.view,
+  urls: island.urls,
+  words: island.words,
+  over: false,
+  busy: false,
+  places: { left: 0, right: 0 }, // the last positions of the playheads, for a video that is reloaded
+  of: (place) => ({ video: videos[place] }),
+
+  /** Fetch the whole page again. */
+  async refresh({ focus = false }) {
+    const { page, island: fresh } = await this.server.page();
+    if (!fresh || fresh.view.id !== this.view.id) {
+      this.over = true;
+      window.location.assign(this.urls.task);
+      return;
+    }
+    const moved = fresh.view.state !== this.view.state;
+    this.view = fresh.view;
+    this.urls = fresh.urls;
+    Object.assign(this.server, { urls: fresh.urls, csrf: fresh.csrf });
+    if (moved) this.moved(page, focus);
+    this.show();
+  },
+
+  /** The task may have moved on elsewhere. */
+  async again() {
+    if (this.over || this.busy) return;
+    try { await this.refresh({}); } catch (problem) { this.refused(problem); }
+  },
+
+  /** The server refused: show why, and what to do. */
+  refused(problem) {
+    if (!(problem instanceof Refusal)) throw problem;
+    const texts = island.refused[problem.reason] || island.refused.other;
+    const last = LAST.has(problem.reason);
+    if (last) { this.over = true; this.players.pause(); }
+    this.notice(texts.text, texts.title, last || problem.goOn ? problem.goOn || this.urls.task : null);
+    if (!last) this.again();
+  },
+
+  notice(text, title = "", link = null) {
+    const box = $("alert");
+    box.replaceChildren(...(title ? [make("b", { textContent: title })] : []), make("span", { textContent: text }));
+    if (link) box.append(make("a", { href: link, className: "button", textContent: island.go_on }));
+    box.hidden = false;
+  },
+
+  line(state) {
+    const { words } = this;
+    const text = { online: words.online, offline: words.offline, busy: words.busy }[state];
+    $("line").textContent = text;
+    $("line").dataset.state = state;
+    $("line").hidden = false;
+    clearTimeout(this.lineTimer);
+    if (state === "online") this.lineTimer = setTimeout(() => { $("line").hidden = true; }, 4000);
+  },
+
+  async fullScreen(place) {
+    if (document.fullscreenElement) { await document.exitFullscreen(); return; }
+    const target = place === "both" ? $("viewer") : $(`side-${place}`);
+    if (target.requestFullscreen) await target.requestFullscreen();
+    // an iPhone shows only a single video in full screen
+    else videos[place === "both" ? this.players.chosen : place].webkitEnterFullscreen?.();
+  },
+
+  /** Send the last answer of the task, and go on to what comes next. */
+  async send(name, answer) {
+    if (this.busy) return;
+    this.busy = true;
+    this.players.pause();
+    const send = $("send");
+    const label = send.textContent;
+    send.disabled = true;
+    send.textContent = this.words.sending;
+    try {
+      await this.reporter.flush();
+      const { next } = await this.server.ask(name, answer);
+      this.over = true;
+      this.tabs?.changed();
+      window.location.assign(next);
+    } catch (problem) {
+      send.disabled = false;
+      send.textContent = label;
+      this.busy = false; // so that `refused` may refresh the page
+      this.refused(problem);
+    } finally {
+      this.busy = false;
+    }
+  },
+
+  /** Update what depends on the players; `stretches` are marked on the bars. */
+  showPlayback(stretches) {
+    const { players, bars, reporter, words } = this;
+    bars.show();
+    bars.paint(Object.fromEntries(PLACES.map((place) => [place, reporter.seen(place)])), stretches);
+    const label = players.playing ? words.pause : words.play;
+    if ($("play").textContent !== label) $("play").textContent = label;
+    $("play").classList.toggle("runs", players.playing);
+    for (const place of PLACES) {
+      if (players.ready(place) && !players.starved(place)) this.places[place] = players.time(place);
+      $(`side-${place}`).classList.toggle("waits", players.starved(place));
+    }
+  },
+};
+
+/** Create the players and what watches them. */
+export function connect(app) {
+  app.server = new Server(app.urls, island.csrf, (state) => app.line(state));
+  app.players = new Players(videos, () => app.show());
+  app.players.onBlocked = () => app.notice(app.words.blocked);
+  app.reporter = new Reporter(app, videos);
+  app.bars = new Bars(app.players, app.words);
+}
+
+/** Listen to the page's controls; everything that `app.show` needs is there. */
+export function begin(app) {
+  app.trouble = new Trouble(app);
+  app.tabs = new Tabs(app);
+  $("play").addEventListener("click", () => app.players.toggle());
+  $("speed").addEventListener("change", () => app.players.setRate(Number($("speed").value)));
+  $("help-open").addEventListener("click", () => $("help").showModal());
+  for (const button of document.querySelectorAll("[data-full]")) {
+    button.addEventListener("click", () => app.fullScreen(button.dataset.full));
+  }
+  for (const place of PLACES) {
+    videos[place].addEventListener("click", () => { app.players.choose(place); app.players.toggle(); });
+  }
+  app.players.setRate(Number($("speed").value));
+  // a worker who is in another tab does not watch the videos
+  document.addEventListener("visibilitychange", () => { if (document.hidden) app.players.pause(); else app.again(); });
+  // while videos wait for data, nothing is sent that would reveal a lost connection
+  window.addEventListener("offline", () => app.server.setLine("offline"));
+  window.addEventListener("online", () => app.again());
+  window.addEventListener("pageshow", (event) => { if (event.persisted) app.again(); });
+  app.show();
+}

@@ -1,0 +1,129 @@
+"""One generated video in one dimension, as a rater sees it, and the rating that comes of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from storage_schemas.ids import digest_value
+from storage_schemas.model import Frozen
+from storage_schemas.votes import Origin
+from tasks.annotation.pair_task import ByteIndex, PairTask
+
+
+class RatingTask(Frozen):
+    """One video to be rated in one dimension.
+
+    Parameters
+    ----------
+    model, prompt_id, sample
+        Which video it is; raters see none of them.
+    prompt, translation
+        The text that the video was made from, and its translation, empty if there is none.
+    low, high
+        Ends of the scale, whole numbers.
+    digest
+        SHA-256 of the video as it was given.
+    file, size, seconds, index
+        The video's file relative to the media folder, its bytes and length, and the position of each second
+        in it.
+    """
+
+    kind: Literal["rating"] = "rating"
+    dimension: str
+    model: str
+    prompt_id: str
+    sample: int = 0
+    prompt: str
+    translation: str = ""
+    low: int
+    high: int
+    digest: str
+    file: str
+    size: int
+    seconds: float
+    index: ByteIndex = ()
+    gold: bool = False
+
+    @property
+    def id(self) -> str:
+        """Id of the task: the same video in the same dimension has the same one."""
+        return digest_value([self.dimension, self.model, self.prompt_id, self.sample])
+
+    @property
+    def group(self) -> str:
+        """What the queue balances and progress is shown by: the dimension."""
+        return self.dimension
+
+    @property
+    def videos_s(self) -> float:
+        """Length of the video in seconds."""
+        return self.seconds
+
+    @property
+    def fixed(self) -> object:
+        """What may not change while a campaign runs."""
+        return self.digest, self.prompt, self.low, self.high
+
+
+AnyTask = PairTask | RatingTask
+_TASKS: TypeAdapter[AnyTask] = TypeAdapter(Annotated[AnyTask, Field(discriminator="kind")])
+
+
+def read_task(body: str) -> AnyTask:
+    """Return a stored task."""
+    return _TASKS.validate_json(body)
+
+
+class VideoRating(Frozen):
+    """One person's rating of one video in one dimension.
+
+    Parameters
+    ----------
+    rating_id
+        Id of the assignment.
+    task_id
+        Id of the task.
+    worker
+        Keyed hash of the rater, 32 hexadecimal digits.
+    total_s
+        Seconds from opening the task to the rating, by the server's clock.
+    watched_s, duration_s
+        Seconds of the video that were played, and its length.
+    opened_at, at
+        When the task was opened and the rating stored, UTC in ISO 8601.
+    """
+
+    rating_id: str
+    campaign: str
+    task_id: str
+    dimension: str
+    model: str
+    prompt_id: str
+    sample: int
+    worker: str
+    platform: str
+    language: str
+    value: int
+    total_s: float
+    watched_s: float
+    duration_s: float
+    comment: str = ""
+    opened_at: str
+    at: str
+
+    @property
+    def origin(self) -> Origin:
+        """Ratings come from our pages only."""
+        return "web"
+
+    @property
+    def gold(self) -> bool:
+        """No video has a known rating."""
+        return False
+
+    @property
+    def pair_duration_s(self) -> float:
+        """Length of what was shown, as a vote has it."""
+        return self.duration_s

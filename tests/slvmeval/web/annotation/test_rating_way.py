@@ -1,0 +1,144 @@
+"""A campaign of ratings over HTTP: a rater rates, a checker confirms or sends back, and sees nothing else."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from slvmeval.web.annotation.serve import Serving, checker_secret, organiser_secret
+from storage_schemas.store import Store
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import database_url, installation_key, media_folder
+from tests.slvmeval.web.annotation.pieces import PAGE, Browser, Hands, hidden, reason, running
+from tests.tasks.annotation.example_ratings import SECONDS, rating_task, ratings_campaign
+
+NAME = "rated"
+
+
+class RatingStudy:
+    """A campaign of two videos that is being served."""
+
+    def __init__(self, root: Path, stack: ExitStack) -> None:
+        self.clock, self._stack = Hands(), stack
+        Store.create(root)
+        folder = media_folder(root)
+        folder.mkdir(parents=True)
+        tasks = [rating_task(number) for number in range(2)]
+        for task in tasks:
+            (folder / task.file).write_bytes(random.Random(task.file).randbytes(task.size))
+        self.key, url = installation_key(root), database_url(root)
+        with Desk.open(url, self.key) as desk:
+            desk.organiser.publish(ratings_campaign(workers_per_pair=1, most_workers=2), tasks)
+            self.tokens = desk.organiser.invite(NAME, 3)
+        serving = Serving(str(root), url, str(folder), (NAME,), worker_a_minute=0, address_a_minute=0)
+        self.address = stack.enter_context(running(serving, self.clock))
+
+    def rater(self, link: int = 0, language: str = "en") -> Browser:
+        browser = self._stack.enter_context(Browser(self.address, self.tokens[link], NAME))
+        self.page = browser.enter(language)
+        return browser
+
+    def staff(self, secret: str, name: str = "Anna") -> httpx.Client:
+        """Return somebody who has logged in with a secret."""
+        client = self._stack.enter_context(
+            httpx.Client(base_url=self.address, follow_redirects=True, headers=PAGE)
+        )
+        self.home = client.post("/organiser/login", data={"secret": secret, "name": name})
+        assert self.home.status_code == 200
+        return client
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[RatingStudy]:
+    with ExitStack() as stack:
+        yield RatingStudy(tmp_path / "store", stack)
+
+
+def rate(study: RatingStudy, rater: Browser, value: int) -> dict[str, Any]:
+    view = rater.task()
+    video = rater.data["urls"]["left"]
+    assert rater.ask("GET", video, headers={"Range": "bytes=0-"}).status_code == 206
+    assert reason(rater.send("level", value=value), 409) == "not_seen"
+    study.clock.on(SECONDS)
+    assert rater.send_accepted("play", place="left", intervals=[[0, SECONDS]], speed=1)["can_rate"]
+    assert reason(rater.send("level", value=9), 422) == "bad_value"
+    rater.send_accepted("level", value=value, comment="<i>fine</i>")
+    return view
+
+
+def test_the_page_shows_the_guide_and_hides_the_model(study: RatingStudy) -> None:
+    rater = study.rater(language="ja")
+    page = study.page.text
+    assert study.page.url.path.endswith("/task")
+    assert "look in ja" in page
+    assert page.count('type="radio" name="level"') == 5
+    assert "A &lt;b&gt;red&lt;/b&gt; ball" in page
+    assert "generator" not in page
+    view = rater.task()
+    assert set(rater.data["urls"]) == {"task", "play", "level", "left"}
+    assert view["dimension"] == "look"
+    assert "評価" in rater.data["words"]["ready"]
+
+
+def test_a_rating_is_checked_sent_back_and_confirmed(study: RatingStudy) -> None:
+    rater = study.rater()
+    first = rate(study, rater, 2)
+    checker = study.staff(checker_secret(study.key))
+    assert study.home.url.path == f"/organiser/c/{NAME}/checks"
+    (task,) = re.findall(rf'/organiser/c/{NAME}/checks/([0-9a-f]{{64}})"', study.home.text)
+    page = checker.get(f"/organiser/c/{NAME}/checks/{task}")
+    assert "&lt;i&gt;fine&lt;/i&gt;" in page.text
+    assert "generator" not in page.text
+    video = checker.get(f"/organiser/c/{NAME}/videos/{task}", headers={"Range": "bytes=0-9"})
+    assert (video.status_code, len(video.content)) == (206, 10)
+    csrf = hidden(page.text)
+    (seen,) = set(re.findall(r'name="ratings" value="([^"]+)"', page.text))
+    where = f"/organiser/c/{NAME}/checks/{task}"
+    assert checker.post(where, data={"ratings": seen, "verdict": "confirmed", "csrf": "x"}).status_code == 403
+    for wrong in ({"verdict": "sent_back"}, {"verdict": "burn"}, {"verdict": "confirmed", "ratings": "x 2"}):
+        assert checker.post(where, data={"csrf": csrf, "ratings": seen, **wrong}).status_code == 422
+    data = {"csrf": csrf, "ratings": seen, "verdict": "sent_back", "note": "Look at the <end>."}
+    assert "No rating waits" in checker.post(where, data=data).text
+    again = rater.open("task")
+    assert "Look at the &lt;end&gt;." in again.text
+    assert rate(study, rater, 4)["id"] == first["id"]
+    new = re.findall(r'name="ratings" value="([^"]+)"', checker.get(where).text)[0]
+    assert new == f"{first['id']} 4"
+    confirmed = checker.post(where, data={"csrf": csrf, "ratings": new, "verdict": "confirmed"})
+    assert "No rating waits" in confirmed.text
+    assert "Anna sent an earlier 2 back" in checker.get(where).text
+
+
+def test_a_checker_sees_only_checks_and_an_organiser_everything(study: RatingStudy) -> None:
+    rater = study.rater()
+    rate(study, rater, 2)
+    checker, organiser = study.staff(checker_secret(study.key)), study.staff(organiser_secret(study.key))
+    worker = re.search(r"/workers/([0-9a-f]{32})", organiser.get(f"/organiser/c/{NAME}/workers").text)
+    assert worker is not None
+    pages = ("", "/workers", f"/workers/{worker[1]}", f"/workers/{worker[1]}/erase", "/record")
+    for page in pages:
+        assert organiser.get(f"/organiser/c/{NAME}{page}").url.path == f"/organiser/c/{NAME}{page}"
+        assert checker.get(f"/organiser/c/{NAME}{page}").url.path == f"/organiser/c/{NAME}/checks"
+    decide = {"csrf": "x", "standing": "excluded", "note": "no"}
+    checker.post(f"/organiser/c/{NAME}/workers/{worker[1]}/decide", data=decide)
+    assert "excluded" not in checker.get(f"/organiser/c/{NAME}/checks").text
+    dashboard = organiser.get(f"/organiser/c/{NAME}").text
+    assert "1 of 2" in dashboard
+    assert "Ratings beside those of others" in organiser.get(f"/organiser/c/{NAME}/workers/{worker[1]}").text
+    assert organiser.get(f"/organiser/c/{NAME}/checks/none").status_code == 404
+    assert "secret" in checker.post("/organiser/login", data={"secret": "wrong", "name": "X"}).text
+
+
+def test_the_third_person_is_told_that_all_places_are_taken(study: RatingStudy) -> None:
+    study.rater(0)
+    study.rater(1)
+    study.rater(2)
+    assert study.page.status_code == 403
+    assert 'data-reason="full"' in study.page.text
