@@ -78,7 +78,8 @@ class _Notes:
             for number in self._reading.recv(4096, socket.MSG_DONTWAIT):
                 if number not in ENDING:
                     continue
-                self._numbers.append(number)
-                self._first = self._first or time.monotonic()
-                if time.monotonic() - self._first > ONE_S:
+                now = time.monotonic()
+                if self._numbers and now - self._first >= ONE_S:
                     os._exit(128 + number)
+                self._first = self._first if self._numbers else now
+                self._numbers.append(number)

@@ -233,7 +233,7 @@ def _paid_by_task(campaign: Campaign, rate: float) -> Campaign:
     return campaign.model_copy(update={"pay_per_task": rate, "pay_per_hour": 0.0})
 
 
-def _cost(campaign: Campaign, tasks: Iterable[TaskProgress], votes: Iterable[Vote]) -> CampaignCost:
+def _cost(campaign: Campaign, tasks: Iterable[TaskProgress], votes: Iterable[TimedAnswer]) -> CampaignCost:
     left = (
         campaign.pay_for(task.videos_s) * max(0, task.wanted - task.votes) for task in tasks if not task.gold
     )

@@ -14,22 +14,23 @@ from infra.end_signals import end_signals
 #: A process that a first signal does not end: it cleans up for ever.
 STUBBORN = """
 import signal, sys, time
-from infra import end_signals as module
-from infra.end_signals import end_signals
-module.ONE_S = float(sys.argv[1])
-def unwind(*_): raise SystemExit(1)
+from infra import end_signals
+end_signals.ONE_S = float(sys.argv[1])
+def unwind(*_):
+    signal.signal(signal.SIGTERM, again)
+    signal.signal(signal.SIGINT, again)
+    raise SystemExit(1)
+def again(*_):
+    print("again", flush=True)
 signal.signal(signal.SIGTERM, unwind)
-with end_signals() as received:
+with end_signals.end_signals() as received:
     try:
         print("there", flush=True)
         time.sleep(60)
     finally:
         print(*received(), flush=True)
         while True:
-            try:
-                time.sleep(60)
-            except (SystemExit, KeyboardInterrupt):
-                print("again", flush=True)
+            time.sleep(60)
 """
 
 
