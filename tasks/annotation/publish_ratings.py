@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from storage_schemas.errors import TRANSIENT_REASONS, SetAside, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.model import first_error
-from tasks.annotation.campaign import Campaign, load_campaign
+from tasks.annotation.campaign import Campaign, load_campaign, money
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import derived_key, media_folder
 from tasks.annotation.media import byte_index, draft_of
@@ -49,6 +49,8 @@ class RatingsPublished:
         Tasks, a video in a dimension each, that are newly shown, still shown, and no longer shown.
     videos
         Videos that are shown.
+    pay
+        What all ratings together cost, in the campaign's currency, without a platform's fee.
     left_out
         Videos, prompts and lines of files that are not shown.
     """
@@ -58,6 +60,7 @@ class RatingsPublished:
     known: int
     retired: int
     videos: int
+    pay: float
     left_out: tuple[UnusedLine, ...] = field(default=())
 
     def in_words(self) -> str:
@@ -67,6 +70,8 @@ class RatingsPublished:
             f"Campaign {one.name} shows {self.videos} videos in dimensions of {one.suite}: {tasks} tasks, "
             f"{self.new} of them new, {one.workers_per_pair} ratings each"
         ]
+        if self.pay:
+            words.append(f"all ratings cost {money(self.pay, one.currency)}")
         if self.retired:
             words.append(f"{self.retired} tasks are no longer shown")
         if self.left_out:
@@ -233,7 +238,8 @@ def publish_ratings(
         raise UserInputError(f"no video can be shown{why}")
     done = desk.organiser.publish(campaign, tasks, by)
     shown = {(task.model, task.prompt_id, task.sample) for task in tasks}
-    return RatingsPublished(campaign, done.new, done.known, done.retired, len(shown), tuple(left_out))
+    pay = campaign.workers_per_pair * sum(campaign.pay_for(task.videos_s) for task in tasks)
+    return RatingsPublished(campaign, done.new, done.known, done.retired, len(shown), pay, tuple(left_out))
 
 
 def rated_file(root: Path, key: bytes, entry: VideoEntry) -> tuple[str, float]:

@@ -108,7 +108,7 @@ def publish_ratings(
         result = publish(desk, root, key, wanted, made, material, mini, seed, step)
     if as_json:
         output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
-        counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos")}
+        counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}
         terminal.print_json({**output, **counts, "left_out": [asdict(one) for one in result.left_out]})
     else:
         terminal.say(result.in_words())

@@ -99,7 +99,7 @@ def _print_ratings(state: RatingState) -> None:
     most = f" of {campaign.most_workers}" if campaign.most_workers else ""
     terminal.say(f"raters: {state.consented}{most} take part")
     terminal.say(f"checks: {state.unchecked} ratings are not confirmed, {state.sent_back} were sent back")
-    terminal.say(*_progress_lines(now, "ratings"))
+    terminal.say(*_progress_lines(now, "videos", "ratings"))
 
 
 def _ratings_json(state: RatingState) -> dict[str, Any]:
@@ -139,14 +139,14 @@ def _lines(state: CampaignState) -> list[str]:
     lines = [
         f"workers: {people.entered} entered, {people.answered} answered, {people.excluded} excluded, "
         f"{people.to_review} to review",
-        *_progress_lines(now, "votes"),
+        *_progress_lines(now, "pairs", "votes"),
     ]
     if state.still_hours:
         lines.append(f"there has been no vote for {state.still_hours} hours")
     return lines
 
 
-def _progress_lines(now: CampaignProgress, what: str) -> list[str]:
+def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
     lines = []
     if now.pace is None:
         lines.append(f"pace: unknown until half an hour after the first of the {what}")
@@ -154,7 +154,7 @@ def _progress_lines(now: CampaignProgress, what: str) -> list[str]:
         low, high = 24 * now.pace.low, 24 * now.pace.high
         lines.append(f"pace: {now.pace.per_day:.0f} {what} per day, probably {low:.0f} to {high:.0f}")
     if now.done:
-        lines.append(f"end: all have the {what} they need")
+        lines.append(f"end: all {shown} have the {what} they need")
     elif now.end is None:
         lines.append("end: unknown")
     else:

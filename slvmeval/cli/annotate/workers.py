@@ -53,8 +53,11 @@ def codes(
         name = one_campaign(desk, campaign)
         workers = [one for one in desk.organiser.workers(name) if one.code]
         settings, pay = desk.campaigns.get(name), defaultdict[str, float](float)
-        for _, vote in desk.votes.read(name):
-            pay[vote.worker] += settings.pay_for(vote.pair_duration_s)
+        votes = [(vote.worker, vote.pair_duration_s) for _, vote in desk.votes.read(name)]
+        if settings.kind == "ratings":
+            votes = [(one.rating.worker, one.rating.duration_s) for one in desk.ratings.read(name)]
+        for worker, seconds in votes:
+            pay[worker] += settings.pay_for(seconds)
     table = _table(workers, pay, settings.currency)
     if out is None:
         typer.echo(table, nl=False)

@@ -90,7 +90,8 @@ def test_publishing_again_keeps_settings_and_adds(place: Place, tmp_path: Path) 
     done = place.publish("imaging_quality", "color_consistency", name="study")
     assert (done.new, done.known) == (2, 2)
     assert (done.campaign.workers_per_pair, done.campaign.most_workers) == (12, 12)
-    assert done.campaign.pay_per_task == 0.2
+    assert (done.campaign.pay_per_task, done.pay) == (0.2, pytest.approx(4 * 12 * 0.2))
+    assert "all ratings cost 9.60 USD" in done.in_words()
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_written(place: Place, tmp_path: Path) -> None:
