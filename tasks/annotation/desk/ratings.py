@@ -112,17 +112,18 @@ class Ratings:
             )
         return rating
 
-    def read(self, campaign: str) -> list[CheckedRating]:
-        """Return the ratings that count, in order, with their checks."""
+    def read(self, campaign: str, task_id: str | None = None) -> list[CheckedRating]:
+        """Return the ratings that count, in order, with their checks; of one task, or of all."""
+        of_task = () if task_id is None else (VOTES.c.pair_id == plain_text(task_id, len(task_id)),)
         with self._database.read() as connection:
             self._campaigns.find(connection, campaign)
-            checks = self._checks(connection, campaign)
+            checks = self._checks(connection, campaign, task_id)
             by_rating: dict[str, list[Check]] = {}
             for check in checks:
                 by_rating.setdefault(check.rating.rating_id, []).append(check)
             rows = connection.execute(
                 select(VOTES.c.number, VOTES.c.body)
-                .where(VOTES.c.campaign == campaign)
+                .where(VOTES.c.campaign == campaign, *of_task)
                 .order_by(VOTES.c.number)
             )
             ratings = [(number, VideoRating.model_validate_json(body)) for number, body in rows]
@@ -229,11 +230,11 @@ class Ratings:
         ).scalar()
         return latest == Verdict.CONFIRMED.value
 
-    def _checks(self, connection: Connection, campaign: str) -> list[Check]:
-        rows = connection.execute(
-            CHECKS.select().where(CHECKS.c.campaign == campaign).order_by(CHECKS.c.number)
-        )
-        return [_check(row) for row in rows]
+    def _checks(self, connection: Connection, campaign: str, task_id: str | None = None) -> list[Check]:
+        query = CHECKS.select().where(CHECKS.c.campaign == campaign)
+        if task_id is not None:
+            query = query.where(CHECKS.c.pair_id == plain_text(task_id, len(task_id)))
+        return [_check(row) for row in connection.execute(query.order_by(CHECKS.c.number))]
 
     def _rating(
         self, connection: Connection, settings: Campaign, row: AssignmentRow, value: int, comment: str

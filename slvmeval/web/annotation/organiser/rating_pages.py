@@ -40,9 +40,9 @@ def add_rating_pages(app: FastAPI, media: Path | None) -> None:
     @app.get("/c/{name}/checks")
     def checks(request: Request, name: str, show: str = "open", first: int = 0) -> Response:
         campaign = of_ratings(name)
-        state = views.ratings(campaign)
+        rated = views.rated_tasks(campaign)
         show = show if show in SHOWN else "open"
-        rows = to_check(state, show)
+        rows = to_check(rated, show)
         first = max(0, min(first, len(rows) - 1))
         return page(
             request,
@@ -51,7 +51,7 @@ def add_rating_pages(app: FastAPI, media: Path | None) -> None:
             campaign=campaign,
             here="Checks",
             rows=rows[first : first + PAGE],
-            counts={kind: len(to_check(state, kind)) for kind in SHOWN},
+            counts={kind: len(to_check(rated, kind)) for kind in SHOWN},
             show=show,
             first=first,
             total=len(rows),
@@ -88,7 +88,7 @@ def add_rating_pages(app: FastAPI, media: Path | None) -> None:
         here = f"{ROOT}/c/{name}/checks"
         if views.rated(campaign, task).unchecked:
             return RedirectResponse(f"{here}/{task}?done={verdict}", 303)
-        waiting = to_check(views.ratings(campaign), "open")
+        waiting = to_check(views.rated_tasks(campaign), "open")
         following = f"/{waiting[0].task.id}?done={verdict}" if waiting else ""
         return RedirectResponse(f"{here}{following}", 303)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from statistics import median
@@ -236,7 +236,7 @@ def rater_view(state: RatingState, row: RaterRow, decisions: Sequence[Decision])
     )
 
 
-def to_check(state: RatingState, show: str) -> list[RatedTask]:
+def to_check(tasks: Iterable[RatedTask], show: str) -> list[RatedTask]:
     """Return the tasks for a list of checks: those on which raters differ most first.
 
     Parameters
@@ -245,7 +245,7 @@ def to_check(state: RatingState, show: str) -> list[RatedTask]:
         ``open`` for those with a rating that nobody has confirmed, ``done`` for the others; else all that
         have a rating.
     """
-    rated = [one for one in state.tasks if one.ratings]
+    rated = [one for one in tasks if one.ratings]
     if show == "open":
         rated = [one for one in rated if one.unchecked]
     elif show == "done":

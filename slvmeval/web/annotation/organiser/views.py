@@ -20,6 +20,7 @@ from slvmeval.web.annotation.organiser.rating_state import (
     RatedTask,
     RaterView,
     RatingState,
+    rated_tasks,
     rater_view,
     rating_state,
 )
@@ -122,8 +123,12 @@ class Views:
             If the campaign has no such task.
         """
         found = self._desk.campaigns.rating_task(campaign.name, task)
-        of_task = [one for one in self._desk.ratings.read(campaign.name) if one.rating.task_id == found.id]
-        return RatedTask(found, tuple(of_task))
+        return RatedTask(found, tuple(self._desk.ratings.read(campaign.name, found.id)))
+
+    def rated_tasks(self, campaign: Campaign) -> tuple[RatedTask, ...]:
+        """Return all tasks of a campaign of ratings with their ratings."""
+        name = campaign.name
+        return rated_tasks(self._desk.campaigns.rating_tasks(name), self._desk.ratings.read(name))
 
     def check(
         self, campaign: Campaign, ratings: Sequence[tuple[str, int]], verdict: Verdict, note: str, by: str

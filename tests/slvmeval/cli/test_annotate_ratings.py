@@ -1,0 +1,96 @@
+"""A campaign of ratings from the command line: publish, rate, check, collect."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slvmeval.cli.main import main
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.ratings import Verdict
+from tasks.annotation.installation import database_url, installation_key
+from tasks.scoring.suites.human_ratings import load_ratings
+from tests.tasks.annotation.example_desk import HandClock, come_in
+from tests.tasks.annotation.example_ratings import next_task, watch
+
+DIMENSION = "imaging_quality"
+
+
+@pytest.fixture
+def videos(tmp_path: Path, film_maker: Callable[[int], Path]) -> list[str]:
+    """Write two videos with their manifest and prompts; return the options that name them."""
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    for number in range(2):
+        (folder / f"{number}.mp4").write_bytes(film_maker(number).read_bytes())
+    (folder / "manifest.csv").write_text("model,prompt_id,file\na,p0,0.mp4\na,p1,1.mp4\n")
+    (tmp_path / "prompts.csv").write_text("prompt_id,text\np0,A ball.\np1,A box.\n")
+    return ["--videos", str(folder), "--prompt-suite", str(tmp_path / "prompts.csv")]
+
+
+def test_people_rate_and_the_file_is_one_for_alignment(
+    tmp_path: Path, videos: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "store"
+    (tmp_path / "settings.toml").write_text('name = "rated"\nworkers_per_pair = 2\npay_per_task = 0.25\n')
+    at = ["--store", str(root)]
+    publish = ["annotate", "publish-ratings", "video-bench", *videos, "--dimension", DIMENSION, *at]
+    assert main([*publish, "--settings", str(tmp_path / "settings.toml"), "--quiet"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "shows 2 videos in dimensions of video-bench: 2 tasks, 2 of them new, 2 ratings each" in output
+    assert "all ratings cost 1.00 USD" in output
+
+    clock = HandClock()
+    with Desk.open(database_url(root), installation_key(root), clock) as desk:
+        raters = [come_in(desk, name, "rated") for name in ("ann", "bob")]
+        for rater in raters * 2:
+            task = next_task(desk, rater)
+            watch(desk, clock, task, task.task.seconds)
+            desk.ratings.rate("rated", rater, task.id, 2 if task.task.prompt_id == "p0" else 5)
+        ratings = [one.rating for one in desk.ratings.read("rated")]
+        confirmed = [(one.rating_id, one.value) for one in ratings[:3]]
+        desk.ratings.check("rated", confirmed, Verdict.CONFIRMED, "", "Anna")
+
+    assert main(["annotate", "status", "rated", *at]) == 0
+    assert "1 ratings are not confirmed, 0 were sent back" in capsys.readouterr().out
+    assert main(["annotate", "status", *at, "--json"]) == 0
+    (state,) = json.loads(capsys.readouterr().out)
+    assert (state["total"]["votes"], state["unchecked"]) == (4, 1)
+    assert main(["annotate", "codes", "rated", *at]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [(row["answers"], row["pay"]) for row in rows] == [("2", "0.50")] * 2
+    assert main(["annotate", "export", "rated", "--out", str(tmp_path / "x.csv"), *at]) != 0
+    assert "rates single videos" in capsys.readouterr().err
+
+    assert main(["annotate", "collect", "rated", *at, "--json"]) == 3
+    (collected,) = json.loads(capsys.readouterr().out)
+    assert (collected["ratings"], collected["left_out"]) == (3, 1)
+
+    scales = {DIMENSION: (1, 5)}
+    assert len(load_ratings(Path(collected["path"]), scales).rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["publish-ratings", "video-bench", "--dimension", "beauty"], "has no dimension 'beauty'"),
+        (["publish-ratings", "nothing"], "nothing"),
+    ],
+)
+def test_what_cannot_be_rated_is_said(
+    tmp_path: Path, videos: list[str], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["annotate", *words, *videos, "--store", str(tmp_path / "store")]) != 0
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_release_and_prompts_are_not_translated_at_once(
+    tmp_path: Path, videos: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["annotate", "translate", "main", *videos[2:], "--store", str(tmp_path / "store")]
+    assert main(words) != 0
+    assert "not both" in capsys.readouterr().err
