@@ -81,11 +81,14 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
 def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
     """Return the initial data of the page's script."""
     refused = {reason: texts for reason, texts in words["refused"].items() if isinstance(texts, dict)}
+    own = words["rating"] if "guide" in data else {}
+    if own:
+        refused["not_seen"] = own["not_seen"]
     return {
         "view": data["view"],
         "urls": data["urls"],
         "csrf": data["csrf"],
-        "words": {**words["script"], **(words["rating"] if "guide" in data else {})},
+        "words": {**words["script"], **own},
         "refused": refused,
         "go_on": words["refused"]["go_on"],
     }

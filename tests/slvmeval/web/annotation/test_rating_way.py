@@ -85,6 +85,7 @@ def test_the_page_shows_the_guide_and_hides_the_model(study: RatingStudy) -> Non
     assert set(rater.data["urls"]) == {"task", "play", "level", "left"}
     assert view["dimension"] == "look"
     assert "評価" in rater.data["words"]["ready"]
+    assert "動画" in rater.data["refused"]["not_seen"]["title"]
 
 
 def test_a_rating_is_checked_sent_back_and_confirmed(study: RatingStudy) -> None:

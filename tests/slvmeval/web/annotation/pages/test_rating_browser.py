@@ -53,6 +53,9 @@ def address(desk: Desk, tmp_path: Path, ffmpeg: str) -> Iterator[str]:
 
 def rate(page: Any, level: str) -> None:
     """Watch the video and choose a level by its key."""
+    # the script runs, and the video can be played
+    page.wait_for_selector("#rate-state:not(:empty)")
+    page.wait_for_function("document.getElementById('left').readyState >= 2")
     assert page.locator("[name=level]").first.is_disabled()
     page.keyboard.press(level)
     assert page.locator("[name=level]:checked").count() == 0, "not before the video was seen"
