@@ -39,7 +39,8 @@ def test_the_catalogue_lists_every_prompt_of_the_project() -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "tasks/**/*.txt"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert listed == set(tracked.stdout.split())
+    # guides are read by people
+    assert listed == {path for path in tracked.stdout.split() if "/guides/" not in path}
 
 
 @pytest.mark.parametrize("key", prompt_catalogue())

@@ -83,7 +83,7 @@ class VideoBench(Suite):
             name = f"video-bench-criteria/{dimension}"
             text = prompt_text(name, self.settings.prompts)
         else:
-            place = resources.files(__package__).joinpath("criteria", language, f"{dimension}.txt")
+            place = resources.files(__package__).joinpath("guides", language, f"{dimension}.txt")
             if not place.is_file():
                 return None
             name, text = str(place), place.read_text(encoding="utf-8")
