@@ -9,15 +9,18 @@ import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from storage_schemas import secrets
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside
 from storage_schemas.json_lines import LinesFile, LinesFolder
 from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.row_store import RowStore
 from storage_schemas.secrets import know, know_address, strike_out, strike_out_of_logs, struck_out_errors
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.store import Store
+from tasks.llm.answer_store import AnswerStore, StoredAnswer
 
 KEY = 'sk-0123"456789+/é'
 
@@ -94,6 +97,22 @@ def test_rows_are_written_without_secrets(tmp_path: Path) -> None:
     assert [row.text for row in folder.rows()] == ["[SOME_API_KEY removed]"]
     (path,) = (tmp_path / "a").iterdir()
     assert json.loads(path.read_text()) == {"text": "[SOME_API_KEY removed]"}
+
+
+class Rows(RowStore):
+    schema = pa.schema([("text", pa.string())])
+
+
+def test_rows_added_as_a_batch_have_no_secrets(tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    rows.add([Row(text=f"before {KEY}")])
+    assert rows.all_rows().to_pylist() == [{"text": "before [SOME_API_KEY removed]"}]
+
+
+def test_a_kept_answer_has_no_secrets(tmp_path: Path) -> None:
+    AnswerStore(tmp_path).get_or_make("k", lambda: StoredAnswer(key="k", text=KEY, model="m"))
+    (stored,) = AnswerStore(tmp_path)._read().values()
+    assert stored.text == "[SOME_API_KEY removed]"
 
 
 def test_the_reason_of_a_failed_item_has_no_secrets(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from slvmeval.web.annotation.serve import Serving, checker_secret, organiser_sec
 from slvmeval.web.annotation.sessions import MediaLinks, Sessions, language_for
 from slvmeval.web.annotation.site import Site, not_found, site_of
 from storage_schemas.errors import UserInputError
+from storage_schemas.secrets import strike_out_of_logs
 from storage_schemas.store import Store
 from tasks.annotation.desk.database import Clock, utc
 from tasks.annotation.desk.desk import Desk
@@ -38,6 +39,7 @@ _AWAY_RETRY_S = 15
 
 def from_environment() -> FastAPI:
     """Return the application with the settings passed on by the starting process."""
+    strike_out_of_logs()
     return create_app(Serving.from_environment())
 
 
