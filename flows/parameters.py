@@ -67,6 +67,7 @@ class RunOptions(Frozen):
             "model_servers": site.model_servers,
             "allow_cpu_models": site.allow_cpu_models,
             "pools": tuple(site.pools),
+            "store_wait_s": site.store_wait_s,
         }
         return validated(
             cls, {name: value for name, value in of_site.items() if name in cls.model_fields} | fields

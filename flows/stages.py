@@ -7,11 +7,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from functools import partial
+from typing import Generic, Protocol, TypeVar, cast
 
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
+from storage_schemas.store_wait import StoreWait
 from tasks.pairs.stages import BuildWork, Stage, StageResult
 
 log = logging.getLogger(__name__)
@@ -147,6 +151,7 @@ def through_stages(
     goes_on: Callable[[E], bool],
     died: Callable[[Item[W, S, E], str], E],
     batch: int = 1,
+    store_wait: StoreWait | None = None,
 ) -> None:
     """Run every item through its stages.
 
@@ -158,6 +163,13 @@ def through_stages(
         Called with an item that repeatedly killed its worker, and a message; returns its outcome.
     batch
         Number of sources per task.
+    store_wait
+        Repeats a stage whose store was away; by default no stage is repeated.
+
+    Raises
+    ------
+    StoreError
+        If the store was away for too long.
     """
     queues = _Queues[W, S, E](batch)
     queues.add(items)
@@ -165,7 +177,9 @@ def through_stages(
         for started in queues.startable(executor):
             calls = tuple((item.source, item.aspects) for item in started.items)
             stage = started.stage
-            handle = executor.submit(started.name, stage.pool, run_batch, stage.function, work, calls)
+            handle = executor.submit(
+                started.name, stage.pool, run_batch, stage.function, work, calls, store_wait
+            )
             queues.running[handle] = started
         progress.note_pools(executor.state())
         if not queues.running:
@@ -180,11 +194,48 @@ def through_stages(
             _go_on(queues, ended, outcomes, progress, goes_on)
 
 
+class _HasRows(SetAside):
+    """An outcome with rows, which may be due to the store."""
+
+    def __init__(self, outcome: Ended, rows: Sequence[SetAsideRow]) -> None:
+        # one row that names the store is enough to repeat the stage
+        row = next((row for row in rows if row.reason is Reason.READ_ONLY_STORE), rows[0])
+        super().__init__(row.reason, row.message)
+        self.outcome = outcome
+
+
 def run_batch(
-    function: Callable[[W, S, tuple[str, ...]], E], work: W, calls: Sequence[tuple[S, tuple[str, ...]]]
+    function: Callable[[W, S, tuple[str, ...]], E],
+    work: W,
+    calls: Sequence[tuple[S, tuple[str, ...]]],
+    store_wait: StoreWait | None = None,
 ) -> list[E]:
-    """Run one stage of several items, one after the other; called on the worker."""
-    return [function(work, source, aspects) for source, aspects in calls]
+    """Run one stage of several items, one after the other; called on the worker.
+
+    Raises
+    ------
+    StoreError
+        If the store was away for too long.
+    """
+    if store_wait is None:
+        return [function(work, source, aspects) for source, aspects in calls]
+    return [_repeated(store_wait, partial(function, work, source, aspects)) for source, aspects in calls]
+
+
+def _repeated(store_wait: StoreWait, stage: Callable[[], E]) -> E:
+    """Run a stage, again if it failed because the store was away."""
+
+    def call() -> E:
+        outcome = stage()
+        rows = [row for row in outcome.rows if isinstance(row, SetAsideRow)]
+        if rows:
+            raise _HasRows(outcome, rows)
+        return outcome
+
+    try:
+        return store_wait.until_done(call)
+    except _HasRows as failed:
+        return cast(E, failed.outcome)
 
 
 def _go_on(

@@ -67,6 +67,11 @@ class Profile(Frozen):
     settle_s: float = Field(
         default=0.0, ge=0, description="Ignore files that changed less than this many seconds ago."
     )
+    store_wait_s: float = Field(
+        default=300.0,
+        ge=0,
+        description="Maximum time for which a build waits for a store that is read-only or missing, seconds.",
+    )
     release: str = Field(default="main", description="Name of the release.")
     sources: tuple[str, ...] = Field(default=(), description="Default data sets of a build, each KIND:PATH.")
     gallery: str | None = Field(

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from storage_schemas.commit import process_alive, write_atomic
+from storage_schemas.errors import SetAside
 from storage_schemas.provenance import utc_now
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ class BuildProgress:
     ----------
     cache
         Cache folder of the store for the file ``run-HOST-PID.json``, written from the start; None to write no
-        file. Several instances in one process share the file.
+        file. Several instances in one process share the file. While it cannot be written, the build goes on.
     quiet
         Do not draw bars.
     """
@@ -62,12 +64,14 @@ class BuildProgress:
         self._flow_run: str | None = None
         self._summary: list[dict[str, Any]] = []
         self._written = 0.0
+        self._unwritten = False
         self._started = utc_now()
 
     def __enter__(self) -> BuildProgress:
         """Record that a build runs and start drawing."""
         if self._run_file is not None:
-            _remove_old_runs(self._run_file.parent)
+            with suppress(OSError):
+                _remove_old_runs(self._run_file.parent)
         self._write("running", force=True)
         self._bars.start()
         return self
@@ -171,7 +175,13 @@ class BuildProgress:
         if self._run_file is None or not (force or time.monotonic() - self._written > _WRITE_EVERY_S):
             return
         self._written = time.monotonic()
-        write_atomic(self._run_file, json.dumps(self.state(status), indent=1).encode())
+        try:
+            write_atomic(self._run_file, json.dumps(self.state(status), indent=1).encode())
+            self._unwritten = False
+        except (OSError, SetAside) as problem:
+            if not self._unwritten:
+                log.warning("progress cannot be written to %s, trying again: %s", self._run_file, problem)
+            self._unwritten = True
 
 
 def read_runs(cache: Path) -> list[dict[str, Any]]:
@@ -185,7 +195,7 @@ def read_runs(cache: Path) -> list[dict[str, Any]]:
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
-    """Read one file, see :func:`read_runs`; None if it is missing or damaged."""
+    """Read one file, see :func:`read_runs`; None if it is missing, unreadable or damaged."""
     try:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if run["status"] == "running" and run["host"] == _host() and not process_alive(int(run["pid"])):
@@ -198,7 +208,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
             "summary": run.get("summary", []),
             "file": str(path),
         }
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

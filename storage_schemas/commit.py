@@ -26,6 +26,20 @@ SCHEMA_VERSION = 1
 
 MANIFEST_NAME = "manifest.json"
 
+#: Errors of a file system that does not answer, or whose server was replaced.
+AWAY_ERRNOS = frozenset(
+    {
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENODEV,
+        errno.ENOTCONN,
+        errno.ESHUTDOWN,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ETIMEDOUT,
+    }
+)
+
 
 class StoredFile(Frozen):
     """Size in bytes and SHA-256 of one payload file."""
@@ -76,7 +90,7 @@ def commit_point(kind: str, step: str) -> None:
 
 @contextmanager
 def storage_errors(where: Path) -> Iterator[None]:
-    """Convert "no space" and "read-only" errors of the operating system into their reasons."""
+    """Convert "no space", "read-only" and "away" errors of the operating system into their reasons."""
     try:
         yield
     except OSError as problem:
@@ -87,7 +101,7 @@ def storage_errors(where: Path) -> Iterator[None]:
                 "and run the build again",
             ) from problem
         if problem.errno == errno.EROFS or (
-            problem.errno in (errno.EACCES, errno.EPERM) and _concerns(problem, where)
+            problem.errno in (errno.EACCES, errno.EPERM, *AWAY_ERRNOS) and _concerns(problem, where)
         ):
             raise SetAside(
                 Reason.READ_ONLY_STORE,

@@ -63,6 +63,8 @@ class BuildOptions(RunOptions):
         Leave files that are still being written to the next run; otherwise they are set aside.
     quota_bytes
         Maximum bytes of the store, or None.
+    store_wait_s
+        Maximum time to wait for a store that is away while the build runs, seconds.
     placement
         Pools by aspect, overriding those that the operations request.
     allow_cpu_models
@@ -78,6 +80,7 @@ class BuildOptions(RunOptions):
     settle_s: float = 0.0
     leave_unsettled: bool = False
     quota_bytes: int | None = None
+    store_wait_s: float = 300.0
     placement: dict[str, Pool] = Field(default_factory=dict)
     allow_cpu_models: bool = False
 

@@ -12,23 +12,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from flows.build.fixed_pairs import InheritedPairs, inherited_pairs, pin_problems, pinned_candidates
 from flows.build.options import BuildOptions
 from flows.declaration import NothingToDo
-from flows.stages import StageItem, through_stages
+from flows.stages import StageItem, run_batch, through_stages
 from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.errors import IntegrityError, Reason, UserInputError
-from storage_schemas.pair import PairRecord, PlannedPair, ReleasePlan, SourceReport
+from storage_schemas.pair import PlannedPair, ReleasePlan, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.source import ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
+from storage_schemas.store_wait import StoreWait
 from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import is_analysed, make_analyser
 from tasks.llm.servers import Servers
@@ -150,6 +151,7 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
     """
     records = list(build.inherited.records)
     used: set[str] = set()
+    damaged: list[SetAsideRow] = []
     planned = dict.fromkeys(build.recipe.aspects, 0)
     for record in records:
         planned[record.aspect] += 1
@@ -159,12 +161,17 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
         for pair in build.pairs_of(candidate.source_id):
             if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
                 planned[pair.aspect] += 1
-                if pair.done and _read(build, pair, candidate.source_id, records):
-                    used.add(candidate.source_id)
-    problems = pin_problems(build.recipe.pins, records, build.sources, build.rows)
+                if pair.done:
+                    try:
+                        records.append(read_pair(build.store, pair.pair_id))
+                        used.add(candidate.source_id)
+                    except IntegrityError as problem:
+                        damaged.append(_damaged_row(build, pair, candidate.source_id, problem))
+    rows = [*build.rows, *damaged]
+    problems = pin_problems(build.recipe.pins, records, build.sources, rows)
     wrong = {row.key for row in problems}
     records = [record for record in records if record.pair_id not in wrong]
-    rows = [*build.rows, *problems]
+    rows += problems
     lost = [row for row in rows if not row.aspect or row.stage in ("degrade", "verify")]
     for row in lost:
         if row.aspect in planned:
@@ -188,16 +195,10 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
     return BuildResult(release, new, plan, tuple(set_aside), len(lost), build.unsettled)
 
 
-def _read(build: Build, pair: PlannedPair, source_id: str, records: list[PairRecord]) -> bool:
-    """Add a stored pair to the records; a damaged one becomes a row."""
-    try:
-        records.append(read_pair(build.store, pair.pair_id))
-    except IntegrityError as problem:
-        message = f"{problem}. `slvmeval verify --repair` removes it, so that it is rebuilt"
-        row = source_row(build.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, message)
-        build.rows.append(row.model_copy(update={"aspect": pair.aspect}))
-        return False
-    return True
+def _damaged_row(build: Build, pair: PlannedPair, source_id: str, problem: IntegrityError) -> SetAsideRow:
+    message = f"{problem}. `slvmeval verify --repair` removes it, so that it is rebuilt"
+    row = source_row(build.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, message)
+    return row.model_copy(update={"aspect": pair.aspect})
 
 
 def _no_pair_rows(build: Build) -> list[SetAsideRow]:
@@ -266,6 +267,11 @@ class Build:
         )
 
     @property
+    def store_wait(self) -> StoreWait:
+        """Repeats what failed because the store was away."""
+        return StoreWait(store=str(self.store.root), limit_s=self.options.store_wait_s)
+
+    @property
     def batch(self) -> int:
         """Number of sources per task, which limits the number of tasks of a run."""
         return math.ceil(len(self.sources) * (1 + len(STAGES)) / MOST_TASKS) or 1
@@ -294,7 +300,9 @@ class Build:
                 known = failures.get(ingest_key(source, self.recipe)) or known
             if ingested and is_analysed(self.store, source, analyser):
                 # inspecting again is cheap, whatever failed before
-                self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
+                calls = [(source, tuple(self.recipe.aspects))]
+                (outcome,) = run_batch(inspect_stage, self.work, calls, self.store_wait)
+                self._take(outcome)
             elif known is not None:
                 self._lose_source(source, known)
         check_server(self.store, self._unknown(), analyser, self.work.servers)
@@ -333,7 +341,7 @@ class Build:
                     self._make(executor(), missing)
                     self._draw()
                 try:
-                    result = release_of(self, plan)
+                    result = self.store_wait.until_done(partial(release_of, self, plan))
                     self.progress.note_summary(summary_rows(result.release))
                     return result
                 except ReleaseMoved:
@@ -353,13 +361,15 @@ class Build:
             self.progress.expect("inspect", len(unknown))
             items = [StageItem(source, tuple(self.recipe.aspects), [INSPECT]) for source in unknown]
             self._through(executor(), items)
-            self._use_failures({} if self.options.retry else known_failures(self.store))
+            if not self.options.retry:
+                self._use_failures(self.store_wait.until_done(partial(known_failures, self.store)))
             self._draw()
 
     def plan(self) -> ReleasePlan:
         """Return the plan: all pairs of the release, and the cost of the missing ones."""
-        return plan_release(
-            self.store, self.reports, self.candidates, tuple(self.recipe.aspects), self.inherited.keys
+        aspects, kept = tuple(self.recipe.aspects), self.inherited.keys
+        return self.store_wait.until_done(
+            lambda: plan_release(self.store, self.reports, self.candidates, aspects, kept)
         )
 
     # -- scanning ------------------------------------------------------------------------------------
@@ -422,7 +432,8 @@ class Build:
             return False
         if outcome.report is not None:
             self.reports[source.id] = outcome.report
-        append_failures(self.store, [row for row in outcome.rows if row.key])
+        rows = [row for row in outcome.rows if row.key]
+        self.store_wait.until_done(partial(append_failures, self.store, rows))
         planned = {pair.pair_id: pair for pair in self.pairs_of(source.id)}
         for row in outcome.rows:
             if row.aspect and row.key in planned:
@@ -445,11 +456,7 @@ class Build:
         return pairs
 
     def _draw(self) -> None:
-        parent = self._parent()
-        self.newest = parent.version if parent is not None else 0
-        self.inherited = inherited_pairs(
-            self.store, None if self.options.fresh else parent, self.recipe, self.sources
-        )
+        self.store_wait.until_done(self._read_parent)
         if self.recipe.pins:
             self.candidates = pinned_candidates(self.recipe, self.reports)
             return
@@ -465,6 +472,13 @@ class Build:
             pairs_per_bin=self.recipe.pairs_per_bin,
             inherited=self.inherited.candidates(self.reports, self.excluded),
             excluded=self.excluded,
+        )
+
+    def _read_parent(self) -> None:
+        parent = self._parent()
+        self.newest = parent.version if parent is not None else 0
+        self.inherited = inherited_pairs(
+            self.store, None if self.options.fresh else parent, self.recipe, self.sources
         )
 
     def _missing(self) -> dict[str, tuple[str, ...]]:
@@ -505,7 +519,9 @@ class Build:
                     self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
 
     def _through(self, executor: Executor, items: list[StageItem]) -> None:
-        through_stages(executor, self.work, items, self.progress, self._take, self._died, self.batch)
+        through_stages(
+            executor, self.work, items, self.progress, self._take, self._died, self.batch, self.store_wait
+        )
 
     def _died(self, item: StageItem, message: str) -> StageResult:
         """Return the rows of a source that killed its worker; their keys make the next build skip it."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
+import socket
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from pydantic import Field
 
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
@@ -27,11 +31,15 @@ class RunFile(Frozen):
     ----------
     scheduler
         Address of the driver's scheduler, unique to the run.
+    host, pid
+        The driver's machine and process id.
     versions
         The driver's versions of Python and of `SAME_VERSIONS`.
     """
 
     scheduler: str
+    host: str = Field(default_factory=socket.gethostname)
+    pid: int = Field(default_factory=os.getpid)
     versions: dict[str, str]
 
 

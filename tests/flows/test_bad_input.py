@@ -209,7 +209,7 @@ def test_a_read_only_store(
     one_aspect: BuildOptions, add_film: AddFilm, small_disk: Path, tmp_path: Path
 ) -> None:
     add_film(tmp_path / "videos", 1)
-    options = one_aspect.model_copy(update={"store": str(small_disk / "store")})
+    options = one_aspect.model_copy(update={"store": str(small_disk / "store"), "store_wait_s": 0.0})
     Store.create(small_disk / "store")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(SetAside) as refused:

@@ -84,7 +84,7 @@ class Recorded(InlineExecutor):
 
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
         handle: Future[Any] = Future()
-        _, _, calls = arguments
+        _, _, calls, _ = arguments
         if any(self.deaths(source.id) for source, _ in calls):
             handle.set_exception(WorkerDied("the worker that ran it died"))
         else:

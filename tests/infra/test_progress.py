@@ -50,6 +50,21 @@ def test_what_another_progress_of_the_process_counted_stays(tmp_path: Path) -> N
     assert (run["status"], run["stages"]) == ("failed", {})
 
 
+def test_a_store_that_cannot_be_written_is_warned_of_once_and_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = tmp_path / "cache"
+    cache.write_text("in place of the folder")
+    with BuildProgress(cache, quiet=True) as progress:
+        progress.expect("verify", 1)
+        progress.done("verify", "one")
+        assert [record.message for record in caplog.records if "progress cannot be written" in record.message]
+        assert len(caplog.records) == 1
+        cache.unlink()
+    (run,) = read_runs(cache)
+    assert (run["status"], run["stages"]["verify"]["done"]) == ("ended", 1)
+
+
 POOL = {"jobs": 1, "pending": 2, "reason": "Priority", "workers": 4, "draining": 0, "wanted": 9}
 
 

@@ -55,7 +55,7 @@ def plan(
         changes=tuple(changes or ()),
         fresh=fresh,
         retry=retry,
-    ).options(site)
+    ).options(site.model_copy(update={"store_wait_s": 0.0}))
     with ExitStack() as stack:
         place = Path(options.store)
         if not (place.exists() or make_analyser(options.recipe.caption_analysis).asks_server):

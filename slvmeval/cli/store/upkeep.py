@@ -176,6 +176,7 @@ def collect(
 
     Example: `slvmeval gc --frames --encoded --store STORE`
     """
+    from infra.leftovers import clear_cache
     from slvmeval.cli.store.build_states import refuse_while_running
     from storage_schemas.gc import (
         clear_staging,
@@ -189,7 +190,11 @@ def collect(
     opened = terminal.open_store(store, profile)
     if not dry_run:
         refuse_while_running(opened, "gc")
-    freed = [clear_staging(opened, dry_run), drop_partial_analyses(opened, unreferenced, dry_run)]
+    freed = [
+        clear_staging(opened, dry_run),
+        clear_cache(opened, dry_run),
+        drop_partial_analyses(opened, unreferenced, dry_run),
+    ]
     if unreferenced:
         freed += drop_unreferenced(opened, dry_run)
     if frames:

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from infra.leftovers import clear_cache
 from infra.progress import BuildProgress
+from infra.slurm.run_folder import RunFile
 from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.gc import kind_sizes
@@ -90,6 +95,62 @@ def test_what_a_killed_process_left_is_cleared(store: Store, capsys: pytest.Capt
     assert run(store) == 0
     assert not list(store.staging.iterdir())
     assert "1.0 kB freed" in capsys.readouterr().out
+
+
+def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.leftovers.LEFT_AFTER_S", 0.0)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+
+    def write(name: str, text: str = "x" * 1000, age_s: float = 0.0) -> str:
+        path = store.cache / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, (time.time() - age_s,) * 2)
+        return name
+
+    def run_file(pid: int, status: str, started: int, host: str = socket.gethostname()) -> str:
+        times = {"started_at": str(started), "updated_at": str(started)}
+        state = {"status": status, "host": host, "pid": pid, "stages": {}, **times}
+        return write(f"run-{host}-{pid}{started}.json", json.dumps(state))
+
+    def driver(name: str, pid: int, host: str = socket.gethostname()) -> str:
+        file = RunFile(scheduler="tls://1", host=host, pid=pid, versions={})
+        return write(f"slurm/{name}/run.json", file.model_dump_json())
+
+    left = {
+        run_file(dead.pid, "running", 1),
+        driver("dead", dead.pid),
+        write(f".run-x.json.{'a' * 32}"),
+        write(f"features/key/.{'b' * 32}"),
+        write("rates/.x.json.draft"),
+        write("suites/0123456789ab.json"),
+    }
+    stays = {
+        run_file(dead.pid, "running", 3),
+        run_file(dead.pid, "ended", 2),
+        driver("here", os.getpid()),
+        driver("elsewhere", dead.pid, "another"),
+        write(f".content.json.{'c' * 32}", age_s=-1000),
+        write("suites/0123456789abcdef.held"),
+        write("content-hashes.json"),
+    }
+
+    def files() -> set[str]:
+        return {str(path.relative_to(store.cache)) for path in store.cache.rglob("*") if path.is_file()}
+
+    assert run(store, "--dry-run") == 0
+    assert files() == left | stays
+    assert run(store) == 0
+    assert files() == stays
+    assert "cache:" in capsys.readouterr().out
+    draft = write(f".run-x.json.{'a' * 32}")
+    with BuildProgress(store.cache, quiet=True):
+        assert clear_cache(store).count == 0, "it may be the live run's"
+    assert clear_cache(store).count == 1
+    assert draft not in files()
 
 
 def test_nothing_is_taken_from_under_a_running_build(

@@ -1,0 +1,80 @@
+"""Find and remove what killed runs left in a store's cache, never what a live run uses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra.progress import read_runs
+from infra.slurm.run_folder import read_run_file
+from storage_schemas.commit import process_alive
+from storage_schemas.gc import Freed
+from storage_schemas.store import Store
+
+#: Age of a file without a known owner from which it counts as left over, seconds.
+LEFT_AFTER_S = 3600.0
+
+#: Files that are renamed when they are complete.
+_DRAFT = re.compile(r"\.(.+\.)?([0-9a-f]{32}|draft)")
+#: Counts of a run of evaluators or of a suite, and their lock.
+_COUNTS = re.compile(r"[0-9a-f]{12}\.json(\.lock)?")
+
+
+def clear_cache(store: Store, dry_run: bool = False) -> Freed:
+    """Remove what killed runs of this machine left in the cache: their files, folders and temporary files.
+
+    The file of the newest run is kept: `slvmeval status` shows it, and the next run tells Prefect how it
+    ended.
+    """
+    left = [*_left_runs(store), *_left_folders(store), *_left_files(store)]
+    size = sum(_bytes(path) for path in left)
+    for path in () if dry_run else left:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return Freed("cache", len(left), size)
+
+
+def _left_runs(store: Store) -> Iterator[Path]:
+    for run in read_runs(store.cache)[1:]:
+        if run["status"] == "died":
+            yield Path(run["file"])
+
+
+def _left_folders(store: Store) -> Iterator[Path]:
+    """Yield the folders of runs on SLURM whose driver ended without removing them."""
+    for folder in sorted((store.cache / "slurm").glob("*")):
+        run = read_run_file(store.root, folder.name)
+        if run is None:
+            # its driver was killed before it wrote the file
+            if _is_old(folder):
+                yield folder
+        elif run.host == socket.gethostname() and not process_alive(run.pid):
+            yield folder
+
+
+def _left_files(store: Store) -> Iterator[Path]:
+    """Yield drafts and counts that no run has touched for long; none while a run is active."""
+    if any(run["status"] == "running" for run in read_runs(store.cache)):
+        return
+    counts = {store.cache / "evaluations", store.cache / "suites"}
+    for path in sorted(store.cache.rglob("*")):
+        left = _DRAFT.fullmatch(path.name) or (path.parent in counts and _COUNTS.fullmatch(path.name))
+        if left and path.is_file() and _is_old(path):
+            yield path
+
+
+def _is_old(path: Path) -> bool:
+    # a draft may have been given the time of its source
+    status = path.stat()
+    return time.time() - max(status.st_mtime, status.st_ctime) > LEFT_AFTER_S
+
+
+def _bytes(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files if file.is_file())

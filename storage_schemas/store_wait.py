@@ -1,0 +1,119 @@
+"""Wait for a store whose file system is read-only or missing for a while, as during a failover."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from storage_schemas.commit import AWAY_ERRNOS
+from storage_schemas.errors import Reason, SetAside, SlvmevalError, StoreError
+from storage_schemas.model import Frozen
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two attempts to write.
+LOOK_EVERY_S = 1.0
+#: Number of calls repeated although the store was there when it was looked for.
+MOST_REPEATS = 3
+
+_AWAY = {*AWAY_ERRNOS, errno.EROFS, errno.ENOENT}
+
+T = TypeVar("T")
+
+
+def why_away(store: Path) -> str | None:
+    """Return why nothing can be written to a store for now, or None if it is there.
+
+    A full disk and missing permissions do not end by themselves: such a store is there.
+    """
+    problem = _problem(store)
+    return None if problem is None or problem.errno not in _AWAY else os.strerror(problem.errno)
+
+
+def _problem(store: Path) -> OSError | None:
+    try:
+        # a file system that is not mounted leaves an empty folder, which can be written
+        (store / "store.json").stat()
+        with tempfile.TemporaryFile(dir=store):
+            return None
+    except OSError as problem:
+        return problem
+
+
+class StoreWait(Frozen):
+    """Repeats what failed because the store was away.
+
+    Parameters
+    ----------
+    store
+        Folder of the store.
+    limit_s
+        Maximum time to wait, seconds; 0 to repeat nothing.
+    """
+
+    store: str
+    limit_s: float
+
+    def until_done(self, call: Callable[[], T]) -> T:
+        """Return the result of a call; wait and repeat it if the store was away meanwhile.
+
+        Raises
+        ------
+        StoreError
+            If the store is still away after the limit.
+        OSError, SlvmevalError
+            Those of the call, if the store is there.
+        """
+        repeats = 0
+        while True:
+            try:
+                result = call()
+            except (OSError, SlvmevalError) as problem:
+                if not self.limit_s:
+                    raise
+                if self.was_away():
+                    continue
+                # it may have been away only for a moment
+                if repeats == MOST_REPEATS or not _due_to_store(problem) or _problem(Path(self.store)):
+                    raise
+                repeats += 1
+                time.sleep(LOOK_EVERY_S)
+            else:
+                # what reads in a folder without its file system finds nothing, and does not fail
+                if not self.limit_s or (Path(self.store) / "store.json").exists() or not self.was_away():
+                    return result
+
+    def was_away(self) -> bool:
+        """Wait until the store is there; return whether it was away.
+
+        Raises
+        ------
+        StoreError
+            If it is still away after the limit.
+        """
+        store, began = Path(self.store), time.monotonic()
+        why = why_away(store)
+        if why is None:
+            return False
+        log.warning("the store %s is away (%s): waiting up to %.0f s for it", store, why, self.limit_s)
+        while time.monotonic() - began < self.limit_s:
+            time.sleep(LOOK_EVERY_S)
+            if why_away(store) is None:
+                log.warning("the store %s is back after %.0f s", store, time.monotonic() - began)
+                return True
+        raise StoreError(
+            f"the store {store} was away for {self.limit_s:.0f} s ({why}): check its file system, then run "
+            "the same command again, which continues; store_wait_s in the profile sets how long a build waits"
+        )
+
+
+def _due_to_store(problem: OSError | SlvmevalError) -> bool:
+    if isinstance(problem, OSError):
+        return problem.errno in AWAY_ERRNOS or problem.errno == errno.EROFS
+    return isinstance(problem, SetAside) and problem.reason is Reason.READ_ONLY_STORE
