@@ -196,22 +196,6 @@ def keep_termination() -> Iterator[None]:
 _try_once_more = ExitStack()
 
 
-@contextmanager
-def ending_after_termination() -> Iterator[None]:
-    """End the process as its signal says where the flow could not tell the server about it."""
-    with end_signals() as received:
-        try:
-            yield
-        except Exception as problem:
-            ended = _termination(received())
-            if ended is None:
-                raise
-            log.warning("Prefect's server does not know that the run was ended: %s", problem)
-            if isinstance(ended, TerminationSignal):
-                raise SystemExit(128 + ended.signal) from problem
-            raise ended from problem
-
-
 def _termination(signals: Sequence[int]) -> BaseException | None:
     """Return what the first signal raises, or None without one."""
     if not signals:

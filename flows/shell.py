@@ -22,7 +22,7 @@ from flows.board import RunBoard
 from flows.declaration import Artifact, FlowDeclaration, NothingToDo, OptionsT, ResultT
 from flows.parameters import FlowParameters
 from flows.prefect_executor import PrefectExecutor, site_cluster
-from flows.run_ends import TaskEnds, end_dead_runs, ending_after_termination, keep_termination
+from flows.run_ends import TaskEnds, end_dead_runs, keep_termination
 from flows.stage_artifacts import StageArtifacts
 from infra.executor import Executor
 from infra.prefect_server import log_level, prefect_server, quiet_libraries
@@ -106,7 +106,7 @@ def run_on_server(
     site
         The site's profile.
     """
-    with prefect_server(), ending_after_termination():
+    with prefect_server():
         given = _of_command.set(lambda board: _run(declared, board, run, progress, options, site))
         try:
             # a flow's result is the data of its returned state

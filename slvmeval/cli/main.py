@@ -5,6 +5,7 @@ Each command imports what it needs when it is called, so that help is fast.
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,8 @@ from slvmeval.cli.doctor import doctor
 from slvmeval.cli.evaluate import evaluate, meta_sets, report
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
 from slvmeval.cli.suite import suite
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer(
     name="slvmeval",
@@ -103,7 +106,14 @@ def _ending_cleanly() -> Iterator[None]:
         return
     before = signal.signal(signal.SIGTERM, end)
     try:
-        with end_signals():
-            yield
+        with end_signals() as received:
+            try:
+                yield
+            except Exception as problem:
+                # compiled code that calls Python turns even a termination into an error of its own
+                if not (signals := received()):
+                    raise
+                log.warning("while it was ended: %s: %s", type(problem).__name__, problem)
+                raise SystemExit(128 + signals[0]) from problem
     finally:
         signal.signal(signal.SIGTERM, before)

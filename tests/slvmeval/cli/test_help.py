@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,6 +105,20 @@ def test_an_interrupt_says_how_to_resume(
 
     monkeypatch.setattr("slvmeval.cli.terminal.settings", interrupt)
     assert main(["status"]) == 130
+    assert "interrupted; run the same command again to resume" in capsys.readouterr().err
+
+
+def test_an_error_in_place_of_a_termination_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr("slvmeval.cli.terminal.settings", end)
+    assert main(["status"]) == 143
     assert "interrupted; run the same command again to resume" in capsys.readouterr().err
 
 

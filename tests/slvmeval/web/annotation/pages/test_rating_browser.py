@@ -51,11 +51,12 @@ def address(desk: Desk, tmp_path: Path, ffmpeg: str) -> Iterator[str]:
         yield stack.enter_context(running(serving, utc))
 
 
-def rate(page: Any, level: str) -> None:
+def rate(rater: Visitor, level: str) -> None:
     """Watch the video and choose a level by its key."""
+    page = rater.page
     # the script runs, and the video can be played
     page.wait_for_selector("#rate-state:not(:empty)")
-    page.wait_for_function("document.getElementById('left').readyState >= 2")
+    rater.wait("document.getElementById('left').readyState >= 2")
     assert page.locator("[name=level]").first.is_disabled()
     page.keyboard.press(level)
     assert page.locator("[name=level]:checked").count() == 0, "not before the video was seen"
@@ -77,14 +78,14 @@ def test_a_rater_watches_rates_and_looks_again_when_the_rating_is_sent_back(
     assert "one short video" in page.inner_text("main")
     page.check("[name=agree]")
     page.click("button.primary")
-    rate(page, "2")
+    rate(rater, "2")
     page.wait_for_url("**/done")
     (held,) = desk.ratings.read("rated")
     assert held.rating.value == 2
     desk.ratings.check("rated", [(held.rating.rating_id, 2)], Verdict.SENT_BACK, "Look at <b>it</b>.", "Anna")
     page.goto(f"{address}/c/rated/task")
     assert "Look at <b>it</b>." in page.inner_text(".again")
-    rate(page, "5")
+    rate(rater, "5")
     page.wait_for_url("**/done")
     assert [one.rating.value for one in desk.ratings.read("rated")] == [5]
     rater.close()
