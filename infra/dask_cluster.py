@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import dask.config
 
 # importing it sets Dask's defaults
 import distributed  # noqa: F401
-from distributed import LocalCluster, Nanny
+from distributed import LocalCluster, Nanny, Worker
 
 from infra.executor import SINGLE_THREADED
 from infra.pool import GPU_POOL, RESOURCES
@@ -39,6 +40,11 @@ def dask_settings(pages: bool = False) -> dict[str, Any]:
     }
 
 
+def dask_setup(_worker: Worker) -> None:
+    """Leave Ctrl-C, which a terminal sends to all its processes, to the driver; Dask calls this in a worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class LoadingNanny(Nanny):
     """Supervises a worker process; the first of a cluster gets the resource for loaded models."""
 
@@ -63,7 +69,8 @@ def local_cluster(
     options
         Passed on to :class:`distributed.LocalCluster`.
     """
-    with dask.config.set(dask_settings(pages=dashboard_port is not None)):
+    settings = dask_settings(pages=dashboard_port is not None) | {"distributed.worker.preload": [__name__]}
+    with dask.config.set(settings):
         return LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers,
             threads_per_worker=1,

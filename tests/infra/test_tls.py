@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 import urllib.error
 import urllib.request
@@ -29,6 +30,7 @@ def cluster() -> Iterator[LocalCluster]:
 def test_strangers_are_refused_and_we_are_not(cluster: LocalCluster) -> None:
     with Client(cluster) as client:
         assert client.submit(sum, [1, 2]).result() == 3
+        assert client.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_IGN, "left to the driver"
         (worker,) = client.scheduler_info()["workers"]
     for address in (cluster.scheduler_address, worker):
         assert address.startswith("tls://127.0.0.1:")
