@@ -41,7 +41,7 @@ def dask_settings(pages: bool = False) -> dict[str, Any]:
 
 
 def dask_setup(_worker: Worker) -> None:
-    """Leave Ctrl-C, which a terminal sends to all its processes, to the driver; Dask calls this in a worker."""
+    """Leave Ctrl-C, which goes to all processes of a terminal, to the driver; Dask calls this in a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
