@@ -130,8 +130,8 @@ def _run_of_command(options: Any, site: Any) -> State[Any]:
     quiet_libraries()
     with struck_out_errors(), keep_termination(), RunBoard() as board:
         end_dead_runs(board, options.open_store())
-        result = _of_command.get()(board)
-    return Completed(message=strike_out(result.in_words()), data=result)
+        result, says = _of_command.get()(board)
+    return Completed(message=strike_out(says), data=result)
 
 
 _Settings = TypeVar("_Settings", bound=Frozen)
@@ -157,13 +157,13 @@ def _run_on_worker(
             with declared.prepared(options, progress) as run:
                 if site.pools and not run.idle():
                     require_fit(site, site.place)
-                result = _run(declared, board, run, progress, options, site)
+                result, says = _run(declared, board, run, progress, options, site)
         except NothingToDo as reason:
             return Completed(message=strike_out(str(reason)))
     more, artifacts = declared.finish_on_worker(result, site)
     for artifact in artifacts:
         show(board, artifact)
-    return Completed(message=strike_out(result.in_words() + more), data=result)
+    return Completed(message=strike_out(says + more), data=result)
 
 
 def _run(
@@ -173,8 +173,8 @@ def _run(
     progress: BuildProgress,
     options: Any,
     site: Profile,
-) -> ResultT:
-    """Run a prepared run and show its name, tags, progress and artifacts."""
+) -> tuple[ResultT, str]:
+    """Run a prepared run, show its name, tags, progress and artifacts; return its result, also in words."""
     run_id = _run_id()
     label = declared.label(run)
     if run_id is not None:
@@ -188,10 +188,18 @@ def _run(
             return PrefectExecutor(site.workers, cluster, ends.note, declared.one_loads)
 
         result: ResultT = run.run(open_executor)
-    progress.say(result.in_words())
+    says = result.in_words() + progress.unfit_in_words()
+    progress.say(says)
     for artifact in declared.artifacts(run, result):
         show(board, artifact)
-    return result
+    rows = [
+        {"pool": pool, "node": node, "why": why}
+        for pool, nodes in progress.unfit.items()
+        for node, why in nodes.items()
+    ]
+    if rows:
+        show(board, Artifact("unfit-nodes", "Nodes that were left out", rows=rows))
+    return result, says
 
 
 def _run_id() -> UUID | None:

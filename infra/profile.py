@@ -106,6 +106,9 @@ class Profile(Frozen):
         "one. Without it there is no dashboard.",
     )
     poll_s: float = Field(default=10.0, gt=0, description="Seconds between queries of SLURM's jobs.")
+    most_unfit_nodes: int = Field(
+        default=3, ge=0, description="Nodes of a pool that may be unfit and left out; with more the run ends."
+    )
     model_servers: dict[str, ModelServer] = Field(
         default_factory=dict, description="OpenAI-compatible servers by name: a URL or a table."
     )

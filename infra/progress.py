@@ -60,6 +60,8 @@ class BuildProgress:
         self._set_aside: Counter[str] = Counter()
         self._elsewhere: dict[str, Any] = {}
         self._pools: dict[str, dict[str, Any]] = {}
+        #: Why nodes were left out, by pool and node.
+        self.unfit: dict[str, dict[str, str]] = {}
         self._listeners: list[Callable[[str, int, int], None]] = []
         self._flow_run: str | None = None
         self._summary: list[dict[str, Any]] = []
@@ -86,6 +88,7 @@ class BuildProgress:
             there = read_run(self._run_file) or {}
             self._elsewhere = there.get("stages", {})
             self._summary = self._summary or there.get("summary", [])
+            self.unfit = self.unfit or there.get("unfit", {})
         self._write("failed" if kind else "ended", force=True)
 
     def listen(self, listener: Callable[[str, int, int], None]) -> None:
@@ -134,8 +137,17 @@ class BuildProgress:
                 why = f" ({pool['reason']})" if pool["reason"] else ""
                 log.info("pool %s: %d jobs run, %d wait%s", name, pool["jobs"], pool["pending"], why)
         self._pools = {name: dict(pool) for name, pool in pools.items()}
+        self.unfit |= {name: dict(pool["unfit"]) for name, pool in pools.items() if pool.get("unfit")}
         if pools:
             self._write("running")
+
+    def unfit_in_words(self) -> str:
+        """Return a sentence on the nodes that were left out, after a space; empty if there are none."""
+        nodes = [f"{node} (pool {pool})" for pool, of_pool in self.unfit.items() for node in of_pool]
+        if not nodes:
+            return ""
+        count = "1 node was" if len(nodes) == 1 else f"{len(nodes)} nodes were"
+        return f" {count} unfit and left out: {', '.join(nodes)}; `slvmeval status` says why."
 
     def note_summary(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Record the result of each aspect: aspect, planned, built, set_aside, and counts by reason."""
@@ -168,6 +180,7 @@ class BuildProgress:
             # jobs end with their build
             "flow_run": self._flow_run,
             "pools": self._pools if status == "running" else {},
+            "unfit": self.unfit,
             "summary": self._summary,
         }
 
@@ -205,6 +218,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
         return known | {
             "flow_run": run.get("flow_run"),
             "pools": run.get("pools", {}),
+            "unfit": run.get("unfit", {}),
             "summary": run.get("summary", []),
             "file": str(path),
         }

@@ -28,6 +28,7 @@ from infra.slurm.pool_jobs import Member, Members, PoolJobs
 from infra.slurm.run_folder import make_log_folder, remove_run_folder, run_folder, write_run_file
 from infra.tls import new_credentials
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.store_wait import why_away
 
 #: Maximum seconds that closing waits for the jobs to end.
 CLOSE_S = 90.0
@@ -128,6 +129,7 @@ class SlurmCluster(SpecCluster):
                 self.members,
                 self._log_of(pool_name),
                 profile.poll_s,
+                profile.most_unfit_nodes,
             )
             for pool_name, pool in profile.pools.items()
         }
@@ -184,7 +186,7 @@ class SlurmCluster(SpecCluster):
         UserInputError
             If the profile has no such pool.
         PrerequisiteError
-            If the pool is unusable: a worker is unfit, or jobs repeatedly end without a worker.
+            If the pool is unusable: no node is fit, too many are unfit, or jobs in a row have no worker.
         """
         jobs = self._pools.get(pool)
         if jobs is None:
@@ -201,7 +203,7 @@ class SlurmCluster(SpecCluster):
         return jobs.room()
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return, by pool, the running and waiting jobs with reasons, the workers and the demand."""
+        """Return, by pool, running and waiting jobs with reasons, workers, demand, and nodes left out."""
         return {pool: jobs.state() for pool, jobs in self._pools.items()}
 
     @property
@@ -226,6 +228,7 @@ class SlurmCluster(SpecCluster):
             scheduler=scheduler,
             store=self.store,
             preload=self.preload,
+            exclude=self._pools[pool_name].unfit,
         )
 
     async def _begin(self) -> None:
@@ -254,15 +257,24 @@ class SlurmCluster(SpecCluster):
     async def _look(self) -> None:
         """Query SLURM, and submit, drain and end jobs as needed."""
         listed = await asyncio.to_thread(commands.jobs, self._names)
+        away = await asyncio.to_thread(why_away, self.store) is not None
         for jobs in self._pools.values():
-            jobs.update(listed)
+            jobs.update(listed, away)
+        if any(jobs.nodes_to_judge() for jobs in self._pools.values()):
+            nodes = await asyncio.to_thread(commands.nodes)
+            for jobs in self._pools.values():
+                if away:
+                    jobs.overlook()
+                elif jobs.nodes_to_judge():
+                    jobs.judge(nodes)
         for jobs in self._pools.values():
             decision = jobs.decide()
             cancel = (*decision.cancel, *jobs.hanging())
             if cancel:
                 await asyncio.to_thread(commands.cancel, cancel)
                 jobs.cancelled(cancel)
-            for _ in range(decision.submit):
+            # a job cannot write its log, and its worker would be unfit
+            for _ in range(0 if away or jobs.problem is not None else decision.submit):
                 if self._stopping or not await self._submit(jobs):
                     break
 
@@ -282,6 +294,8 @@ class SlurmCluster(SpecCluster):
         jobs = self._pools.get(member.pool)
         if jobs is not None:
             jobs.worker_came(member)
+            if member.problems:
+                self._wake.set()
 
     async def _close(self) -> None:
         control, self._control = self._control, None

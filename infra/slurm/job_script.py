@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ _SBATCH_SIGNS = re.compile(r"[\"'\\#\x00-\x1f\x7f]")
 #: Options set by us, which a profile must not override.
 _OURS = ("--job-name", "--output", "--error", "--array", "--wrap", "--requeue", "--ntasks", "--nodes")
 _OURS_SHORT = ("-J", "-o", "-e", "-a", "-n", "-N")
+_EXCLUDE = re.compile(r"(?:--exclude[=\s]\s*|-x\s*)(\S+)")
 #: Characters that a shell interprets in double quotes, apart from variables.
 _SHELL_SIGNS = re.compile(r"[\"`\\\x00-\x1f\x7f]|\$\(")
 
@@ -77,6 +78,7 @@ def job_script(
     scheduler: str,
     store: Path,
     preload: Sequence[str] = (),
+    exclude: Collection[str] = (),
 ) -> str:
     """Return the script with which sbatch starts one job of a pool.
 
@@ -96,6 +98,8 @@ def job_script(
         Folder of the store.
     preload
         Modules that a worker imports before it gets work.
+    exclude
+        Nodes on which the job must not run.
 
     Raises
     ------
@@ -125,7 +129,7 @@ def job_script(
             python=shlex.quote(pool.python or sys.executable),
             worker_command="infra.slurm.worker",
             worker_extra_args=_worker_arguments(pool_name, pool, credential_files(run_folder(store, run))),
-            job_extra_directives=directives(profile, pool_name, pool, store),
+            job_extra_directives=[*directives(profile, pool_name, pool, store), *_excluding(pool, exclude)],
             job_script_prologue=[*_environment(profile, pool_name, run, store, preload), *pool.setup],
         )
     return str(job.job_script())  # type: ignore[no-untyped-call]
@@ -176,6 +180,15 @@ def directives(profile: Profile, pool_name: str, pool: Pool, store: Path) -> lis
         if value:
             given.append(f"--{field}={word(pool_name, field, value)}")
     return [*given, *pool.directives]
+
+
+def _excluding(pool: Pool, nodes: Collection[str]) -> list[str]:
+    """Return the option that leaves nodes out, besides those that the profile leaves out."""
+    if not nodes:
+        return []
+    # sbatch uses the last of repeated options
+    given = [match[1] for line in pool.directives if (match := _EXCLUDE.fullmatch(line.strip()))]
+    return [f"--exclude={','.join([*given[-1:], *sorted(nodes)])}"]
 
 
 def _environment(

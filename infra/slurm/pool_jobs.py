@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import WorkerState
 
 from infra.pool import RESOURCES, Pool
-from infra.slurm.commands import Job
+from infra.slurm.commands import Job, Node
 from infra.slurm.job_script import DEATH_TIMEOUT_S
 from infra.slurm.scaling import Demand, JobState, ScalingStep, Starts, decide, needed_jobs
 from infra.slurm.worker_setup import REPORT
@@ -124,6 +125,9 @@ WITHOUT_WORKER_S = DEATH_TIMEOUT_S + 120.0
 #: Seconds after which a cancelled job that still runs is cancelled again.
 ENDING_S = 30.0
 
+#: Number of jobs that end on a node without a worker before it counts as unfit.
+FAILED_ON_NODE = 2
+
 #: States of jobs ended by a user or because of their node: not failures of the job.
 _NOT_ITS_FAULT = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL"})
 
@@ -155,6 +159,8 @@ class PoolJobs:
         Returns where a job writes its log.
     poll_s
         Interval between updates, seconds; also the pause after the first failed job.
+    most_unfit
+        Number of unfit nodes with which the pool is still usable.
     """
 
     def __init__(
@@ -165,6 +171,7 @@ class PoolJobs:
         members: Members,
         log_of: Callable[[str], Path],
         poll_s: float,
+        most_unfit: int = 0,
     ) -> None:
         self.name, self.pool_name, self.pool = name, pool_name, pool
         self.log_of = log_of
@@ -174,6 +181,11 @@ class PoolJobs:
         self.problem: PrerequisiteError | None = None
         self._members, self._poll_s = members, poll_s
         self._known: dict[str, _Known] = {}
+        #: Why nodes are left out, by their names.
+        self.unfit: dict[str, str] = {}
+        self._most_unfit = most_unfit
+        self._found_unfit: dict[str, str] = {}
+        self._failed_on: Counter[str] = Counter()
 
     def say(self, wanted: int) -> bool:
         """Record the driver's demand; return whether it needs more jobs than exist."""
@@ -184,17 +196,54 @@ class PoolJobs:
         """Record that a job has a worker, which may be unfit."""
         known = self._known.setdefault(member.job, _Known(Job(member.job, self.name, "RUNNING")))
         known.had_worker = True
-        self.starts.came_up()
+        if member.problems:
+            # other workers of the job finish what they have
+            known.draining = True
+            self._found_unfit[member.node] = (
+                f"the worker {member.state.name} on node {member.node} (job {member.job}) is unfit: "
+                f"{'; '.join(member.problems)}. Its log: {self.log_of(member.job)}"
+            )
+        else:
+            self.starts.came_up()
+            self._failed_on[member.node] = 0
         if known.draining:
             self._members.drain(member.job)
-        if member.problems and self.problem is None:
-            self.problem = PrerequisiteError(
-                f"pool {self.pool_name}: the worker {member.state.name} on node {member.node} (job "
-                f"{member.job}) is unfit: {'; '.join(member.problems)}. Its log: {self.log_of(member.job)}"
-            )
 
-    def update(self, listed: list[Job]) -> None:
-        """Update the jobs from squeue's output."""
+    def nodes_to_judge(self) -> bool:
+        """Return whether a node was found unfit since the last :meth:`judge`."""
+        return bool(self._found_unfit)
+
+    def judge(self, nodes: Iterable[Node]) -> None:
+        """Leave the nodes that were found unfit out of the next jobs; without any other the pool is unusable.
+
+        Parameters
+        ----------
+        nodes
+            All nodes of the cluster.
+        """
+        found, self._found_unfit = self._found_unfit, {}
+        for node, why in found.items():
+            if node not in self.unfit:
+                log.warning("pool %s: node %s is left out of further jobs: %s", self.pool_name, node, why)
+        self.unfit |= found
+        partitions = set(self.pool.partition.split(","))
+        mine = {node.name for node in nodes if partitions & set(node.partitions)}
+        if len(self.unfit) > self._most_unfit:
+            why = f"{len(self.unfit)} nodes are unfit, more than most_unfit_nodes = {self._most_unfit} allows"
+        elif mine and mine <= self.unfit.keys():
+            why = "none of its nodes is fit"
+        else:
+            return
+        self.problem = PrerequisiteError("\n".join([f"pool {self.pool_name}: {why}", *self.unfit.values()]))
+
+    def overlook(self) -> None:
+        """Forget the nodes that were found unfit: the store is away for the driver, too."""
+        for node in self._found_unfit:
+            log.warning("pool %s: node %s cannot work while the store is away", self.pool_name, node)
+        self._found_unfit = {}
+
+    def update(self, listed: list[Job], store_away: bool = False) -> None:
+        """Update the jobs from squeue's output; while the store is away, no job can start."""
         here = {job.id: job for job in listed if job.name == self.name}
         for job in here.values():
             if job.id in self._known:
@@ -206,7 +255,9 @@ class PoolJobs:
             ended = here.get(id_)
             if ended is None or not ended.there:
                 del self._known[id_]
-                if not known.had_worker and known.ended_at is None and self._is_failure(ended, known.job):
+                if store_away or known.had_worker or known.ended_at is not None:
+                    continue
+                if self._is_failure(ended, known.job):
                     self._failed(known.job, known.job.state if ended is None else ended.state)
 
     def _failed(self, job: Job, how: str) -> None:
@@ -215,6 +266,9 @@ class PoolJobs:
         path = self.log_of(job.id)
         where = f"{how} on {job.node or 'its node'}"
         log.warning("pool %s: job %s failed (%s), see %s", self.pool_name, job.id, where, path)
+        self._failed_on[job.node] += 1
+        if job.node and self._failed_on[job.node] >= FAILED_ON_NODE:
+            self._found_unfit[job.node] = f"job {job.id} ended without a worker ({where}). {_tail(path)}"
         if self.starts.hopeless and not self._members.of_pool(self.pool_name):
             self.problem = PrerequisiteError(
                 f"pool {self.pool_name}: several jobs in a row ended without a worker, the last one was "
@@ -309,6 +363,7 @@ class PoolJobs:
             "workers": len(self._members.of_pool(self.pool_name)),
             "draining": sum(each.draining and each.job.running for each in known),
             "wanted": self.demand.wanted,
+            "unfit": dict(self.unfit),
         }
 
 

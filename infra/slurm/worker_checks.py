@@ -30,7 +30,8 @@ def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTE
     Parameters
     ----------
     wait_s
-        Maximum time to wait for the run's file, which the driver has just written, seconds.
+        Maximum time to wait for the run's file, which the driver has just written, and until it is writable,
+        seconds.
     """
     if not store.is_dir():
         return [
@@ -46,11 +47,16 @@ def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTE
                 "file system shared by all nodes"
             ]
         time.sleep(0.2)
-    try:
-        with tempfile.TemporaryFile(dir=run_folder(store, run)):
-            return []
-    except OSError as problem:
-        return [f"the store {store} cannot be written here ({problem.strerror}): mount it for writing"]
+    while True:
+        try:
+            with tempfile.TemporaryFile(dir=run_folder(store, run)):
+                return []
+        except OSError as problem:
+            # a file system that fails over is read-only for a while
+            if time.monotonic() >= end:
+                why = problem.strerror
+                return [f"the store {store} cannot be written here ({why}): mount it for writing"]
+        time.sleep(0.2)
 
 
 def check_credentials(files: Credentials, wait_s: float = SEEN_AFTER_S) -> list[str]:

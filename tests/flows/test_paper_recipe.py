@@ -137,7 +137,7 @@ def test_all_that_is_missing_is_said_before_any_work(
         build(tmp_path, tiny_paper(), (str(tmp_path / "nothing"),), server)
     output = str(problem.value)
     assert all(name in output for name in ("tiny-detector", "tiny-inpainter", "tiny-editor", "u2netp"))
-    with pytest.raises(PrerequisiteError, match=r"\[model_servers\]\ncaption-analysis"):
+    with pytest.raises(PrerequisiteError, match=r"\n\[model_servers\.caption-analysis\]\nurl = "):
         build(tmp_path, tiny_paper(), models, None)
     with pytest.raises(PrerequisiteError, match=r"caption-analysis at .* does not answer"):
         build(tmp_path, tiny_paper(), models, "http://127.0.0.1:1/v1")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.progress import BuildProgress, read_runs
+from slvmeval.cli.store.build_states import runs_view
 
 
 class Terminal(io.StringIO):
@@ -63,6 +64,22 @@ def test_a_store_that_cannot_be_written_is_warned_of_once_and_written_later(
         cache.unlink()
     (run,) = read_runs(cache)
     assert (run["status"], run["stages"]["verify"]["done"]) == ("ended", 1)
+
+
+def test_nodes_that_were_left_out_are_said_at_the_end_and_kept(tmp_path: Path) -> None:
+    with BuildProgress(tmp_path, quiet=True) as progress:
+        progress.note_pools({"cpu": POOL})
+        assert progress.unfit_in_words() == ""
+        progress.note_pools(
+            {"cpu": POOL | {"unfit": {"n1": "broken"}}, "h100": POOL | {"unfit": {"n2": "no GPU"}}}
+        )
+        progress.note_pools({})
+        says = progress.unfit_in_words()
+    assert "2 nodes were unfit and left out: n1 (pool cpu), n2 (pool h100)" in says
+    (run,) = read_runs(tmp_path)
+    assert run["unfit"] == {"cpu": {"n1": "broken"}, "h100": {"n2": "no GPU"}}
+    lines = [getattr(part, "plain", "") for part in runs_view([run])]
+    assert "  node n2 is left out of pool h100: no GPU" in lines
 
 
 POOL = {"jobs": 1, "pending": 2, "reason": "Priority", "workers": 4, "draining": 0, "wanted": 9}

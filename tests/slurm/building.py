@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -175,6 +176,15 @@ def _words(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
         return []
+
+
+def flow_runs(api: str) -> list[dict[str, Any]]:
+    """Return the flow runs that a Prefect server knows."""
+    import httpx
+
+    answer = httpx.post(f"{api}/flow_runs/filter", json={}, timeout=60).raise_for_status()
+    result: list[dict[str, Any]] = answer.json()
+    return result
 
 
 def states_of_runs(api: str) -> dict[str, list[str]]:

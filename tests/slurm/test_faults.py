@@ -18,13 +18,14 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
+from infra.progress import read_runs
 from storage_schemas.errors import Reason
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, PAIR
 from tasks.recipe import Recipe
 from tests.flows.prefect_servers import PrefectServer
 from tests.inline import build_inline
-from tests.slurm.building import Building, states_of_runs
+from tests.slurm.building import Building, flow_runs, states_of_runs
 from tests.slurm.conftest import Slurm
 
 AddFilm = Callable[[Path, int], Path]
@@ -139,11 +140,17 @@ def drain_node(building: Building) -> None:
 FAULTS = (cancel_running, cancel_pending, kill_worker, drain_node)
 
 
-def test_left_alone(building: Building, undisturbed: Release) -> None:
+def test_left_alone_with_a_node_that_is_not_fit(building: Building, undisturbed: Release) -> None:
     # short enough that the workers of a pool end while the other works, and come again
     building.idle_s = 3
+    building.cpu_lines = "setup = ['[ \"$SLURMD_NODENAME\" != c1 ] || export SLVMEVAL_WORKER_STORE=/none']"
     building.start()
     check(building, undisturbed, {})
+    assert "1 node was unfit and left out: c1 (pool cpu)" in (building.folder / "build.log").read_text()
+    (run,) = read_runs(building.store / "cache")
+    assert "the store /none is not visible here" in run["unfit"]["cpu"]["c1"]
+    messages = [run["state"]["message"] for run in flow_runs(building.api)]
+    assert any("left out: c1 (pool cpu)" in message for message in messages)
     # each aspect was made in its pool, and what was made says so
     store = building.release().store
     partitions = {
@@ -155,7 +162,7 @@ def test_left_alone(building: Building, undisturbed: Release) -> None:
     for manifest in store.manifests(FRAMES):
         assert manifest.provenance["partition"] == "cpu"
         assert manifest.provenance["job"].isdigit()
-        assert manifest.provenance["node"][0] == "c"
+        assert manifest.provenance["node"] == "c2"
     devices = {
         manifest.provenance.get("device")
         for manifest in store.manifests(PAIR)
@@ -225,6 +232,32 @@ def test_the_flow_is_killed_and_started_again(
     before = building.committed()
     building.start()
     check(building, undisturbed, before)
+
+
+def test_the_store_is_read_only_for_a_while(building: Building, undisturbed: Release) -> None:
+    """Driver and workers wait, jobs that start meanwhile are not at fault, and nothing is made again."""
+    building.store.mkdir()
+    building.slurm.run("mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", str(building.store))
+    # a file system with files that are open for writing is not made read-only
+    logs = building.folder / "logs"
+    building.site_lines = f'job_logs = "{logs}"'
+
+    def remounted(mode: str) -> bool:
+        command = ["mount", "-o", f"remount,{mode}", str(building.store)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    try:
+        building.start()
+        for number in (3, 8):
+            building.reached(number)
+            building.wait(lambda: remounted("ro"))
+            before = building.committed()
+            time.sleep(10)
+            assert remounted("rw")
+        check(building, undisturbed, before)
+        assert any("is back after" in log.read_text() for log in logs.iterdir())
+    finally:
+        building.slurm.run("umount", "-l", str(building.store))
 
 
 def test_the_store_is_full(building: Building, undisturbed: Release) -> None:

@@ -235,12 +235,23 @@ def test_a_killed_worker_costs_its_item_only_and_is_back(store: Path) -> None:
         assert after["pid"] != before["pid"]
 
 
-def test_a_store_that_nodes_do_not_see_is_said_by_the_first_worker(store: Path, tmp_path: Path) -> None:
-    with driver(store, {"cpu": pool(setup=(f"export SLVMEVAL_WORKER_STORE={tmp_path}/none",))}) as flow:
-        with pytest.raises(PrerequisiteError) as problem:
-            flow.wait_for_room("cpu", 1, 1)
+def test_a_node_that_does_not_see_the_store_is_left_out(store: Path, tmp_path: Path) -> None:
+    only_c1 = f'[ "$SLURMD_NODENAME" != c1 ] || export SLVMEVAL_WORKER_STORE={tmp_path}/none'
+    with driver(store, {"cpu": pool(setup=(only_c1,))}) as flow:
+        flow.wait_for_room("cpu", 1, 1)
+        assert flow.submit("cpu", provenance_after, 0).result(timeout=30)["node"] == "c2"
+        (why,) = flow.cluster.state()["cpu"]["unfit"].values()
         output = f"on node c1 (job 1) is unfit: the store {tmp_path}/none is not visible here"
-        assert output in re.sub(r"job \d+", "job 1", str(problem.value))
+        assert output in re.sub(r"job \d+", "job 1", why)
+
+
+def test_a_store_that_no_node_sees_is_said_for_each(store: Path, tmp_path: Path) -> None:
+    with driver(store, {"cpu": pool(setup=(f"export SLVMEVAL_WORKER_STORE={tmp_path}/none",))}) as flow:
+        with pytest.raises(PrerequisiteError, match="pool cpu: none of its nodes is fit") as problem:
+            flow.wait_for_room("cpu", 1, 1)
+        for node in ("c1", "c2"):
+            output = f"on node {node} (job 1) is unfit: the store {tmp_path}/none is not visible here"
+            assert output in re.sub(r"job \d+", "job 1", str(problem.value))
         # it is given no work
         item = flow.submit("cpu", abs, 1)
         time.sleep(1)

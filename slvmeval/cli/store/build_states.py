@@ -68,6 +68,8 @@ def _lines(run: dict[str, Any]) -> list[str]:
     for stage, counts in run["stages"].items():
         aside = f", {counts['set_aside']} set aside" if counts["set_aside"] else ""
         lines.append(f"  {stage:<10} {counts['done']}/{counts['total']}{aside}")
+    for pool, nodes in run["unfit"].items():
+        lines += [f"  node {node} is left out of pool {pool}: {why}" for node, why in nodes.items()]
     return lines
 
 

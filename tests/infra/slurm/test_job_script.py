@@ -171,3 +171,20 @@ def test_a_log_is_named_after_its_job() -> None:
     profile = Profile(pools={"cpu": Pool(**PLAIN)})
     path = log_path(profile, STORE, job_name("r", "cpu"), "17")
     assert path == STORE / "cache/slurm-logs/slvmeval-r-cpu-17.log"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((), "--exclude=n1,n2"),
+        (("--exclude=n[7-9]",), "--exclude=n[7-9],n1,n2"),
+        (("-x n5", "--exclusive"), "--exclude=n5,n1,n2"),
+    ],
+)
+def test_unfit_nodes_are_left_out_besides_those_of_the_profile(given: tuple[str, ...], expected: str) -> None:
+    profile = Profile(pools={"cpu": Pool(**{**PLAIN, "directives": given})})
+    text = job_script(
+        profile, "cpu", run="r", index=1, scheduler="tls://1:2", store=STORE, exclude={"n2": "", "n1": ""}
+    )
+    lines = [line for line in text.splitlines() if line.startswith("#SBATCH")]
+    assert lines[-1] == f"#SBATCH {expected}"

@@ -11,7 +11,7 @@ import pytest
 
 from infra.pool import Pool
 from infra.slurm import pool_jobs
-from infra.slurm.commands import Job
+from infra.slurm.commands import Job, Node
 from infra.slurm.pool_jobs import Members, PoolJobs
 from storage_schemas.errors import PrerequisiteError
 
@@ -26,7 +26,9 @@ class Cluster:
         self.scheduler: Any = Plain(workers={}, resources={"CPU": {}}, unrunnable=[])
         self.members = Members(lambda member: self.jobs.worker_came(member))
         self.logs = logs
-        self.jobs = PoolJobs(NAME, "cpu", POOL, self.members, lambda job: logs / f"{job}.log", poll_s=0.0)
+        self.jobs = PoolJobs(
+            NAME, "cpu", POOL, self.members, lambda job: logs / f"{job}.log", poll_s=0.0, most_unfit=2
+        )
 
     def worker(self, job: str, *problems: str, node: str = "n1") -> Any:
         """A worker of a job reports."""
@@ -140,13 +142,75 @@ def test_a_job_whose_submission_was_never_answered_is_ours(cluster: Cluster) -> 
     assert (cluster.jobs.state()["jobs"], cluster.jobs.state()["pending"]) == (1, 0)
 
 
-def test_an_unfit_worker_gives_no_room_and_says_so_at_once(cluster: Cluster) -> None:
-    cluster.jobs.update([job("7")])
-    cluster.worker("7", "the store /s is not visible here: share it", node="n13")
-    assert cluster.jobs.room() == 0
-    text = str(cluster.jobs.problem)
-    assert "on node n13 (job 7) is unfit: the store /s is not visible here" in text
+def nodes(*names: str, partition: str = "cpu") -> list[Node]:
+    return [Node(name, name, name, "idle", 4, 8000, "", (), (partition,)) for name in names]
+
+
+FOUR = [*nodes("n1", "n2", "n3", "n4"), *nodes("g1", partition="gpu")]
+
+
+def test_the_node_of_an_unfit_worker_is_left_out_and_its_job_ends_when_its_other_workers_are_done(
+    cluster: Cluster,
+) -> None:
+    cluster.jobs.say(2)
+    cluster.jobs.update([job("7", node="n13")])
+    fit = cluster.worker("7", node="n13")
+    fit.processing.add("item")
+    cluster.worker("7", "it has no GPU: check gres", node="n13")
+    assert cluster.jobs.nodes_to_judge()
+    cluster.jobs.judge(FOUR)
+    assert not cluster.jobs.nodes_to_judge()
+    text = cluster.jobs.state()["unfit"]["n13"]
+    assert "on node n13 (job 7) is unfit: it has no GPU: check gres" in text
     assert str(cluster.logs / "7.log") in text
+    assert cluster.jobs.problem is None
+    assert cluster.jobs.room() == 1
+    decision = cluster.jobs.decide()
+    assert (decision.cancel, decision.submit) == ((), 1)
+    fit.processing.clear()
+    assert cluster.jobs.room() == 0
+    assert cluster.jobs.decide().cancel == ("7",)
+
+
+def test_too_many_unfit_nodes_or_no_other_are_a_problem_with_each_reason(cluster: Cluster) -> None:
+    for number, node in enumerate(("n1", "n2", "n1")):
+        cluster.worker(str(number), f"broken {number}", node=node)
+        cluster.jobs.judge(FOUR)
+    assert cluster.jobs.problem is None
+    cluster.worker("4", "broken 4", node="n3")
+    cluster.jobs.judge(FOUR)
+    text = str(cluster.jobs.problem)
+    assert "3 nodes are unfit, more than most_unfit_nodes = 2 allows" in text
+    assert all(f"broken {number}" in text for number in (1, 2, 4))
+
+
+def test_a_pool_without_a_fit_node_is_a_problem_at_once(cluster: Cluster) -> None:
+    cluster.worker("1", "broken", node="n1")
+    cluster.jobs.judge([*nodes("n1"), *nodes("g1", partition="gpu")])
+    assert "pool cpu: none of its nodes is fit\nthe worker cpu-0 on node n1" in str(cluster.jobs.problem)
+
+
+def test_a_node_that_swallows_jobs_is_left_out(cluster: Cluster) -> None:
+    cluster.jobs.submitted("9")
+    cluster.worker("9", node="n2")
+    for id_ in "12":
+        assert not cluster.jobs.nodes_to_judge()
+        cluster.jobs.submitted(id_)
+        cluster.jobs.update([job("9"), job(id_, "FAILED", node="n1")])
+    cluster.jobs.judge(FOUR)
+    assert "job 2 ended without a worker (FAILED on n1)" in cluster.jobs.unfit["n1"]
+    assert cluster.jobs.problem is None
+
+
+def test_while_the_store_is_away_no_node_is_at_fault(cluster: Cluster) -> None:
+    for id_ in "1234":
+        cluster.jobs.submitted(id_)
+        cluster.jobs.update([job(id_, "FAILED")], store_away=True)
+    cluster.worker("5", "the store cannot be written here")
+    cluster.jobs.overlook()
+    assert not cluster.jobs.nodes_to_judge()
+    assert (cluster.jobs.problem, cluster.jobs.unfit) == (None, {})
+    assert cluster.jobs.starts.may_submit(time.time())
 
 
 def test_a_refusal_is_a_problem_unless_other_jobs_may_use_up_the_share(cluster: Cluster) -> None:
