@@ -7,6 +7,7 @@ server so.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -18,12 +19,12 @@ from contextlib import contextmanager
 CLOSE_S = 3
 
 
-def serve(port: int) -> None:
-    """Serve Prefect's API on the loopback interface until standard input closes."""
+def serve(port: int, folder: str | None = None) -> None:
+    """Serve Prefect's API on the loopback interface until standard input closes; then remove a folder."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     closed, serving = threading.Event(), threading.Event()
-    threading.Thread(target=_wait_for_end, args=(closed, serving), daemon=True).start()
+    threading.Thread(target=_wait_for_end, args=(closed, serving, folder), daemon=True).start()
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -45,16 +46,23 @@ def serve(port: int) -> None:
         timeout_graceful_shutdown=CLOSE_S,
     )
     Server(config).run()
+    _remove(folder)
 
 
-def _wait_for_end(closed: threading.Event, serving: threading.Event) -> None:
+def _remove(folder: str | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_end(closed: threading.Event, serving: threading.Event, folder: str | None) -> None:
     sys.stdin.read()
     closed.set()
     if serving.is_set():
         time.sleep(CLOSE_S + 2)
     # it is still starting, or one of its services does not stop
+    _remove(folder)
     os._exit(1)
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve(int(sys.argv[1]), *sys.argv[2:])

@@ -5,12 +5,14 @@ The settings apply to all processes of a build: that of the flow and those of it
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,8 @@ from pathlib import Path
 
 from infra import embedded_server
 from storage_schemas.errors import PrerequisiteError
+
+log = logging.getLogger(__name__)
 
 #: The name of the flow, and of its main deployment.
 FLOW_NAME = "build-slvmeval"
@@ -171,19 +175,54 @@ def _embedded_server(auth: str) -> Iterator[str]:
     command = [sys.executable, "-P", str(Path(embedded_server.__file__)), port]
     # other users can read a command line, but not the environment
     environment = {**os.environ, **_EMBEDDED, "PREFECT_SERVER_API_AUTH_STRING": auth}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)
     url = f"http://127.0.0.1:{port}/api"
-    try:
-        _wait_for(process, url)
-        yield url
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
+    with _database_alone() as alone:
+        if not alone:
+            log.info("another run uses Prefect's database: the records of this one end with it")
+            # the server removes it, also when this process is killed
+            folder = tempfile.mkdtemp(prefix="slvmeval-prefect-")
+            command.append(folder)
+            environment[_DATABASE] = f"sqlite+aiosqlite:///{folder}/prefect.db"
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)
         try:
-            process.wait(2 * embedded_server.CLOSE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            _wait_for(process, url)
+            yield url
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(2 * embedded_server.CLOSE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+_DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
+
+
+@contextmanager
+def _database_alone() -> Iterator[bool]:
+    """Yield whether no other embedded server uses Prefect's database on this machine.
+
+    SQLite lets one server write at a time. Two of them refuse each other's requests, and stop where both make
+    the tables.
+    """
+    from prefect.settings import PREFECT_HOME, get_current_settings
+
+    home: Path = PREFECT_HOME.value()
+    database = get_current_settings().server.database.connection_url
+    if database is not None and database.get_secret_value() != f"sqlite+aiosqlite:///{home}/prefect.db":
+        # the user has set another one
+        yield True
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "slvmeval-server.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
 
 
 #: What Prefect sets for such a server, too.

@@ -6,9 +6,18 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from pathlib import Path
 
+import httpx
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import (
+    PREFECT_API_DATABASE_CONNECTION_URL,
+    PREFECT_API_URL,
+    PREFECT_HOME,
+    temporary_settings,
+)
 
 from infra import embedded_server
 from infra.prefect_server import _embedded_server, prefect_server
@@ -26,6 +35,77 @@ def test_a_server_whose_starter_is_gone_ends_while_it_starts() -> None:
     process = subprocess.Popen([sys.executable, "-P", embedded_server.__file__, "0"], stdin=subprocess.PIPE)
     process.communicate(timeout=60)
     assert process.returncode is not None
+
+
+#: Answers as a server that is up, and writes down its database.
+SERVER = """
+import http.server, os, shutil, sys, threading
+from pathlib import Path
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(os.environ.get("PREFECT_SERVER_DATABASE_CONNECTION_URL", "shared").encode())
+    def log_message(self, *_):
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Pages)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
+for folder in sys.argv[2:]:
+    shutil.rmtree(folder)
+"""
+
+
+def test_runs_at_the_same_time_have_a_database_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SERVER, encoding="utf-8")
+    monkeypatch.setattr(embedded_server, "__file__", str(script))
+
+    def database(url: str) -> str:
+        return httpx.get(f"{url}/health").text
+
+    with temporary_settings({PREFECT_HOME: tmp_path / "home"}):
+        with _embedded_server("a:b") as first, _embedded_server("a:b") as second:
+            assert database(first) == "shared"
+            own = database(second)
+            folder = Path(own.removeprefix("sqlite+aiosqlite:///")).parent
+            assert folder.is_dir()
+        assert not folder.exists()
+        with _embedded_server("a:b") as again:
+            assert database(again) == "shared"
+        own = "postgresql+asyncpg://mine/prefect"
+        monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", own)
+        with (
+            temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: own}),
+            _embedded_server("a:b") as first,
+            _embedded_server("a:b") as second,
+        ):
+            assert {database(first), database(second)} == {own}
+
+
+@pytest.mark.slow
+def test_two_servers_start_at_once_and_do_not_refuse_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a new folder, where both make the tables."""
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    failed = []
+
+    def use() -> None:
+        with _embedded_server("a:b") as url, httpx.Client(auth=("a", "b"), timeout=60) as client:
+            flow = client.post(f"{url}/flows/", json={"name": "f"}).raise_for_status().json()["id"]
+            for _ in range(50):
+                answer = client.post(
+                    f"{url}/flow_runs/", json={"flow_id": flow, "state": {"type": "PENDING"}}
+                )
+                failed.append(answer.is_error)
+
+    with temporary_settings({PREFECT_HOME: tmp_path}), ThreadPoolExecutor(2) as threads:
+        for future in [threads.submit(copy_context().run, use) for _ in range(2)]:
+            future.result()
+    assert failed == [False] * 100
 
 
 def test_a_server_of_the_user_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

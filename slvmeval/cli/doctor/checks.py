@@ -5,11 +5,14 @@ Each check returns its findings with a remedy for every problem.
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import json
 import os
 import shutil
 import sys
 import tempfile
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -35,7 +38,7 @@ def check_servers(site: Profile, where: str, ask: bool = True) -> Iterator[Findi
 
 
 def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
-    """Check that the Prefect server answers, unless builds start their own."""
+    """Check that the Prefect server, if there is one, answers and suits several runs at a time."""
     address, key = site.prefect_api_url, f"prefect_api_url in {where}"
     if not address:
         address, key = os.environ.get("PREFECT_API_URL"), "the variable PREFECT_API_URL"
@@ -51,12 +54,34 @@ def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
         )
         return
     yield Finding("prefect", CheckVerdict.OK, f"builds use the server at {address}")
+    shared = site.pools or urllib.parse.urlsplit(address).hostname not in _LOOPBACK
+    if shared and not _is_on_postgresql(address):
+        yield Finding(
+            "prefect",
+            CheckVerdict.WARN,
+            f"{address} does not say that its database is PostgreSQL. SQLite lets one run at a time write: "
+            "where several people or runs use the server, set it up on PostgreSQL (docs/prefect-server.md)",
+        )
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _is_on_postgresql(address: str) -> bool:
+    try:
+        settings = json.loads(_get(f"{address.rstrip('/')}/admin/settings"))
+        return str(settings["server"]["database"]["driver"]).startswith("postgresql")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _get(address: str) -> str:
     if not address.startswith(("http://", "https://")):
         raise ValueError("an address must begin with http:// or https://")
-    with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
+    request = urllib.request.Request(address)
+    if password := os.environ.get("PREFECT_API_AUTH_STRING"):
+        request.add_header("Authorization", f"Basic {base64.b64encode(password.encode()).decode()}")
+    with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
         return str(answer.read().decode("utf-8"))
 
 

@@ -23,6 +23,10 @@ PAGES = {
     "/other/v1/models": "<html>",
     "/empty/v1/models": '{"data": []}',
     "/api/health": "true",
+    "/pg/api/health": "true",
+    "/pg/api/admin/settings": '{"server": {"database": {"driver": "postgresql+asyncpg"}}}',
+    "/lite/api/health": "true",
+    "/lite/api/admin/settings": '{"server": {"database": {"driver": null}}}',
 }
 
 
@@ -116,6 +120,16 @@ def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch
     (finding,) = check_servers(Profile(), "profile")
     assert finding.verdict is CheckVerdict.FAIL
     assert "the variable PREFECT_API_URL" in finding.message
+
+
+@pytest.mark.parametrize(("place", "warns"), [("/pg", False), ("/lite", True), ("", True)])
+def test_a_cluster_wants_prefect_on_postgresql(place: str, warns: bool, address: str) -> None:
+    pool = {"partition": "cpu", "cores": 1, "memory": "1GiB", "walltime": "01:00:00"}
+    site = Profile.model_validate({"prefect_api_url": f"{address}{place}/api", "pools": {"cpu": pool}})
+    first, *others = check_servers(site, "profile s.toml")
+    assert first.verdict is CheckVerdict.OK
+    assert [finding.verdict for finding in others] == [CheckVerdict.WARN] * warns
+    assert all("set it up on PostgreSQL" in finding.message for finding in others)
 
 
 def asked(
