@@ -107,7 +107,7 @@ def test_a_rating_is_checked_sent_back_and_confirmed(study: RatingStudy) -> None
         {"verdict": "sent_back"},
         {"verdict": "burn"},
         {"verdict": "confirmed", "ratings": "x 2"},
-        {"ratings": "x ²"},
+        {"verdict": "confirmed", "ratings": f"{seen.split()[0]} ²"},
     ):
         assert checker.post(where, data={"csrf": csrf, "ratings": seen, **wrong}).status_code == 422
     data = {"csrf": csrf, "ratings": seen, "verdict": "sent_back", "note": "Look at the <end>."}
