@@ -48,7 +48,8 @@ def end_signals() -> Iterator[Received]:
         finally:
             _received.reset(here)
             signal.set_wakeup_fd(-1)
-            writing.close()
+            # closing is not enough: a forked process would hold the socket open
+            writing.shutdown(socket.SHUT_WR)
             thread.join()
 
 

@@ -1,4 +1,4 @@
-"""vLLM, the documented server of language models: how it serves the papers' models (``vllm_models.toml``)."""
+"""How vLLM, the documented server of language models, serves the papers' models (``vllm_models.toml``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from storage_schemas.model import Frozen
 
-#: What a model is asked with.
+#: The kind of requests that a model answers; ``images`` are chats with images.
 Asks = Literal["chat", "images", "embeddings"]
 
 
@@ -26,7 +26,7 @@ class VllmModel(Frozen):
     server
         Name of the server under which clients look for it.
     asks
-        What it is asked with.
+        The kind of its requests.
     weights_gb
         Size of the weights in GB (10⁹ bytes); None if unknown.
     gpus
@@ -34,7 +34,7 @@ class VllmModel(Frozen):
     context
         Maximum tokens of prompt and answer together.
     images
-        Maximum images of one prompt; 0 for a model of texts.
+        Maximum images of one prompt; 0 for a text-only model.
     arguments
         Further arguments of vLLM.
     """

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from storage_schemas.commit import process_alive, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
 from storage_schemas.model import Frozen
-from storage_schemas.secrets import strike_out
+from storage_schemas.secrets import strike_out_row
 
 _BEGUN = "begun"
 
@@ -67,7 +67,7 @@ class LinesFile:
                 self._synced = upto
 
     def _write(self, entry: dict[str, Any]) -> int:
-        line = strike_out(json.dumps(entry)).encode()
+        line = json.dumps(strike_out_row(entry)).encode()
         with self._write_lock, storage_errors(self.path.parent):
             append_line(self._handle, line)
             self._written += 1
@@ -216,7 +216,7 @@ class LinesFolder(Generic[LineRow]):
                 path = self.folder / f"{uuid.uuid4().hex}.jsonl"
                 self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
                 sync_path(self.folder)
-            append_line(self._handle, strike_out(row.model_dump_json()).encode())
+            append_line(self._handle, json.dumps(strike_out_row(row.model_dump(mode="json"))).encode())
             os.fsync(self._handle)
 
     def close(self) -> None:

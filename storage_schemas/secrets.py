@@ -45,7 +45,7 @@ def of_variable(name: str, value: str) -> tuple[str, ...]:
     """Return the spellings of the secret in an environment variable; empty if it has none.
 
     A variable holds a secret if its name ends in KEY, TOKEN, SECRET, PASSWORD, AUTH_STRING or the like, and
-    its value is no path. Of an address, the password is the secret.
+    its value is not the path of a file or folder. Of an address, the password is the secret.
 
     Examples
     --------
@@ -54,9 +54,9 @@ def of_variable(name: str, value: str) -> tuple[str, ...]:
     """
     if "://" in value:
         return _passwords_in(value)
-    if value.startswith("/") or not _SECRET_NAME.search(name):
-        return ()
-    return _spellings(value)
+    # a key in base64 may begin with a slash, too, and be too long for Path.exists
+    is_path = value.startswith("/") and os.path.exists(value)  # noqa: PTH110
+    return () if is_path or not _SECRET_NAME.search(name) else _spellings(value)
 
 
 def _passwords_in(address: str) -> tuple[str, ...]:
@@ -97,11 +97,18 @@ def strike_out(text: str) -> str:
 
 
 def strike_out_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON-able row without the secrets in its texts."""
-    text = json.dumps(row)
-    struck = strike_out(text)
-    cleaned: dict[str, Any] = row if struck == text else json.loads(struck)
+    """Return a JSON-able row without the secrets in its texts; its keys and numbers stay as they are."""
+    cleaned: dict[str, Any] = _strike_out_texts(row)
     return cleaned
+
+
+def _strike_out_texts(value: Any) -> Any:
+    # not in the row's JSON: a short password may also occur in a key or a number
+    if isinstance(value, str):
+        return strike_out(value)
+    if isinstance(value, dict):
+        return {key: _strike_out_texts(each) for key, each in value.items()}
+    return [_strike_out_texts(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 @contextmanager

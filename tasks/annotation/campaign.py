@@ -180,8 +180,10 @@ def money(value: float, currency: str) -> str:
     return f"{value:,.{decimals(currency)}f} {currency}"
 
 
-def load_campaign(path: Path, **over: object) -> Campaign:
+def load_campaign(path: Path, default_name: str | None = None, **over: object) -> Campaign:
     """Read a campaign from a TOML file; `over` overrides its values.
+
+    `default_name` is the name of a campaign whose file has none.
 
     Raises
     ------
@@ -194,6 +196,8 @@ def load_campaign(path: Path, **over: object) -> Campaign:
         raise UserInputError(f"{path} does not exist") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise UserInputError(f"{path} is not valid TOML: {problem}") from problem
+    if default_name is not None:
+        values.setdefault("name", default_name)
     try:
         return Campaign.model_validate({**values, **over})
     except ValidationError as problem:

@@ -96,7 +96,7 @@ def rating_campaign(
     dimensions
         The dimensions to rate.
     name
-        The campaign's name; ``SUITE-ratings`` by default.
+        The campaign's name; by default that in `settings`, else ``SUITE-ratings``.
     settings
         A TOML file; by default the settings that the campaign was published with, or four ratings a video by
         ten raters.
@@ -112,15 +112,16 @@ def rating_campaign(
     if guides is not None and not guides.is_dir():
         raise UserInputError(f"{guides} is not a folder")
     fixed: dict[str, Any] = {"kind": "ratings", "suite": suite.name, "release": "", "version": 0}
+    default_name = f"{suite.name}-ratings"
     defaults: dict[str, Any] = {"workers_per_pair": RATINGS_PER_VIDEO, "most_workers": RATERS}
     if settings is not None:
-        given = load_campaign(settings, **fixed, **({"name": name} if name else {}))
+        given = load_campaign(settings, default_name, **fixed, **({"name": name} if name else {}))
         unset = {key: value for key, value in defaults.items() if key not in given.model_fields_set}
         values = {**given.model_dump(), **unset}
         if "workers_per_pair" in given.model_fields_set and "most_workers" in unset:
             values["most_workers"] = max(RATERS, given.workers_per_pair)
     else:
-        name = name or f"{suite.name}-ratings"
+        name = name or default_name
         known = next((one for one in published if one.name == name), None)
         if known is not None and known.kind != "ratings":
             raise UserInputError(f"campaign {name} shows {known.shows}: choose another --campaign")

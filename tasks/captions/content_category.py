@@ -14,7 +14,7 @@ from pydantic import Field
 from storage_schemas.ids import digest_value
 from storage_schemas.rng import derived_seed
 from storage_schemas.source import Source
-from tasks.captions.llm import ADVICE, ThinkingModel, shortened
+from tasks.captions.llm import ThinkingModel, shortened
 from tasks.llm.answers import UnusableAnswer
 from tasks.llm.chat import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
@@ -30,6 +30,8 @@ CATEGORIES = (
 
 #: Its prompt.
 CONTENT_CATEGORY = "content-categories/content_category"
+
+_ADVICE = "use a server that supports it (vLLM does)"
 
 #: Called once per source as answers arrive, with the category or why there is none, and the model.
 OnCategory = Callable[[Source, str | Unanswered, str], None]
@@ -74,7 +76,7 @@ def ask_categories(
         on_category(question.source, result, question.answers[-1].model or parameters.model)
 
     questions = [_CategoryQuestion(source, parameters) for source in sources]
-    ask_questions(server, questions, parameters.tries, "sources", "category", on_result, ADVICE)
+    ask_questions(server, questions, parameters.tries, "sources", "category", on_result, _ADVICE)
 
 
 def sampled_captions(source: Source, most: int) -> str:

@@ -30,7 +30,7 @@ from tasks.llm.servers import Servers, check_server
 #: The paper's model, and the revision pinned by this project.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
-ADVICE = "change that parameter of caption_analysis, or use a server that supports it (vLLM does)"
+_ADVICE = "change that parameter of caption_analysis, or use a server that supports it (vLLM does)"
 # Maximum characters of an invalid answer that are shown to the model again.
 _SHOWN = 4000
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
@@ -195,7 +195,7 @@ class LlmAnalyser(CaptionAnalyser):
         if questions:
             server = self._servers.find(self._parameters.server, self._parameters.model)
             ask_questions(
-                server, questions, self._parameters.tries, "captions", "analysis", on_result, ADVICE
+                server, questions, self._parameters.tries, "captions", "analysis", on_result, _ADVICE
             )
         results: list[CaptionAnalysis | NotAnalysed] = []
         for caption in captions:

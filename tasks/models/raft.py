@@ -17,7 +17,7 @@ from storage_schemas.frames import Planes
 from tasks.models.base import FlowModel
 from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype, weights_in
 
-#: RAFT compares features at an eighth of the size and at three halves of that.
+#: RAFT compares features at an eighth of the size, halved three times.
 _EIGHTH = 8
 _LEAST_SIDE = 128
 

@@ -34,6 +34,16 @@ with end_signals.end_signals() as received:
 """
 
 
+def test_a_child_that_holds_the_socket_does_not_delay_the_end() -> None:
+    with end_signals():
+        socket = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(socket)
+        child = subprocess.Popen(["sleep", "5"], pass_fds=(socket,))
+    assert child.poll() is None
+    child.kill()
+    child.wait()
+
+
 def test_signals_are_noted_once_and_everywhere() -> None:
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:

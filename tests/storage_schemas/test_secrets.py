@@ -59,20 +59,22 @@ def test_a_secret_is_removed_however_it_is_spelled(spelled: str) -> None:
         ("ANYTHING", "https://me:p4ss:w0rd-x@host/v1", "p4ss:w0rd-x"),
         ("PGPASSWORD", "p4ssw0rd-x", "p4ssw0rd-x"),
         ("HF_TOKEN", "hf_abcdefgh", "hf_abcdefgh"),
+        ("AWS_SECRET_ACCESS_KEY", "/ab1cd2+ef3", "/ab1cd2+ef3"),
+        ("LONG_KEY", "/" + 300 * "a", "/" + 300 * "a"),
     ],
     # pytest puts the name of a test into a variable
-    ids=range(6),
+    ids=range(8),
 )
 def test_variables_hold_secrets(name: str, value: str, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     assert strike_out(f"<{secret}>") == f"<[{name} removed]>"
 
 
-def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSH_KEY", "/home/me/.ssh/id")
+def test_what_is_no_secret_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_KEY", str(tmp_path))
     monkeypatch.setenv("MODEL_KEY", "none")
     monkeypatch.setenv("PREFECT_API_URL", "http://head:4200/api")
-    text = "none of /home/me/.ssh/id at http://head:4200/api"
+    text = f"none of {tmp_path} at http://head:4200/api"
     assert strike_out(text) is text
 
 
@@ -97,6 +99,25 @@ def test_rows_are_written_without_secrets(tmp_path: Path) -> None:
     assert [row.text for row in folder.rows()] == ["[SOME_API_KEY removed]"]
     (path,) = (tmp_path / "a").iterdir()
     assert json.loads(path.read_text()) == {"text": "[SOME_API_KEY removed]"}
+
+
+class Counts(Frozen):
+    password: str
+    tokens: int
+
+
+def test_a_password_that_is_a_number_or_a_key_leaves_rows_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_PASSWORD", "12345678")
+    monkeypatch.setenv("B_PASSWORD", "password")
+    row = Counts(password="12345678 password", tokens=12345678)
+    folder = LinesFolder(tmp_path, Counts, "lost")
+    folder.append(row)
+    folder.close()
+    clean = Counts(password="[A_PASSWORD removed] [B_PASSWORD removed]", tokens=12345678)
+    assert list(folder.rows()) == [clean]
+    assert secrets.strike_out_row(row.model_dump(mode="json")) == clean.model_dump()
 
 
 class Rows(RowStore):

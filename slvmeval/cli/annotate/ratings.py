@@ -47,7 +47,9 @@ def publish_ratings(
     seed: Annotated[int, typer.Option("--seed", help="Seed of --mini.")] = 0,
     campaign: Annotated[
         str,
-        typer.Option("--campaign", metavar="NAME", help="Name of the campaign; SUITE-ratings by default."),
+        typer.Option(
+            "--campaign", metavar="NAME", help="Name of the campaign; that in --settings, else SUITE-ratings."
+        ),
     ] = "",
     settings: Annotated[
         Path | None, typer.Option("--settings", metavar="FILE", help="Settings of the campaign, as TOML.")
@@ -114,7 +116,7 @@ def publish_ratings(
         terminal.say(result.in_words())
         terminal.say(*(f"  left out: {one.where}: {one.message}" for one in result.left_out[:10]))
         if len(result.left_out) > 10:
-            terminal.say(f"  … and {len(result.left_out) - 10} more; --json says all")
+            terminal.say(f"  … and {len(result.left_out) - 10} more; --json lists all")
         terminal.say(f"Next: slvmeval annotate serve {wanted.name} --store {root}")
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

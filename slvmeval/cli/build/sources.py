@@ -128,6 +128,8 @@ def categorise(
 
     data_set, site = source_root(root), terminal.settings(profile, store=store)
     for name in category or ():
+        if not name.strip():
+            raise UserInputError("--category is empty: name a category")
         if mistake := content_category_mistake(name):
             raise UserInputError(f"--category {name!r} {mistake}")
     if category and len(set(category)) < 2:

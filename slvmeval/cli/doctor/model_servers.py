@@ -90,7 +90,7 @@ _SENT: dict[Asks | Literal["clip"], str] = {
 
 
 def kind_of(name: str, model: str) -> Asks | Literal["clip"]:
-    """Return what a server is asked with: by its model, its own name, or words in the model's name."""
+    """Return the kind of a server's requests: by its model, its own name, or words in the model's name."""
     served = VLLM_MODELS.values()
     known: dict[str, Asks] = {one.repository: one.asks for one in served}
     known |= {one.model: "images" for one in VLM_MODELS.values()}

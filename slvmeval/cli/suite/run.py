@@ -51,7 +51,7 @@ def _say_left_out(left_out: Sequence[UnusedLine]) -> None:
     """Print the first unusable rows of the files, and the number of the others."""
     terminal.say(*(f"left out: {one.where}: {one.message}" for one in left_out[:_SHOWN_LEFT_OUT]))
     if len(left_out) > _SHOWN_LEFT_OUT:
-        terminal.say(f"… and {len(left_out) - _SHOWN_LEFT_OUT} more; --json says all")
+        terminal.say(f"… and {len(left_out) - _SHOWN_LEFT_OUT} more; --json lists all")
 
 
 def _warn(dimensions: Iterable[tuple[str, str]]) -> None:

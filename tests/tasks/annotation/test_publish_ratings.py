@@ -95,7 +95,7 @@ def test_publishing_again_keeps_settings_and_adds(place: Place, tmp_path: Path) 
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_written(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "few.toml").write_text('name = "few"\nmost_workers = 2\n')
+    (tmp_path / "few.toml").write_text("most_workers = 2\n")
     with pytest.raises(UserInputError, match="most_workers is smaller than workers_per_pair"):
         place.publish("imaging_quality", settings=tmp_path / "few.toml")
     (tmp_path / "guides" / "en").mkdir(parents=True)
@@ -107,6 +107,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(place: Place, t
     with pytest.raises(UserInputError, match="is not a folder"):
         place.publish("imaging_quality", guides=tmp_path / "none")
     assert place.desk.campaigns.all() == []
+
+
+def test_settings_need_no_name(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "paid.toml").write_text("pay_per_task = 0.5\n")
+    campaign = rating_campaign([], place.suite, ["imaging_quality"], settings=tmp_path / "paid.toml")
+    assert (campaign.name, campaign.pay_per_task) == ("video-bench-ratings", 0.5)
 
 
 def test_a_suite_without_a_guide_says_what_to_write(

@@ -111,3 +111,5 @@ def test_the_command_writes_answers_into_the_data_set(
     assert main(["sources", "scan", str(videos), "--json"]) == 3
     assert main([*command[:3], "--category", "<b>", "--category", "Sound"]) == 1
     assert "has '<' in it" in capsys.readouterr().err
+    assert main([*command[:3], "--category", " ", "--category", "Sound"]) == 1
+    assert "--category is empty" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def add_rating_pages(app: FastAPI, media: Path | None) -> None:
         note = fields.get("note", "")
         try:
             known = {one.rating.rating_id for one in views.rated(campaign, task).ratings}
-            if verdict not in list(Verdict) or not seen or any(not level.isdigit() for _, _, level in seen):
+            if verdict not in list(Verdict) or not seen or any(not level.isdecimal() for _, _, level in seen):
                 raise UserInputError("choose what to do with a rating of this page")
             if not {rating for rating, _, _ in seen} <= known:
                 raise UserInputError("this rating was changed meanwhile: look again")

@@ -103,7 +103,12 @@ def test_a_rating_is_checked_sent_back_and_confirmed(study: RatingStudy) -> None
     (seen,) = set(re.findall(r'name="ratings" value="([^"]+)"', page.text))
     where = f"/organiser/c/{NAME}/checks/{task}"
     assert checker.post(where, data={"ratings": seen, "verdict": "confirmed", "csrf": "x"}).status_code == 403
-    for wrong in ({"verdict": "sent_back"}, {"verdict": "burn"}, {"verdict": "confirmed", "ratings": "x 2"}):
+    for wrong in (
+        {"verdict": "sent_back"},
+        {"verdict": "burn"},
+        {"verdict": "confirmed", "ratings": "x 2"},
+        {"verdict": "confirmed", "ratings": f"{seen.split()[0]} ²"},
+    ):
         assert checker.post(where, data={"csrf": csrf, "ratings": seen, **wrong}).status_code == 422
     data = {"csrf": csrf, "ratings": seen, "verdict": "sent_back", "note": "Look at the <end>."}
     assert "No rating waits" in checker.post(where, data=data).text
