@@ -90,3 +90,10 @@ def test_prompts_of_one_evaluator_are_checked_and_found_from_everywhere(
     (own / "video_judge_sytem.txt").write_text("Which?")
     with pytest.raises(UserInputError, match=r"video_judge_sytem\.txt: there is no such prompt"):
         parameters.options(site)
+
+
+def test_the_commands_that_send_a_prompt_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {command for prompt in prompt_catalogue().values() for command in prompt.used_by.split(", ")}
+    for command in sorted(commands):
+        assert main([*command.split(), "--help"]) == 0, command
+    capsys.readouterr()
