@@ -184,8 +184,8 @@ def _served_model(model: str, hub: ModelHub) -> VllmModel:
         return known[model]
     if model not in hub.names():
         raise UserInputError(
-            f"no model {model!r}: {suggestion(model, (*known, *hub.names()))}; --list shows the papers' "
-            f"models, and `slvmeval models add NAME FOLDER --kind {SERVED}` adds one of yours"
+            f"no model {model!r}: {suggestion(model, known, 'there are', hub.names())}; --list shows the "
+            f"papers' models, and `slvmeval models add NAME FOLDER --kind {SERVED}` adds one of yours"
         )
     kind = (MODEL_SPECS.get(model) or hub.glance(model)).kind
     if kind != SERVED:

@@ -79,3 +79,12 @@ def test_what_cannot_be_served_is_said(
 ) -> None:
     assert main(["serve-llm", *words, *site]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_name_far_from_all_gets_the_models_that_can_be_served(
+    site: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve-llm", "zzz", *site]) == 1
+    message = capsys.readouterr().err
+    assert message.count("qwen3-8b") == 1
+    assert "u2net" not in message
