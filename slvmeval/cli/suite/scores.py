@@ -372,6 +372,11 @@ def correlations(
     first = tables[0]
     titles = [column.title for column in first.shown]
     terminal.console().print(terminal.table(first.title, titles, first.cells()))
+    if categories is not None and not any(table.name == "categories" for table in tables):
+        terminal.tell(
+            "no table by category: it needs prompts whose theme has a category, and groups of dimensions "
+            "that all have one scale"
+        )
     terminal.say(f"{len(paths)} files: {out}")
 
 

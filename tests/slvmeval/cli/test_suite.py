@@ -208,6 +208,11 @@ def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
     titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
     assert len(titles) == 2
     assert any("Sci-Fi" in text for text in titles)
+    categories = tmp_path / "categories.csv"
+    categories.write_text("theme,category\nSci-Fi,Fiction\n")
+    capsys.readouterr()
+    assert main([*words, "--prompt-suite", str(prompts), "--categories", str(categories)]) == 0
+    assert "no table by category" in capsys.readouterr().err
     for line, message in (
         ("m,p0,calm,2,me", "already"),
         ("m,p8,calm,much,me", "score: "),
