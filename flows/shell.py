@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
@@ -139,9 +140,9 @@ _Settings = TypeVar("_Settings", bound=Frozen)
 
 def without_secrets(settings: _Settings) -> _Settings:
     """Return settings without the secrets in them, for Prefect's pages."""
-    text = settings.model_dump_json()
-    struck = strike_out(text)
-    return settings if struck == text else type(settings).model_validate_json(struck)
+    values = json.loads(settings.model_dump_json())
+    struck = strike_out_row(values)
+    return settings if struck == values else type(settings).model_validate_json(json.dumps(struck))
 
 
 def _run_on_worker(

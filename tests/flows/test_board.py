@@ -127,6 +127,8 @@ def test_prefect_gets_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         run_stage.fn("ingest", refused)
     options = AnnotateOptions(store="/store", database="postgresql://me:sk-of-prefect@db/desk")
     assert without_secrets(options).database == "postgresql://me:[SOME_API_KEY removed]@db/desk"
+    monkeypatch.setenv("A_PASSWORD", "database")
+    assert "[SOME_API_KEY removed]" in without_secrets(options).database
 
     made: list[dict[str, Any]] = []
     monkeypatch.setattr("flows.shell.create_table_artifact", lambda table, **_: made.extend(table))
