@@ -354,7 +354,8 @@ _ACCURACY = (
 )
 _ACCURACY_NOTE = (
     "Accuracy less what is published, in points, with the paper's 95 % intervals. That of the difference "
-    "takes the two as independent. It differs where this interval does not contain 0."
+    "takes the two as independent. Whether it differs is decided with Wilson's interval here, since the "
+    "paper's has no width where all answers agree."
 )
 
 
@@ -386,12 +387,20 @@ def _accuracies(fit: _Fit, gathered: JudgedRelease, matrix: Matrix) -> Iterator[
             "published_half": theirs,
             "difference": difference,
             "half_difference": both,
-            "differs": ""
-            if difference is None or both is None
-            else "yes"
-            if abs(difference) > both
-            else "no",
+            "differs": _differs(shown, value.value / 100, theirs),
         }
+
+
+def _differs(shown: MatrixCell, published: float, half: float | None) -> str:
+    """Say whether an accuracy and a published one differ, by Newcombe's interval of two proportions.
+
+    Its limits are those of each proportion's own interval: Wilson's here, the published ± there.
+    """
+    if shown.accuracy is None or shown.cell is None or shown.cell.wilson is None or half is None:
+        return ""
+    difference, wilson = shown.accuracy - published, shown.cell.wilson
+    towards = shown.accuracy - wilson.low if difference > 0 else wilson.high - shown.accuracy
+    return "yes" if abs(difference) > math.hypot(towards, half) else "no"
 
 
 _DURATION = (

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import UserInputError
-from tasks.report.accuracy import matrix_of
+from tasks.report.accuracy import MatrixCell, matrix_of
 from tasks.report.evaluator_tables import duration_tables
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.people_tables import filter_tables, retention_table
-from tasks.report.published import Against, PublishedValue, hold_against, read_published
+from tasks.report.published import Against, PublishedValue, _differs, hold_against, read_published
 from tasks.report.release_facts import facts_table
 from tasks.report.systems import ASPECT_ORDER
 from tasks.report.table import Table
+from tasks.statistics.cells import cell_of
+from tasks.statistics.intervals import wilson_interval
 from tests.papers.tables import JUDGES, SCORERS, claims, printed, rows
 from tests.tasks.report.printed_release import printed_release
 from tests.tasks.statistics.making import few
@@ -132,6 +134,9 @@ def tables(judgements: JudgedRelease) -> dict[str, Table]:
     return {table.name: table for table in made}
 
 
+EMPTY_CELL = cell_of([])
+
+
 def held(where: str, judgements: JudgedRelease, tables: dict[str, Table]) -> Against:
     return hold_against(read_published(where), judgements, matrix_of(judgements), tables)
 
@@ -153,6 +158,25 @@ def test_the_papers_own_answers_do_not_differ_from_the_paper(against_paper: Agai
             assert row["half_difference"] == pytest.approx(math.hypot(row["half"], row["published_half"]))
     texts = {(line[1], line[0]): line for line in accuracy.cells()}
     assert texts["gpt-5-video", "Aesthetics"][3:] == ["90.1", "2.5", "90.1", "2.5", "0.0", "3.5", "no"]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "n", "published", "half", "differs"),
+    [
+        # all answers of one pair agree: the paper's interval has no width, and nothing can be shown
+        (0.0, 1, 0.557, 0.041, "no"),
+        (0.0, 40, 0.557, 0.041, "yes"),
+        (1.0, 1, 0.901, 0.025, "no"),
+        (0.96, 400, 0.901, 0.025, "yes"),
+        (0.9, 400, 0.901, 0.025, "no"),
+        (0.9, 400, 0.901, None, ""),
+    ],
+)
+def test_few_answers_that_agree_do_not_differ(
+    accuracy: float, n: int, published: float, half: float | None, differs: str
+) -> None:
+    cell = replace(EMPTY_CELL, n=n, accuracy=accuracy, wilson=wilson_interval(accuracy, n))
+    assert _differs(MatrixCell(accuracy, cell), published, half) == differs
 
 
 def test_each_cell_of_the_page_has_the_published_value_and_the_difference(against_paper: Against) -> None:
