@@ -146,9 +146,10 @@ class ScoringRun(ABC, Generic[U, Result]):
                 self.refuse(part, problem)
 
     def refuse(self, part: RunPart[U], problem: Exception) -> None:
-        """Note and say why a part cannot be used."""
+        """Note why a part cannot be used, and say each reason once: the same model may serve many parts."""
         part.refused = reason_of(problem)
-        self.progress.say(f"{part.name} cannot be used: {part.refused}")
+        if not any(one.refused == part.refused for one in self.parts if one is not part):
+            self.progress.say(f"{part.name} cannot be used: {part.refused}")
 
     def copy_known(self) -> None:
         """Copy answers, and failures that a new attempt would not change, to identical units of any set."""

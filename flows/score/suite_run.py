@@ -139,7 +139,8 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         prompts = load_prompts(Path(options.prompt_suite), self.suite)
         self.material = bring_together(prompts, load_manifest(manifest, videos, options.generators))
         self.left_out = list(self.material.left_out)
-        self.dimension_parts = [self._part(dimension) for dimension in self._dimensions()]
+        for dimension in self._dimensions():
+            self.dimension_parts.append(self._part(dimension))
         if all(not part.units and not part.refused for part in self.dimension_parts):
             first = f": {self.left_out[0].where}: {self.left_out[0].message}" if self.left_out else ""
             raise UserInputError(
@@ -160,6 +161,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         if self.options.mini is not None:
             wanted = mini(wanted, dimension.name, self.options.mini, self.options.seed)
         repeats = self.options.repeats
+        refusal: Exception | None = None
         try:
             kind = part.kind = self.work.kind(dimension.name)
             settings = settings_of(self.name, kind.scorer, self.work.sampling)
@@ -168,10 +170,12 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         except UserInputError:
             raise
         except Exception as problem:  # noqa: BLE001 - may be code of another package
-            self.refuse(part, problem)
+            refusal = problem
         if not part.units:
             # the settings are unknown; these rows hold the reason for the missing score
             part.units = units_of(self.material, wanted, dimension.name, UNKNOWN_SETTINGS, repeats=repeats)
+        if refusal is not None and part.units:
+            self.refuse(part, refusal)
         return part
 
     def check_part(self, part: RunPart[ScoringUnit]) -> None:

@@ -146,6 +146,8 @@ def check_prompts(own: str | Path) -> list[str]:
     known = prompt_catalogue()
     areas = {prompt.area for prompt in known.values()}
     mistakes: list[str] = []
+    if not any(path.is_file() for path in root.rglob("*")):
+        return [f"{root} contains no prompt: `slvmeval prompts export {root}` writes the built-in ones"]
     for place in sorted(path for path in root.rglob("*") if path.is_file()):
         inner = place.relative_to(root)
         if any(part.startswith(".") for part in inner.parts):
@@ -180,10 +182,6 @@ def require_prompts(own: str | Path | None) -> None:
     mistakes = check_prompts(own)
     if mistakes:
         raise UserInputError("\n".join([f"{own} cannot be used:", *mistakes]))
-    if next(_folder(own).glob(f"*/*{_SUFFIX}"), None) is None:
-        raise UserInputError(
-            f"{own} contains no prompt: `slvmeval prompts export {own}` writes the built-in ones"
-        )
 
 
 def own_prompts(own: str | Path | None) -> dict[str, str]:

@@ -309,4 +309,9 @@ class _Running:
 
 
 def _last_lines(text: str) -> str:
-    return " | ".join(line.strip() for line in text.strip().splitlines()[-4:])
+    """Return the end of what ffmpeg printed, without the addresses in memory of its parts."""
+    lines = (_ADDRESS.sub(r"[\1]", line.strip()) for line in text.strip().splitlines()[-4:])
+    return " | ".join(dict.fromkeys(lines))
+
+
+_ADDRESS = re.compile(r"\[([^\]@]+) @ 0x[0-9a-f]+\]")

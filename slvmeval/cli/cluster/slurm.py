@@ -155,7 +155,9 @@ def serve_llm(
     if not (submit or script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
         for line in (
-            "run it on the GPU machine, then add at the end of the profile:",
+            "run it on the GPU machine, where it listens on loopback. Reach it by "
+            f"`ssh -L {port}:127.0.0.1:{port} MACHINE`, as HOST 127.0.0.1, or give it `--host` and a key "
+            "(VLLM_API_KEY). Add at the end of the profile:",
             *profile_lines(name, port).split("\n"),
         ):
             terminal.tell(line)

@@ -115,6 +115,8 @@ def test_a_folder_that_is_none_or_empty_is_refused(tmp_path: Path) -> None:
     for check in (require_prompts, check_prompts, own_prompts):
         with pytest.raises(UserInputError, match="is not a folder"):
             check(tmp_path / "nowhere")
+    (tmp_path / "judges").mkdir()
+    assert len(check_prompts(tmp_path)) == 1
     with pytest.raises(UserInputError, match="contains no prompt"):
         require_prompts(tmp_path)
 

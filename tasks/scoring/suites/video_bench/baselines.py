@@ -7,10 +7,12 @@ LoCoT2V-Bench takes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from storage_schemas.errors import PrerequisiteError
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
@@ -59,11 +61,13 @@ class BaselineScorer(Scorer):
 
     def settings(self) -> dict[str, Any]:
         """Return the metric with its settings."""
-        return {"metric": self._inner.dimension.name, **self._inner.settings()}
+        with _our_setting():
+            return {"metric": self._inner.dimension.name, **self._inner.settings()}
 
     def check(self) -> None:
         """Check that the metric's models are present; raises PrerequisiteError if not."""
-        self._inner.check()
+        with _our_setting():
+            self._inner.check()
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
@@ -86,6 +90,17 @@ class BaselineScorer(Scorer):
     ) -> Sequence[Estimate]:
         """Return the metric's requests."""
         return self._inner.estimate(prompt, videos, repeat)
+
+
+@contextmanager
+def _our_setting() -> Iterator[None]:
+    """Say what LoCoT2V-Bench's setting ``visual`` is called here."""
+    try:
+        yield
+    except PrerequisiteError as problem:
+        raise PrerequisiteError(
+            f"{problem} (what is called visual there is the setting baselines here)"
+        ) from problem
 
 
 def baseline_scorer(

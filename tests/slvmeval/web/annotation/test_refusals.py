@@ -259,7 +259,7 @@ def test_where_all_is_taken_a_worker_comes_back_later(study: Study) -> None:
     assert 'data-reason="no_tasks"' in page.text
 
 
-EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \"'{{7*7}}"
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \"'{{7777777*7}}"
 
 
 def test_texts_of_data_sets_and_workers_are_shown_as_text(study: Study) -> None:
@@ -281,7 +281,7 @@ def test_texts_of_data_sets_and_workers_are_shown_as_text(study: Study) -> None:
     for page in pages:
         assert "<script>alert" not in page
         assert "<img src=x" not in page
-        assert "49" not in page.split("{{7")[0]
+        assert "54444439" not in page
         assert page.count("<script") == page.count("</script>")
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
         ((_, vote),) = desk.votes.read(NAME)

@@ -19,7 +19,7 @@ from tasks.prompt_suite.videos import SourceVideo
 from tests.slvmeval.web.prompt_review.reviewing import reviewing
 from tests.tasks.scoring.judges.short_films import short_film
 
-ODD = '</textarea><script>alert(1)</script> & "quotes" {{ 7 * 7 }}'
+ODD = '</textarea><script>alert(1)</script> & "quotes" {{ 7777777 * 7 }}'
 
 
 @dataclass
@@ -99,7 +99,7 @@ def test_no_text_becomes_part_of_the_page(page: Page) -> None:
     assert re.findall("<script[^>]*>", page_text) == ['<script src="../keep.js" defer>']
     assert "alert(1)</script>" not in page_text
     assert "<i>" not in page_text
-    assert "49" not in re.sub(r"[0-9a-f]{40,}", "", page_text)
+    assert "54444439" not in page_text
     (text,) = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", page_text, re.S)
     assert html.unescape(text) == ODD
     refused = page.save("p1", verdict="<b>maybe</b>", text=ODD, by='"><b>', note="'><b>")
