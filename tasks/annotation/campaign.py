@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -180,6 +180,24 @@ def money(value: float, currency: str) -> str:
     return f"{value:,.{decimals(currency)}f} {currency}"
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read the values of a TOML file, whatever they are.
+
+    Raises
+    ------
+    UserInputError
+        If the file is missing, cannot be read, or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as problem:
+        raise UserInputError(f"{path} does not exist") from problem
+    except OSError as problem:
+        raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"{path} is not valid TOML: {problem}") from problem
+
+
 def load_campaign(path: Path, default_name: str | None = None, **over: object) -> Campaign:
     """Read a campaign from a TOML file; `over` overrides its values.
 
@@ -190,12 +208,7 @@ def load_campaign(path: Path, default_name: str | None = None, **over: object) -
     UserInputError
         If the file is missing or not TOML, or a value is invalid.
     """
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as problem:
-        raise UserInputError(f"{path} does not exist") from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{path} is not valid TOML: {problem}") from problem
+    values = read_settings(path)
     if default_name is not None:
         values.setdefault("name", default_name)
     try:

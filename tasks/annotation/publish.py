@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from storage_schemas.ids import digest_text
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release, release_names
 from storage_schemas.store import Store
-from tasks.annotation.campaign import Campaign, load_campaign, money
+from tasks.annotation.campaign import Campaign, load_campaign, money, read_settings
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
 from tasks.annotation.pair_task import PairTask, task_of
@@ -314,7 +313,7 @@ def choose_campaign(
     UserInputError
         If something is missing, invalid or ambiguous.
     """
-    values = _read_settings(settings)
+    values = {} if settings is None else read_settings(settings)
     release, version = release or _text(values, "release"), version or _number(values, "version")
     name = name or _text(values, "name") or ""
     existing = _published(published, release or _only_release(store), version, name)
@@ -387,18 +386,6 @@ def _of_recipe(release: Release) -> dict[str, Any]:
         "workers_per_pair": rule.workers_per_pair,
         "drop_excluded": rule.drop_excluded,
     }
-
-
-def _read_settings(settings: Path | None) -> dict[str, Any]:
-    """Return the values of a settings file; wrong values are reported when they are used."""
-    if settings is None:
-        return {}
-    if not settings.is_file():
-        raise UserInputError(f"{settings} does not exist")
-    try:
-        return tomllib.loads(settings.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise UserInputError(f"{settings} is not valid TOML: {problem}") from problem
 
 
 def _text(values: dict[str, Any], key: str) -> str | None:

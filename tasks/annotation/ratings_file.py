@@ -45,6 +45,9 @@ class CollectedRatings:
         The ratings, and those left out.
     ratings, left_out
         Their numbers.
+    waiting
+        How many of those left out may still be used or replaced. One that was sent back stays left out where
+        its task has all its ratings from others.
     tasks, done
         Videos in a dimension, and those that have all their ratings.
     """
@@ -54,13 +57,14 @@ class CollectedRatings:
     left_out_path: Path
     ratings: int
     left_out: int
+    waiting: int
     tasks: int
     done: int
 
     @property
     def complete(self) -> bool:
-        """Whether every video has all its ratings, and none is left out."""
-        return self.tasks > 0 and self.done == self.tasks and not self.left_out
+        """Whether every video has all its ratings, and none of them waits for a check or a replacement."""
+        return self.tasks > 0 and self.done == self.tasks and not self.waiting
 
     def in_words(self) -> str:
         """Describe what was written in a sentence."""
@@ -143,8 +147,10 @@ def collect_ratings(store: Store, desk: Desk, campaign: str) -> CollectedRatings
     rows = [(*_row(one.rating, raters), one.reason, one.message) for one in left_out]
     write_atomic(beside, _table((*_COLUMNS, "reason", "message"), rows))
     progress = desk.organiser.progress(campaign)
+    full = {one.pair_id for one in progress if one.done}
+    waiting = [one for one in left_out if one.reason != SENT_BACK or one.rating.task_id not in full]
     return CollectedRatings(
-        campaign, path, beside, len(used), len(left_out), len(progress), sum(one.done for one in progress)
+        campaign, path, beside, len(used), len(left_out), len(waiting), len(progress), len(full)
     )
 
 

@@ -401,7 +401,8 @@ def collect(
     """Copy votes and decisions from the pages' database into the store, by default of all campaigns.
 
     Of a campaign of ratings it writes `annotation/ratings/CAMPAIGN.csv`, which `suite alignment` reads, and
-    beside it those left out: not confirmed, sent back, or of an excluded rater. Exit code 3 if there are any.
+    beside it those left out: not confirmed, sent back, or of an excluded rater. Exit code 3 while any of
+    them may still be used or replaced.
 
     Example: `slvmeval annotate collect --store STORE`
     """
@@ -422,7 +423,7 @@ def collect(
     else:
         nothing = "nothing is published yet: slvmeval annotate publish"
         terminal.say(*([one.in_words() for one in done] or [nothing]))
-    if any(isinstance(one, CollectedRatings) and one.left_out for one in done):
+    if any(isinstance(one, CollectedRatings) and one.waiting for one in done):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 

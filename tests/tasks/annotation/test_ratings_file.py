@@ -62,6 +62,25 @@ def test_confirmed_ratings_go_into_the_file_that_alignment_reads(
     assert not any(one.worker in text for one in ratings), "nothing identifies a rater"
 
 
+def test_a_rating_that_was_sent_back_waits_until_somebody_else_rates(
+    made: tuple[Store, Desk, HandClock, list[str]],
+) -> None:
+    store, desk, clock, _ = made
+    ratings = [one.rating for one in desk.ratings.read("rated")]
+    others = [(one.rating_id, one.value) for one in ratings[:3]]
+    desk.ratings.check("rated", others, Verdict.CONFIRMED, "", "Anna")
+    desk.ratings.check("rated", [(ratings[3].rating_id, ratings[3].value)], Verdict.SENT_BACK, "No.", "Anna")
+    before = collect_ratings(store, desk, "rated")
+    assert (before.left_out, before.waiting, before.complete) == (1, 1, False)
+    # the rater does not come back for it
+    clock.pass_s(48 * 3600)
+    rate(desk, clock, come_in(desk, "cem", "rated"), 4)
+    (new,) = (one.rating for one in desk.ratings.read("rated") if not one.confirmed)
+    desk.ratings.check("rated", [(new.rating_id, new.value)], Verdict.CONFIRMED, "", "Anna")
+    after = collect_ratings(store, desk, "rated")
+    assert (after.ratings, after.left_out, after.waiting, after.complete) == (4, 1, 0, True)
+
+
 def test_ratings_of_an_excluded_rater_are_left_out_if_the_campaign_drops_them(
     made: tuple[Store, Desk, HandClock, list[str]],
 ) -> None:
