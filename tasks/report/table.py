@@ -43,7 +43,7 @@ class Column:
             case "correlation":
                 return f"{value:.4f}".replace("-", "−")
             case "tenths":
-                return f"{value:,.1f}"
+                return f"{value:,.1f}".replace("-", "−")
             case "p":
                 return "< 0.001" if value < 0.001 else f"{value:.3f}"
             case "money":
