@@ -204,7 +204,7 @@ def test_counts_and_correlations_have_a_difference(against_paper: Against) -> No
         assert row["ours"] is None or row["difference"] == pytest.approx(row["ours"] - row["published"])
     release = {line[0]: line[2:] for line in by_name["against-release"].cells()}
     assert release["Aspects"] == ["10.0", "10.0", "0.0"]
-    assert release["Videos"] == ["11.0", "3,932.0", "-3,921.0"]
+    assert release["Videos"] == ["11.0", "3,932.0", "−3,921.0"]
 
 
 FORM = """
