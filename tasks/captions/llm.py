@@ -207,6 +207,10 @@ class LlmAnalyser(CaptionAnalyser):
         return results
 
 
+#: Where a user's prompt has the caption, as a JSON object; without it the caption is a message of its own.
+_CAPTION = "{caption}"
+
+
 class _CaptionQuestion(Question[CaptionAnswer]):
     """One caption until an answer fits."""
 
@@ -218,11 +222,14 @@ class _CaptionQuestion(Question[CaptionAnswer]):
 
     def request(self) -> ChatRequest:
         """Return the next request: the caption, and the reason for rejecting the last answer."""
-        parameters = self._parameters
+        parameters, caption = self._parameters, as_data(caption=self._text)
         messages: list[dict[str, Any]] = [
             {"role": "system", "content": parameters.prompt},
-            {"role": "user", "content": as_data(caption=self._text)},
+            {"role": "user", "content": caption},
         ]
+        if _CAPTION in parameters.prompt:
+            # the paper's template has it in the text (E.1)
+            messages = [{"role": "user", "content": parameters.prompt.replace(_CAPTION, caption)}]
         if self.unfit:
             if last := self.answers[-1].text[:_SHOWN].strip():
                 messages.append({"role": "assistant", "content": without_marks(last)})

@@ -57,6 +57,14 @@ def test_the_papers_values_are_what_a_server_is_asked_with() -> None:
     assert server.seen[0].caption == "A red ball rolls."
 
 
+def test_a_prompt_may_have_the_caption_in_its_text_as_the_paper_s_has() -> None:
+    with FaultyServer() as server:
+        analyser(server, {"prompt": "Caption: {caption}. JSON like {}."}).analyse(['A "red" {caption} ball.'])
+    (message,) = server.seen[0].body["messages"]
+    assert message["role"] == "user"
+    assert message["content"] == 'Caption: {"caption": "A \\"red\\" {caption} ball."}. JSON like {}.'
+
+
 def test_the_schema_is_strict_and_bounded() -> None:
     schema = analysis_schema(7, 33)
 
