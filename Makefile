@@ -13,7 +13,7 @@ TORCH_PARTS := torch torchvision triton cuda-bindings cuda-pathfinder cuda-toolk
   nvidia-nvshmem-cu13 nvidia-nvtx
 # files and folders in which tests have a marker: only these are imported, which saves a minute each time
 MARKED = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's:/conftest\.py$$::' | sort -u)
-# for tests that mostly wait: a process more than there are cores
+# for tests that also wait: a process more than there are cores
 MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
@@ -51,7 +51,7 @@ build/models/u2netp.onnx: $(STAMP)
 	$(BIN)/slvmeval models fetch u2netp --models build/models
 
 test-fast: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n auto -m "$(OTHERS)"
+	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)"
 
 test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
 	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "slow and not browser and not slurm and not models and not gpu" $(call MARKED,slow)
