@@ -13,7 +13,7 @@ import pytest
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.desk.tables import plain_text
+from tasks.annotation.desk.tables import TABLES_VERSION, plain_text
 from tests.tasks.annotation.conftest import ON_POSTGRES
 from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_task, open_desk
 
@@ -103,7 +103,8 @@ def test_sqlite_waits_for_the_disk_before_it_says_yes(tmp_path: Path, clock: Han
                 settings.append([row.scalar() for row in pragmas])
     assert settings == [["wal", 2], ["wal", 1], ["wal", 2]]
     with sqlite3.connect(tmp_path / "desk.sqlite") as plain:
-        assert plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone() == ("3",)
+        version = plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone()
+        assert version == (str(TABLES_VERSION),)
 
 
 def test_an_error_in_a_transaction_leaves_nothing(desk: Desk) -> None:
