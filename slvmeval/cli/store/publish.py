@@ -109,7 +109,7 @@ def materialise(
 def _copy_units(
     release: Release, records: Sequence[PairRecord], out: Path, sides: Sequence[SideName], quiet: bool
 ) -> tuple[dict[str, str], int]:
-    """Write pairs by PyAV; return the problems by source, and the number of pairs written."""
+    """Write pairs by PyAV; return the problems by source or pair, and the number of pairs written."""
     from tasks.publish.frame_restore import needs_frames, restore_frames
     from tasks.publish.pair_videos import materialise_pair
 
@@ -160,7 +160,8 @@ def _encode_whole(
                     high[source] = paths.get("high")
                     written += 1
                 except (StoreError, PrerequisiteError) as problem:
-                    problems[source] = f"{release.source(source).title}: {problem}"
+                    # another pair of the source may have no such fault
+                    problems[record.pair_id] = f"{release.source(source).title}, {record.aspect}: {problem}"
             step(done, len(records), str(folder))
     return problems, written
 
@@ -228,9 +229,9 @@ def export(
 
 
 def _end_without(problems: dict[str, str], pairs: int) -> None:
-    """Report which sources were left out and why, and exit with `SOME_SET_ASIDE`."""
+    """Report what was left out and why, and exit with `SOME_SET_ASIDE`."""
     if not problems:
         return
-    terminal.say(f"{pairs} pairs of {len(problems)} sources were left out:")
+    terminal.say(f"pairs left out: {pairs}")
     terminal.say(*(f"  {problem}" for problem in problems.values()))
     raise typer.Exit(terminal.SOME_SET_ASIDE)

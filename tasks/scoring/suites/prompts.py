@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import Reason, UserInputError
+from storage_schemas.source import content_category_mistake
 from tasks.scoring.suites.base import Suite, SuitePrompt
 from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
 
@@ -123,6 +124,10 @@ def load_categories(path: Path) -> dict[str, str]:
         theme, category = (str(row.get(key) or "").strip() for key in ("theme", "category"))
         if not theme or not category:
             raise UserInputError(f"{path}, {where}: give both a theme and a category")
+        if mistake := content_category_mistake(category):
+            raise UserInputError(
+                f"{path}, {where}: the category {category[:80]!a} {mistake}: write a short plain name"
+            )
         if categories.setdefault(theme, category) != category:
             raise UserInputError(
                 f"{path}, {where}: the theme {theme!r} is in {categories[theme]!r} already: name it once"

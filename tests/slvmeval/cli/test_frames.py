@@ -114,7 +114,7 @@ def test_materialise_leaves_out_the_pairs_of_a_source_that_is_gone(
     assert main(words(evicted, "materialise", "--out", str(out))) == 3
     ran = capsys.readouterr()
     assert "5 pairs in" in ran.out
-    assert "5 pairs of 1 sources were left out" in ran.out
+    assert "pairs left out: 5" in ran.out
     assert "the frames of lost were evicted" in ran.out
     assert not ran.err
     assert len(list(out.rglob("*.mp4"))) == 10
@@ -125,7 +125,7 @@ def test_export_leaves_out_the_pairs_of_a_source_that_is_gone(
 ) -> None:
     out = tmp_path / "dataset"
     assert main(words(evicted, "export", "--out", str(out), "--private")) == 3
-    assert "5 pairs of 1 sources were left out" in capsys.readouterr().out
+    assert "pairs left out: 5" in capsys.readouterr().out
     rows = pq.read_table(out / "data" / "pairs.parquet").to_pylist()
     assert [row["title"] for row in pq.read_table(out / "data" / "sources.parquet").to_pylist()] == ["kept"]
     assert all((out / row["low_video"]).is_file() for row in rows)

@@ -205,7 +205,11 @@ def test_categories_of_themes_come_from_a_file(tmp_path: Path) -> None:
     }
     result = with_categories(named, load_categories(file))
     assert [one.category for one in result.values()] == ["life", "mine", ""]
-    for line, message in (("food,nature", "in 'life' already"), ("food,", "both a theme and a category")):
+    for line, message in (
+        ("food,nature", "in 'life' already"),
+        ("food,", "both a theme and a category"),
+        ("sea,<b>nature</b>", "has '<' in it"),
+    ):
         file.write_text(f"theme,category\nfood,life\n{line}\n")
         with pytest.raises(UserInputError, match=message):
             load_categories(file)
