@@ -106,7 +106,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         require_prompts(options.prompts)
         self.pairs.check(self.wanted)
         if not options.evaluators:
-            raise UserInputError("no evaluator is named: `slvmeval evaluators` lists them")
+            raise UserInputError("no evaluator is named: `slvmeval evaluators list` lists them")
         self.judges = [self._make(choice) for choice in options.evaluators]
         check_labels([judge.label for judge in self.judges])
         check_different((judge.label, judge.evaluator) for judge in self.judges if judge.evaluator)

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from slvmeval.cli.evaluate.evaluators import Shape, write_package
 from slvmeval.evaluators import (
     AspectText,
     Failure,
@@ -28,7 +28,7 @@ from slvmeval.evaluators import (
     Usage,
 )
 from slvmeval.testing import ConformanceError, check_evaluator
-from storage_schemas.errors import IntegrityError
+from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 
@@ -42,43 +42,64 @@ def breaches(evaluator: Any, **options: Any) -> str:
     return "\n".join(caught.value.breaches)
 
 
-def test_the_documentations_example_conforms() -> None:
-    module = SimpleNamespace(__name__="colourful")
-    exec(compile(BLOCKS[0][1], str(PAGE), "exec"), module.__dict__)
-    check_evaluator(module.Colourful())
-    assert "check_evaluator(Colourful())" in BLOCKS[-1][1]
+@pytest.mark.parametrize(("name", "shape"), [("my-judge", Shape.judge), ("colourful", Shape.scorer)])
+def test_a_new_package_is_what_the_page_shows_and_conforms(name: str, shape: Shape, tmp_path: Path) -> None:
+    write_package(name, shape, tmp_path / "package")
+    module = name.replace("-", "_")
+    code = (tmp_path / "package" / f"{module}.py").read_text(encoding="utf-8")
+    assert code in [text for kind, text in BLOCKS if kind == "python"]
+    shown = SimpleNamespace(__name__=module)
+    exec(compile(code, str(PAGE), "exec"), shown.__dict__)
+    check_evaluator(next(one for one in vars(shown).values() if getattr(one, "name", "") == name)())
 
 
-def test_the_documentations_example_is_installed_and_judges(judged_store: Path, tmp_path: Path) -> None:
-    package = tmp_path / "site"
-    (package / "my_package").mkdir(parents=True)
-    (package / "my_package" / "colourful.py").write_text(BLOCKS[0][1], encoding="utf-8")
-    (package / "my_package" / "__init__.py").touch()
-    points = tomllib.loads(BLOCKS[1][1])["project"]["entry-points"]
-    info = package / "my_package-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "".join(
-            f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in some.items())
-            for group, some in points.items()
-        )
+def test_the_page_shows_the_new_packages_test_and_entry_point(tmp_path: Path) -> None:
+    write_package("my-judge", Shape.judge, tmp_path / "package")
+    assert BLOCKS[-1][1] == (tmp_path / "package" / "test_my_judge.py").read_text(encoding="utf-8")
+    points = next(text for kind, text in BLOCKS if kind == "toml")
+    assert points in (tmp_path / "package" / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["My-Judge", "my_judge", "-judge", "judge-", "1st", "class", "", "../judge"])
+def test_a_name_that_no_package_can_have_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="cannot be the name"):
+        write_package(name, Shape.judge, tmp_path / "package")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_new_package_overwrites_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="an evaluator duration already"):
+        write_package("duration", Shape.scorer, tmp_path / "package")
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path, tmp_path / "file"):
+        with pytest.raises(UserInputError, match="--folder"):
+            write_package("my-judge", Shape.judge, place)
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_new_packages_are_installed_and_judge(judged_store: Path, tmp_path: Path) -> None:
+    write_package("my-judge", Shape.judge, tmp_path / "judge")
+    write_package("colourful", Shape.scorer, tmp_path / "scorer")
+    site = tmp_path / "site"
+    install = "-m pip install -q --no-deps --no-build-isolation --no-index --target"
+    subprocess.run(
+        [sys.executable, *install.split(), str(site), str(tmp_path / "judge"), str(tmp_path / "scorer")],
+        check=True,
     )
-    words = (
-        "evaluate -e colourful -e colourful?frames=64&label=colourful-64 --direct --quiet --workers 1 --store"
-    )
+    words = "evaluate -e my-judge -e colourful?frames=64&label=colourful-64 --direct --quiet --store"
     root = str(Path(__file__).parents[2])
     ran = subprocess.run(
         [sys.executable, "-m", "slvmeval", *words.split(), str(judged_store)],
-        env={**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{root}"},
+        env={**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{root}"},
         capture_output=True,
         text=True,
     )
     assert ran.returncode == 0, ran.stderr
+    assert "my-judge" in ran.stdout
     assert "colourful-64" in ran.stdout
-    rows = JudgementsStore(Store.open(judged_store)).rows(["colourful", "colourful-64"])
-    assert len(rows) == 12
-    assert len({row.settings for row in rows}) == 2
+    rows = JudgementsStore(Store.open(judged_store)).rows(["my-judge", "colourful-64"])
+    # a judge is asked in both orders
+    assert len(rows) == 18
     assert all(row.answered for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""``slvmeval evaluate`` and ``slvmeval evaluators``.
+"""``slvmeval evaluate``.
 
 ``slvmeval judgements``: export answers, and import them into another store.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
+from slvmeval.cli.evaluate.evaluators import evaluators as evaluators_commands
 
 if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
@@ -25,18 +26,8 @@ PAIRS_PANEL = "Which pairs"
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(rich_help_panel=EVALUATE_PANEL)(evaluate)
-    app.command(name="evaluators", rich_help_panel=EVALUATE_PANEL)(list_evaluators)
+    app.add_typer(evaluators_commands, name="evaluators", rich_help_panel=EVALUATE_PANEL)
     app.add_typer(judgements, name="judgements", rich_help_panel="Judges")
-
-
-def list_evaluators(as_json: terminal.JsonOption = False) -> None:
-    """List the built-in evaluators and those of installed packages. None of them is imported.
-
-    Example: `slvmeval evaluators`
-    """
-    from tasks.scoring.registry import BUILT_IN, added_evaluators
-
-    terminal.print_factories(BUILT_IN, added_evaluators(), as_json)
 
 
 def evaluate(
@@ -47,7 +38,7 @@ def evaluate(
             "--evaluator",
             "-e",
             metavar="NAME[?KEY=VALUE&…]",
-            help="An evaluator with settings, see `slvmeval evaluators`. May be given several times.",
+            help="An evaluator with settings, see `slvmeval evaluators list`. May be given several times.",
         ),
     ] = None,
     file: Annotated[
@@ -124,7 +115,7 @@ def evaluate(
     from flows.score.options import EvaluateParameters
 
     if not evaluators and file is None:
-        raise typer.BadParameter("name at least one, see `slvmeval evaluators`", param_hint="--evaluator")
+        raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
     site = terminal.settings(profile, store=store, model_folders=model_folders, workers=workers)
     parameters = EvaluateParameters(
         evaluators=tuple(evaluators or ()),

@@ -100,7 +100,7 @@ def proxy_study(
     from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 
     if not evaluators and file is None:
-        raise typer.BadParameter("name at least one, see `slvmeval evaluators`", param_hint="--evaluator")
+        raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
     policy, _ = tie_policy(ties), rate_of(fps)
     study = ProxyPairs(
         path=str(fetv.expanduser().resolve()),

@@ -98,7 +98,7 @@ def test_evaluators_from_a_file(
 
 def test_listing_imports_no_heavy_library() -> None:
     script = (
-        "import sys; from slvmeval.cli.main import main; main(['evaluators']);"
+        "import sys; from slvmeval.cli.main import main; main(['evaluators', 'list']);"
         "print([m for m in ('torch', 'transformers', 'openai', 'cv2', 'zarr') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -34,7 +34,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("gallery", "materialise", "export", "pairs list", "pairs show", "sources scan"),
         "sources categorise",
         *("schema show", "models list", "models fetch", "models add", "models verify", "models path"),
-        *("evaluate", "evaluators", "judgements export", "judgements import"),
+        *("evaluate", "evaluators list", "evaluators new", "judgements export", "judgements import"),
         *("report", "submission make", "submission check", "leaderboard"),
         *("prompts list", "prompts export", "prompts check"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
