@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import Column, Table, aspect_title
@@ -104,29 +105,32 @@ def marked_cells(held: Sequence[Cell | None], pairs: int, kind: IntervalKind) ->
     pairs
         Number of pairs that any evaluator was asked about.
     """
-    compared = [
-        cell.accuracy if cell is not None and cell.counted_pairs >= LEAST_SHARE * pairs else None
-        for cell in held
-    ]
+    compared = [cell.accuracy if is_compared(cell, pairs) else None for cell in held]
     return tuple(
         MatrixCell(None) if cell is None else MatrixCell(cell.accuracy, cell, getattr(cell, kind), mark)
         for cell, mark in zip(held, marks_of(compared), strict=True)
     )
 
 
+def is_compared(cell: Cell | None, pairs: int) -> TypeGuard[Cell]:
+    """Return whether a cell has an accuracy from at least `LEAST_SHARE` of the pairs, so it can be marked."""
+    return cell is not None and cell.accuracy is not None and cell.counted_pairs >= LEAST_SHARE * pairs
+
+
 def marks_of(accuracies: Sequence[float | None]) -> list[Literal["", "best", "second"]]:
-    """Mark the best value and, if it is unique, the second best; with fewer than two values mark none."""
+    """Mark the best values, and the second best if one alone is best and one alone second.
+
+    Nothing is marked among fewer than two values, where all are equal, or at 0: such a mark would say nothing.
+    """
     rounded = [None if value is None else round(value, 12) for value in accuracies]
-    known = [value for value in rounded if value is not None]
-    if len(known) < 2:
+    counts = Counter(value for value in rounded if value is not None)
+    if len(counts) < 2:
         return [""] * len(rounded)
-    best = max(known)
-    below = [value for value in known if value < best]
-    second = max(below) if below and known.count(best) == 1 else None
-    return [
-        "" if value is None else "best" if value == best else "second" if value == second else ""
-        for value in rounded
-    ]
+    best, second = sorted(counts, reverse=True)[:2]
+    marks: dict[float | None, Literal["best", "second"]] = {best: "best"}
+    if counts[best] == counts[second] == 1 and second > 0:
+        marks[second] = "second"
+    return [marks.get(value, "") for value in rounded]
 
 
 ACCURACY_COLUMNS = (

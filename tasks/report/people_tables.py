@@ -7,6 +7,7 @@ from typing import Any
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.correlations import FilterCorrelation, filter_correlations
+from tasks.statistics.intervals import FEW_SOURCES
 from tasks.votes.agreement import agreement
 from tasks.votes.filter import FilterRule, retention
 from tasks.votes.release_votes import PEOPLE
@@ -154,7 +155,7 @@ def agreement_table(gathered: JudgedRelease) -> Table:
         ),
         tuple(rows),
         "Krippendorff's α, ordinal for A, B and C, nominal for which video is better; the interval is a "
-        "bootstrap over sources. If nearly all answers are equal, chance agrees nearly as well, and α is "
+        f"bootstrap over sources, and too narrow with fewer than {FEW_SOURCES} of them. If nearly all answers are equal, chance agrees nearly as well, and α is "
         "low or a dash although people agree: read it together with the shares.",
         "" if rows else _NOBODY,
     )

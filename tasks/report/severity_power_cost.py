@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from tasks.report.accuracy import Matrix
+from tasks.report.accuracy import Matrix, is_compared
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.comparisons import FamilyMember
+from tasks.statistics.intervals import FEW_SOURCES
 from tasks.statistics.power import accuracy_shown, difference_shown, pairs_for_two_evaluators
 from tasks.statistics.severity import TARGET, SeverityLevel, by_strength, severity_curve, threshold
 from tasks.statistics.trials import Trial, TrialPair, grouped
@@ -68,10 +69,12 @@ def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
                 Column("reached", "reached"),
                 Column("level", "clips", "number"),
                 *interval_columns("95 %", "number"),
+                Column("sources", "sources", "count"),
             ),
             tuple(thresholds),
             "Where a rising curve through the points crosses it. A dash at an interval bound: it "
-            "lies outside the numbers of clips that there are.",
+            "lies outside the numbers of clips that there are, or there is no second source. "
+            f"From fewer than {FEW_SOURCES} sources an interval is a rough one, mostly too narrow.",
             "" if thresholds else _NO_SEVERITY,
         ),
         Table(
@@ -133,7 +136,16 @@ def _threshold(
     if crossing is None:
         return []
     reached = crossing.reached.replace("_", " ")
-    return [{**head, "reached": reached, "level": crossing.level, "low": crossing.low, "high": crossing.high}]
+    return [
+        {
+            **head,
+            "reached": reached,
+            "level": crossing.level,
+            "low": crossing.low,
+            "high": crossing.high,
+            "sources": crossing.sources,
+        }
+    ]
 
 
 def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: JudgedRelease) -> Table:
@@ -145,7 +157,7 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
     rows = []
     for row in matrix.rows:
         ranked = sorted(
-            (place for place, cell in enumerate(row.cells) if cell.mark),
+            (place for place, cell in enumerate(row.cells) if is_compared(cell.cell, row.pairs)),
             key=lambda place: (-(row.cells[place].accuracy or 0.0), place),
         )
         counted = max((cell.cell.counted_pairs for cell in row.cells if cell.cell), default=0)

@@ -41,6 +41,7 @@ from tasks.report.release_facts import content_tables, facts_table, release_fact
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
 from tasks.report.table import Table
 from tasks.statistics.comparisons import compare_all
+from tasks.statistics.intervals import FEW_SOURCES
 from tasks.votes.release_votes import PEOPLE
 
 #: The file that says which files of a folder are the report's own; nothing else is ever removed.
@@ -292,6 +293,7 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     return {
         "figures": figures,
+        "small": small_sample(len({trial.pair.source_id for trial in gathered.trials})),
         "facts": release_facts(gathered.release).as_texts(),
         "paper": report.paper,
         "matrix": report.matrix,
@@ -310,6 +312,16 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "lines": lines,
     }
+
+
+def small_sample(sources: int) -> str:
+    """Return what a reader has to know of a sample of so few sources; empty for enough of them."""
+    if sources >= FEW_SOURCES:
+        return ""
+    return (
+        f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}. What holds for so few may not hold "
+        f"for others, and with fewer than {FEW_SOURCES} sources intervals are rough, mostly too narrow."
+    )
 
 
 def _against_section(report: Report) -> tuple[Section, ...]:

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 #: The paper's factor of the 95 % interval.
 PAPER_Z = 1.96
 ALPHA = 0.05
+#: With fewer sources, an interval that draws them with replacement is mostly too narrow
+#: (``python -m bench.alpha_coverage``).
+FEW_SOURCES = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,15 @@ class Threshold:
     ----------
     target
         Target accuracy.
-        reached
+    reached
         ``below_smallest`` if the lowest level already reaches it, ``not_reached`` if the highest does not.
     level
         The level, None unless ``reached``.
     low, high
-        The 95 % interval; `low` is None if it extends below the lowest level, `high` if above the highest.
+        The 95 % interval; `low` is None if it extends below the lowest level, `high` if above the highest, both
+        with fewer than two sources.
+    sources
+        Number of sources that the draws are from.
     """
 
     target: float
@@ -54,6 +57,7 @@ class Threshold:
     level: float | None
     low: float | None
     high: float | None
+    sources: int
 
 
 def by_clips(pair: TrialPair) -> float | None:
@@ -130,20 +134,23 @@ def threshold(
     places = np.array(sorted(levels), np.float64)
     sums, counts = _by_source(levels)
     crossings = [_crossing(places, sums.sum(0), counts.sum(0), target)]
-    who = trials[0].who
-    rng = keyed_rng(seed, *who, "severity-threshold")
-    for _ in range(draws):
-        drawn = rng.integers(len(sums), size=len(sums))
-        crossings.append(_crossing(places, sums[drawn].sum(0), counts[drawn].sum(0), target))
     crossing = crossings[0]
-    # "lower" does not interpolate, so infinite ends remain infinite
-    low, high = np.quantile(crossings[1:] or crossings, [0.025, 0.975], method="inverted_cdf")
+    low, high = -math.inf, math.inf
+    # draws from one source are all the same: their interval would have no width
+    if len(sums) > 1:
+        rng = keyed_rng(seed, *trials[0].who, "severity-threshold")
+        for _ in range(draws):
+            drawn = rng.integers(len(sums), size=len(sums))
+            crossings.append(_crossing(places, sums[drawn].sum(0), counts[drawn].sum(0), target))
+        # this method does not interpolate, so infinite ends remain infinite
+        low, high = np.quantile(crossings[1:] or crossings, [0.025, 0.975], method="inverted_cdf")
     return Threshold(
         target=target,
         reached="reached" if math.isfinite(crossing) else "not_reached" if crossing > 0 else "below_smallest",
         level=crossing if math.isfinite(crossing) else None,
         low=float(low) if math.isfinite(low) else None,
         high=float(high) if math.isfinite(high) else None,
+        sources=len(sums),
     )
 
 

@@ -70,6 +70,15 @@ def test_the_interval_may_be_open_at_one_end() -> None:
     assert held.high is None
 
 
+def test_one_source_has_no_interval() -> None:
+    held = threshold(graded({1: 0, 5: 1}, of=1), seed=SEED, draws=20)
+    assert held is not None
+    assert (held.reached, held.low, held.high, held.sources) == ("reached", None, None, 1)
+    two = threshold(graded({1: 0, 5: 1}, of=2), seed=SEED, draws=20)
+    assert two is not None
+    assert two.sources == 2
+
+
 def test_another_target() -> None:
     assert found({1: 10, 4: 20}, target=0.5).reached == "below_smallest"
     held = found({1: 10, 4: 20}, target=1.0)
