@@ -1,7 +1,7 @@
 """How often the interval of Krippendorff's α contains the true α: `python -m bench.alpha_coverage`.
 
-Answers of five raters are simulated from a model in which pairs of one source are alike: how clear a pair is,
-is the sum of what its source brings and of what it brings itself, and a rater's answer is that with noise, cut
+Answers of five raters are simulated from a model in which pairs of one source are alike. How clear a pair is
+is the sum of what its source brings and of what it brings itself; a rater's answer is that with noise, cut
 into A, B and C. The true α is that of many sources.
 """
 

@@ -120,7 +120,7 @@ def is_compared(cell: Cell | None, pairs: int) -> TypeGuard[Cell]:
 def marks_of(accuracies: Sequence[float | None]) -> list[Literal["", "best", "second"]]:
     """Mark the best values, and the second best if one alone is best and one alone second.
 
-    Nothing is marked among fewer than two values, where all are equal, or at 0: such a mark would say nothing.
+    Nothing is marked among fewer than two values, where all are equal, or at 0: the mark would say nothing.
     """
     rounded = [None if value is None else round(value, 12) for value in accuracies]
     counts = Counter(value for value in rounded if value is not None)

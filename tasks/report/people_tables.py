@@ -155,7 +155,8 @@ def agreement_table(gathered: JudgedRelease) -> Table:
         ),
         tuple(rows),
         "Krippendorff's α, ordinal for A, B and C, nominal for which video is better; the interval is a "
-        f"bootstrap over sources, and too narrow with fewer than {FEW_SOURCES} of them. If nearly all answers are equal, chance agrees nearly as well, and α is "
-        "low or a dash although people agree: read it together with the shares.",
+        f"bootstrap over sources, and too narrow with fewer than {FEW_SOURCES} of them. If nearly all "
+        "answers are equal, chance agrees nearly as well, and α is low or a dash although people agree: read "
+        "it together with the shares.",
         "" if rows else _NOBODY,
     )

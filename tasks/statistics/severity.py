@@ -46,8 +46,8 @@ class Threshold:
     level
         The level, None unless ``reached``.
     low, high
-        The 95 % interval; `low` is None if it extends below the lowest level, `high` if above the highest, both
-        with fewer than two sources.
+        The 95 % interval; `low` is None if it extends below the lowest level, `high` if above the highest,
+        both with fewer than two sources.
     sources
         Number of sources that the draws are from.
     """
