@@ -1,4 +1,4 @@
-"""``slvmeval report``: how well the judges of a release perform.
+"""``slvmeval report``: how well the judges of a release perform. ``slvmeval compare``: is one of two better?
 
 ``slvmeval submission`` and ``slvmeval leaderboard``: a judge's answers as one file, and a page that compares
 such files.
@@ -17,11 +17,19 @@ from slvmeval.cli.store.publish import OutOption
 if TYPE_CHECKING:
     from tasks.report.published import Against
     from tasks.report.table import Table
+    from tasks.statistics.trials import TiePolicy
+
+
+ReleaseOption = Annotated[
+    str | None,
+    typer.Option("--release", metavar="NAME", help="Name of the release; may be left out if there is one."),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="Judges")(report)
+    app.command(rich_help_panel="Judges")(compare)
     app.add_typer(submissions, name="submission", rich_help_panel="Judges")
     app.command(rich_help_panel="Judges")(leaderboard)
 
@@ -83,25 +91,24 @@ def report(
 
     Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
     """
-    from typing import cast, get_args
-
     from storage_schemas.errors import UserInputError
-    from tasks.report.accuracy import INTERVAL_KINDS, IntervalKind
+    from tasks.report.accuracy import INTERVAL_KINDS
     from tasks.report.judged_release import load_judged_release
     from tasks.report.published import read_published
     from tasks.report.write import report_of, write_report
-    from tasks.statistics.trials import TiePolicy
     from tasks.votes.release_votes import read_release_votes
 
-    for name, value, known in (("interval", interval, INTERVAL_KINDS), ("ties", ties, get_args(TiePolicy))):
-        if value not in known:
-            raise UserInputError(f"--{name} {value}: choose {', '.join(known[:-1])} or {known[-1]}")
+    if interval not in INTERVAL_KINDS:
+        raise UserInputError(
+            f"--interval {interval}: choose {', '.join(INTERVAL_KINDS[:-1])} or {INTERVAL_KINDS[-1]}"
+        )
+    policy = _tie_policy(ties)
     published = None if against is None else read_published(against)
     opened = terminal.open_release(store, release, version, profile)
     people = read_release_votes(opened, campaigns or ())
-    gathered = load_judged_release(opened, evaluators or (), cast(TiePolicy, ties), people=people)
+    gathered = load_judged_release(opened, evaluators or (), policy, people=people)
     with terminal.step_bar("report", quiet) as step:
-        made = report_of(gathered, cast(IntervalKind, interval), published)
+        made = report_of(gathered, interval, published)
         page = write_report(made, out.resolve(), private=not public, most=pairs, progress=step)
     if made.against is not None:
         _print_against(made.against)
@@ -110,6 +117,79 @@ def report(
         typer.launch(page.as_uri())
     if made.against is not None and made.against.problems:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="FIRST", help="An evaluator, named as in the report.")],
+    second: Annotated[str, typer.Argument(metavar="SECOND", help="The one to compare it with.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Also write a page, a figure, a table into it."),
+    ] = None,
+    points: Annotated[
+        float,
+        typer.Option("--points", metavar="N", help="How many pairs would show a difference of N points?"),
+    ] = 5.0,
+    ties: Annotated[
+        str,
+        typer.Option("--ties", metavar="half|wrong|dropped", help="How an answer without a winner counts."),
+    ] = "half",
+    release: ReleaseOption = None,
+    version: terminal.VersionOption = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Say whether one of two evaluators is better, at what, by how much, and how many pairs would show it.
+
+    Example: `slvmeval compare gpt-5-video qwen3-vl-video --store STORE --out COMPARISON`
+    """
+    from storage_schemas.errors import UserInputError
+    from tasks.report.comparison_page import (
+        NAME,
+        compare_evaluators,
+        comparison_files,
+        comparison_table,
+        verdict,
+    )
+    from tasks.report.judged_release import load_judged_release
+    from tasks.report.owned_folder import OwnedFolder
+    from tasks.votes.release_votes import read_release_votes
+
+    if open_it and out is None:
+        raise UserInputError("--open needs --out: there is no page otherwise")
+    policy = _tie_policy(ties)
+    opened = terminal.open_release(store, release, version, profile)
+    gathered = load_judged_release(opened, (), policy, people=read_release_votes(opened, ()))
+    made = compare_evaluators(gathered, first, second, points / 100)
+    table = comparison_table(made)
+    if table.rows:
+        columns, rows = _numbers_first(table)
+        numbers = sum(column.is_number for column in table.shown)
+        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+    terminal.say(*verdict(made))
+    if out is None:
+        return
+    owned = OwnedFolder(out.resolve(), "files.json")
+    for name, content in comparison_files(made).items():
+        owned.write(name, content)
+    owned.settle()
+    page = out.resolve() / f"{NAME}.html"
+    terminal.say(str(page))
+    if open_it:
+        typer.launch(page.as_uri())
+
+
+def _tie_policy(ties: str) -> TiePolicy:
+    from typing import cast, get_args
+
+    from storage_schemas.errors import UserInputError
+    from tasks.statistics.trials import TiePolicy
+
+    known = get_args(TiePolicy)
+    if ties not in known:
+        raise UserInputError(f"--ties {ties}: choose {', '.join(known[:-1])} or {known[-1]}")
+    return cast(TiePolicy, ties)
 
 
 def _print_against(against: Against) -> None:
@@ -139,10 +219,6 @@ submissions = typer.Typer(
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", dir_okay=False, help="The submission, a JSON file.")
-]
-ReleaseOption = Annotated[
-    str | None,
-    typer.Option("--release", metavar="NAME", help="Name of the release; may be left out if there is one."),
 ]
 
 

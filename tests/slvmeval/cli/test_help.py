@@ -35,7 +35,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         "sources categorise",
         *("schema show", "models list", "models fetch", "models add", "models verify", "models path"),
         *("evaluate", "evaluators list", "evaluators new", "judgements export", "judgements import"),
-        *("report", "submission make", "submission check", "leaderboard"),
+        *("report", "compare", "submission make", "submission check", "leaderboard"),
         *("prompts list", "prompts export", "prompts check"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
         *("suite list", "suite video-bench", "suite locot2v-bench", "suite manifest", "suite leaderboard"),

@@ -34,6 +34,27 @@ def test_a_report_on_what_was_judged(
     assert "duration" not in (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
 
 
+def test_two_evaluators_are_compared(
+    judged_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(judged_store)]
+    assert main(["evaluate", *store, "-e", "duration", "-e", "coin", "--direct", "--quiet"]) == 0
+    capsys.readouterr()
+    out = tmp_path / "out"
+    assert main(["compare", "duration", "coin", *store]) == 0
+    printed = capsys.readouterr().out
+    assert "duration against coin" in printed
+    assert "Nothing is shown for" in printed
+    assert main(["compare", "duration", "coin", *store, "--out", str(out), "--points", "10"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(out / "comparison.html")
+    assert "pairs for 10 points" in (out / "comparison.html").read_text(encoding="utf-8")
+    assert main(["compare", "duration", "cion", *store]) == 1
+    assert "did you mean coin?" in capsys.readouterr().err
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    assert main(["compare", "duration", "coin", *store, "--out", str(tmp_path / "mine")]) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

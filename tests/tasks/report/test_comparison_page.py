@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from storage_schemas.errors import UserInputError
+from tasks.report.comparison_page import (
+    compare_evaluators,
+    comparison_files,
+    comparison_table,
+    verdict,
+)
+from tasks.report.judged_release import JudgedRelease
+from tasks.statistics.power import pairs_for_two_evaluators
+from tasks.statistics.trials import Trial, TrialPair
+
+
+def judged(rights: dict[str, dict[str, list[bool]]], settings: tuple[str, ...] = ("",)) -> JudgedRelease:
+    """Return answers by evaluator and aspect, pair by pair; each pair is of a source of its own."""
+    trials = [
+        Trial(
+            who,
+            setting,
+            TrialPair(f"{aspect}-{n}", f"source-{n}", aspect, 60.0),
+            "apart",
+            0,
+            "high" if right else "low",
+        )
+        for who, held in rights.items()
+        for setting in settings
+        for aspect, answers in held.items()
+        for n, right in enumerate(answers)
+    ]
+    release: Any = SimpleNamespace(recipe={"aspects": {"color": {}, "scene": {}}}, name="main", version=1)
+    names = {(who, one): f"{who} ({one})" if len(settings) > 1 else who for who in rights for one in settings}
+    held = tuple(trials)
+    return JudgedRelease(release, (), names, held, held, {}, {}, 5)
+
+
+GOOD, BAD = [True] * 40, [True] * 20 + [False] * 20
+CLEAR = judged(
+    {"good": {"color": GOOD, "scene": GOOD}, "bad": {"color": BAD, "scene": [True] * 39 + [False]}}
+)
+
+
+def test_who_is_better_at_what_and_by_how_much() -> None:
+    made = compare_evaluators(CLEAR, "good", "bad")
+    color, scene, total = made.aspects
+    p = [mcnemar([[20, 20], [0, 0]], exact=True).pvalue, mcnemar([[39, 1], [0, 0]], exact=True).pvalue]
+    assert [color.p_holm, scene.p_holm] == pytest.approx(list(multipletests(p, method="holm")[1]))
+    assert (color.better, scene.better, total.better) == (0, None, 0)
+    assert color.accuracies == (1.0, 0.5)
+    assert color.comparison.difference == 0.5
+    assert color.pairs_for_asked == pairs_for_two_evaluators(0.05, 0.5)
+    # the two differ on one of 40 pairs: no number of such pairs shows 5 points
+    assert scene.pairs_for_asked is None
+    assert scene.pairs_for_seen == pairs_for_two_evaluators(1 / 40, 1 / 40)
+    sentences = verdict(made)
+    assert sentences[0].startswith("Over all aspects good is better than bad by 26.2 points (95 %: ")
+    assert sentences[1:] == [
+        "good is better at Color.",
+        "Nothing is shown for Scene.",
+        f"To show the differences that were seen, up to {scene.pairs_for_seen} pairs of an aspect are needed "
+        "(Scene); there are 40.",
+    ]
+
+
+def test_the_other_way_round_is_the_mirror() -> None:
+    made = compare_evaluators(CLEAR, "bad", "good")
+    assert [row.better for row in made.aspects] == [1, None, 1]
+    assert verdict(made)[0] == verdict(compare_evaluators(CLEAR, "good", "bad"))[0]
+
+
+def test_only_pairs_that_both_answered_count() -> None:
+    held = judged({"long": {"color": [False] * 4 + [True] * 40}, "short": {"color": [True] * 4}})
+    made = compare_evaluators(held, "long", "short")
+    assert [row.aspect for row in made.aspects] == ["color"]
+    assert made.aspects[0].accuracies == (0.0, 1.0)
+    assert made.aspects[0].comparison.pairs == 4
+    nothing = compare_evaluators(judged({"a": {"color": GOOD}, "b": {"scene": GOOD}}), "a", "b")
+    assert nothing.aspects == ()
+    assert verdict(nothing) == ["There is no pair that both a and b answered."]
+    assert b"There is no pair that both answered." in comparison_files(nothing)["comparison.html"]
+
+
+def test_equal_answers_are_no_difference() -> None:
+    made = compare_evaluators(judged({"a": {"color": GOOD}, "b": {"color": GOOD}}), "a", "b")
+    row = made.aspects[0]
+    assert (row.better, row.pairs_for_seen, row.pairs_for_asked, row.comparison.p) == (None, None, None, 1)
+    assert verdict(made) == ["Nothing is shown for Color."]
+
+
+def test_the_page_and_its_files() -> None:
+    made = compare_evaluators(CLEAR, "good", "bad", 0.1)
+    files = comparison_files(made)
+    assert set(files) == {f"comparison.{kind}" for kind in ("html", "csv", "md", "tex", "svg", "pdf")}
+    page = files["comparison.html"].decode()
+    assert "<h1>Is good better than bad?</h1>" in page
+    assert "pairs for 10 points" in page
+    assert files == comparison_files(made)
+    rows = comparison_table(made).rows
+    assert [row["better"] for row in rows] == ["good", None, "good"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("good", "good"), "compared with itself"),
+        (("god", "bad"), r"god has not judged this release: did you mean good\?"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(names: tuple[str, str], message: str) -> None:
+    with pytest.raises(UserInputError, match=message):
+        compare_evaluators(CLEAR, *names)
+
+
+def test_a_name_with_two_settings_is_asked_back() -> None:
+    held = judged({"a": {"color": GOOD}, "b": {"color": BAD}}, settings=("x", "y"))
+    with pytest.raises(UserInputError, match=r"with several settings, name one of: a \(x\), a \(y\)"):
+        compare_evaluators(held, "a", "b (x)")
+    assert compare_evaluators(held, "a (x)", "a (y)").aspects[0].comparison.difference == 0
+
+
+def test_a_difference_has_to_be_one() -> None:
+    with pytest.raises(UserInputError, match="a difference of 0 points: give one between 0 and 100"):
+        compare_evaluators(CLEAR, "good", "bad", 0.0)
