@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from storage_schemas.regular_files import open_regular
+
 _BLOCK = 1 << 20
 
 
@@ -61,9 +63,15 @@ def artifact_id(kind: str, consumes: Mapping[str, Any]) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal."""
+    """Return the SHA-256 of a file's content, in hexadecimal.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or is no regular file.
+    """
     state = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while block := file.read(_BLOCK):
             state.update(block)
     return state.hexdigest()

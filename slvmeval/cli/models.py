@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
+from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
     from tasks.models.hub import FoundModel, ModelHub
@@ -43,7 +44,7 @@ def file_bar(what: str) -> Iterator[FileProgress]:
         def step(done: int, total: int, path: str) -> None:
             bars.update(task, completed=done, total=total, note=path)
             if not is_terminal and total >= _WORTH_A_LINE:
-                terminal.tell(f"{what} {terminal.size_text(done)} of {terminal.size_text(total)}: {path}")
+                terminal.tell(f"{what} {size_text(done)} of {size_text(total)}: {path}")
 
         yield step
 
@@ -78,10 +79,10 @@ def list_models(
     terminal.say(f"models in {', '.join(map(str, hub.model_folders))}")
     for row in rows:
         terminal.say(f"{row['name']}: {row['role']}")
-        memory = f"needs {terminal.size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
+        memory = f"needs {size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
         facts = (
             row["kind"],
-            terminal.size_text(row["bytes"]) if row["bytes"] else "",
+            size_text(row["bytes"]) if row["bytes"] else "",
             memory,
             row["licence"],
         )
@@ -143,7 +144,7 @@ def fetch(
     from tasks.models.registry import model_spec
 
     folder, spec = _folders(model_folders, profile)[0], model_spec(name)
-    terminal.tell(f"fetching {name} ({terminal.size_text(spec.size)}, {spec.origin}) into {folder}")
+    terminal.tell(f"fetching {name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         place = fetch_model(
             name,

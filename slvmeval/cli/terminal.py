@@ -233,16 +233,6 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
         yield step
 
 
-def size_text(count: int) -> str:
-    """Return a number of bytes as text, in decimal units."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def counted(reasons: dict[str, int]) -> str:
     """Return counts by reason as text: ``too_few_clips 2, nothing_found 1``."""
     return ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))

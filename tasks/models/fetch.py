@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from storage_schemas.commit import storage_errors
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.model import Frozen
+from storage_schemas.sizes import size_text
 from tasks.models.hub import ModelHub
 from tasks.models.mirror import (
     MANIFEST,
@@ -137,8 +138,8 @@ def _check_space(spec: ModelSpec, stated: Sequence[StatedFile], staging: Path) -
     free = shutil.disk_usage(staging).free
     if free < needed:
         raise PrerequisiteError(
-            f"{spec.name} needs {needed / 1e9:.1f} GB more in {staging.parent}, which has {free / 1e9:.1f} "
-            "GB free: free some space, or name another model folder (--models)"
+            f"{spec.name} needs {size_text(needed)} more in {staging.parent}, which has "
+            f"{size_text(free)} free: free some space, or name another model folder (--models)"
         )
 
 

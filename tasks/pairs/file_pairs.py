@@ -20,6 +20,7 @@ from storage_schemas.errors import Reason, SetAside, UserInputError, suggestion
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular
 from tasks.aspects.registry import aspect_names
 from tasks.media.decode import FrameSampler, SampledFrame
 from tasks.pairs.view import Pair, Side
@@ -275,7 +276,7 @@ def read_pairs_file(path: Path, *, fps: Fraction = Fraction(1), long_side: int =
         If the file or a video is missing, or a line is not valid; the message names the file and the line.
     """
     try:
-        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        lines = read_regular(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
     except OSError as problem:
         raise UserInputError(f"pairs file {path}: {problem.strerror}") from problem
     pairs: list[Pair] = []

@@ -9,6 +9,7 @@ from storage_schemas.errors import Reason, SetAside
 from storage_schemas.model import Frozen
 from storage_schemas.pair import ReleasePlan, SourceReport
 from storage_schemas.rng import keyed_rank
+from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
 
 
@@ -154,6 +155,6 @@ def check_space(plan: ReleasePlan, store: Store, quota_bytes: int | None) -> Non
     if needed > room:
         raise SetAside(
             Reason.OUT_OF_SPACE,
-            f"this build needs about {needed / 1e9:.1f} GB in {store.root}; {room / 1e9:.1f} GB are {limit}: "
-            "free space (slvmeval gc --frames), choose another --store, or build fewer sources",
+            f"this build needs about {size_text(needed)} in {store.root}, {size_text(max(room, 0))} are "
+            f"{limit}: free space (slvmeval gc --frames), choose another --store, or build fewer sources",
         )

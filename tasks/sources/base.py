@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.regular_files import open_regular
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import MAX_ID_LENGTH, Source, content_category_mistake
 from tasks.sources.clips import MAX_CAPTION_BYTES, clean_caption
@@ -202,8 +203,18 @@ def _refuse_second(source: Source, location: str, by_id: dict[str, str], by_cont
 
 
 def printable(text: str) -> str:
-    """Return `text` with lone surrogates (from names that are not UTF-8) written as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Return `text` with what a terminal would obey, or a file cannot have, written as escapes.
+
+    These are control characters, line separators, changes of the writing direction, and lone surrogates (from
+    names that are not UTF-8).
+    """
+    return "".join(
+        sign.encode("unicode_escape").decode("ascii") if _is_unsafe(sign) else sign for sign in text
+    )
+
+
+def _is_unsafe(sign: str) -> bool:
+    return unicodedata.category(sign) in _UNSAFE_CATEGORIES or sign in _DIRECTION_MARKS
 
 
 def refuse_to_leave(path: Path, root: Path, location: str) -> None:
@@ -214,7 +225,7 @@ def refuse_to_leave(path: Path, root: Path, location: str) -> None:
     SetAside
         `unsafe_path`, or `video_missing` for a broken link.
     """
-    if printable(str(path)) != str(path):
+    if any(unicodedata.category(sign) == "Cs" for sign in str(path)):
         raise SetAside(
             Reason.UNSAFE_PATH, f"the name {location!r} is not UTF-8: rename the file or its folder"
         )
@@ -239,7 +250,7 @@ def read_bytes(path: Path, shown: str) -> bytes:
         large.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_CAPTION_BYTES + 1)
     except FileNotFoundError as problem:
         raise SetAside(Reason.CAPTIONS_MISSING, f"{shown} does not exist: create it") from problem

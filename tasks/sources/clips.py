@@ -7,8 +7,8 @@ Repaired
     A line break or control character within a caption becomes one space, since captions are joined by
     line breaks to form the prompt.
 Sets the source aside
-    Text that is not UTF-8; a malformed line; a start before that of the previous clip; two clips with the
-    same start (one would become empty); no captions at all.
+    Text that is not UTF-8; a malformed line or one with a key twice; a start before that of the previous
+    clip; two clips with the same start (one would become empty); no captions at all; too many.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ from storage_schemas.source import Clip
 
 #: Maximum size of a caption file; larger files are not read.
 MAX_CAPTION_BYTES = 64 << 20
+#: Maximum number of captioned clips: five hours of one clip a second. Each is analysed and kept in memory.
+MAX_CLIPS = 20_000
 
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -74,12 +77,26 @@ def load_json(text: str, where: str) -> Any:
     Raises
     ------
     SetAside
-        `captions_malformed` if it is not JSON.
+        `captions_malformed` if it is not JSON, or an object has a key twice.
     """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where}: the key {twice!r:.80} occurs twice")
+        return made
+
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=once)
+    except json.JSONDecodeError as problem:
+        why = f"{problem.msg} at character {problem.pos + 1}"
+        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where} is not JSON: {why}") from problem
     except (ValueError, RecursionError) as problem:
-        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where} is not JSON: {problem}") from problem
+        why = "it has a number with thousands of digits"
+        if isinstance(problem, RecursionError):
+            why = "it is nested too deeply"
+        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where} cannot be read: {why}") from problem
 
 
 def parse_caption_lines(data: bytes, where: str) -> list[CaptionLine]:
@@ -166,6 +183,11 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
             captioned.append((line, caption))
     if not captioned:
         raise SetAside(Reason.CAPTIONS_EMPTY, f"{where} has no captions: write one line for each clip")
+    if len(captioned) > MAX_CLIPS:
+        raise SetAside(
+            Reason.CAPTIONS_MALFORMED,
+            f"{where} has {len(captioned):,} captioned clips, more than {MAX_CLIPS:,}: split the video",
+        )
     clips = []
     for index, (line, caption) in enumerate(captioned):
         end_s = line.end_s

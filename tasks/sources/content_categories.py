@@ -18,6 +18,7 @@ from storage_schemas.commit import storage_errors
 from storage_schemas.errors import UserInputError
 from storage_schemas.json_lines import append_line
 from storage_schemas.model import Frozen, first_error
+from storage_schemas.regular_files import read_regular
 
 CATEGORIES_NAME = "content_categories.jsonl"
 
@@ -43,7 +44,7 @@ def read_content_categories(root: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        texts = path.read_text(encoding="utf-8-sig").split("\n")
+        texts = read_regular(path).decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as problem:
         raise UserInputError(f"{path} cannot be read as UTF-8: {problem}") from problem
     categories: dict[str, str] = {}

@@ -25,7 +25,8 @@ from typing import ClassVar
 from pydantic import ValidationError
 
 from storage_schemas.errors import Reason, SetAside, UserInputError, did_you_mean
-from storage_schemas.model import Frozen
+from storage_schemas.model import Frozen, first_error
+from storage_schemas.regular_files import read_regular
 from storage_schemas.source import Source
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, content_id, read_bytes, refuse_to_leave
 from tasks.sources.clips import clean_caption, clips_from_lines, parse_caption_lines
@@ -100,6 +101,8 @@ class FolderAdapter(SourceAdapter):
                 Reason.UNSAFE_PATH,
                 f"the folder {location} cannot be read, so its videos are missing: check its permissions",
             )
+        if not video.is_file():
+            raise SetAside(Reason.NOT_A_VIDEO, f"{location} is a pipe, socket or device: remove it")
         captions = video.with_suffix(".jsonl")
         shown = Path(location).with_suffix(".jsonl").as_posix()
         if captions.is_symlink():
@@ -129,7 +132,7 @@ class FolderAdapter(SourceAdapter):
             return {}
         lines: dict[str, LicenceLine] = {}
         try:
-            texts = file.read_text(encoding="utf-8-sig").split("\n")
+            texts = read_regular(file).decode("utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as problem:
             raise UserInputError(f"{file} cannot be read as UTF-8: {problem}") from problem
         for number, text in enumerate(texts, start=1):
@@ -137,8 +140,10 @@ class FolderAdapter(SourceAdapter):
                 continue
             try:
                 line = LicenceLine.model_validate(json.loads(text), strict=True)
-            except (ValidationError, ValueError, RecursionError) as problem:
-                raise UserInputError(f"{file}, line {number}: {problem}") from problem
+            except ValidationError as problem:
+                raise UserInputError(f"{file}, line {number}: {first_error(problem)}") from problem
+            except (ValueError, RecursionError) as problem:
+                raise UserInputError(f"{file}, line {number}, is not JSON: {problem}") from problem
             if line.video in lines:
                 raise UserInputError(f"{file}, line {number}: a second line for {line.video}")
             if line.video not in self._found:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from storage_schemas.commit import storage_errors
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.regular_files import open_regular
 from storage_schemas.source import Clip, Source
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, check_id, read_bytes, refuse_to_leave
 from tasks.sources.clips import (
@@ -68,7 +69,11 @@ class DataFile:
             return read_bytes(self.path, self.location)
         self._refuse_unsafe_member()
         try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+            with (
+                open_regular(self.path) as whole,
+                zipfile.ZipFile(whole) as archive,
+                archive.open(self.member) as file,
+            ):
                 data = file.read(MAX_CAPTION_BYTES + 1)
         except _ARCHIVE_ERRORS as problem:
             raise _bad_archive(self.location, problem) from problem
@@ -93,7 +98,7 @@ class DataFile:
         refuse_to_leave(self.path, root, self.location)
         self._refuse_unsafe_member()
         try:
-            with zipfile.ZipFile(self.path) as archive:
+            with open_regular(self.path) as whole, zipfile.ZipFile(whole) as archive:
                 info = archive.getinfo(self.member)
                 # The copy has the archive's time stamp, unlike incomplete copies and those of other archives.
                 stamp = self.path.stat().st_mtime_ns
@@ -156,7 +161,7 @@ def list_files(root: Path, folder: str, endings: tuple[str, ...]) -> Iterator[Da
     for path in archives:
         location = path.relative_to(root).as_posix()
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open_regular(path) as whole, zipfile.ZipFile(whole) as archive:
                 members = sorted(name for name in archive.namelist() if name.endswith(endings))
         except (*_ARCHIVE_ERRORS, OSError):
             yield DataFile(path, None, location)

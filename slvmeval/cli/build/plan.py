@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from slvmeval.cli import terminal
+from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
     from flows.build.run import Build
@@ -177,8 +178,8 @@ def _print(values: dict[str, Any]) -> None:
         f"sources:   {sources['usable']} usable, {sources['with_work']} with work, "
         f"{len(sources['set_aside'])} set aside",
         f"frames:    {frames['to_decode']} to decode, {frames['to_degrade']} to degrade",
-        f"bytes:     {terminal.size_text(needed['needed'])} needed at most, "
-        f"{terminal.size_text(needed['free'])} free below {values['store']}",
+        f"bytes:     {size_text(needed['needed'])} needed at most, "
+        f"{size_text(needed['free'])} free below {values['store']}",
         f"GPU hours: {_hours_text(values['gpu_hours'])}",
     )
     for row in sources["set_aside"]:

@@ -23,8 +23,8 @@ from infra.profile import Profile, load_profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 from slvmeval.cli.doctor.model_servers import check_model_servers
-from slvmeval.cli.terminal import size_text
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
+from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
 from tasks.llm.servers import why
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
+from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -57,11 +58,9 @@ def status(
     ]
     columns = ("release, version", "pairs", "sources", "set aside", "recipe", "created", "reasons")
     terminal.console().print(terminal.table(f"releases in {opened.root}", columns, rows, numbers=3))
-    sizes = [
-        (kind, size["count"], terminal.size_text(size["bytes"])) for kind, size in values["sizes"].items()
-    ]
+    sizes = [(kind, size["count"], size_text(size["bytes"])) for kind, size in values["sizes"].items()]
     terminal.console().print(terminal.table("disk usage", ("kind", "count", "size"), sizes, 2))
-    terminal.say(f"{terminal.size_text(values['bytes_free'])} free")
+    terminal.say(f"{size_text(values['bytes_free'])} free")
 
 
 def status_values(store: Store) -> dict[str, Any]:

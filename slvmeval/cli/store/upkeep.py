@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
+from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -205,9 +206,9 @@ def collect(
         freed.append(drop_features(opened, dry_run))
     for item in freed:
         if item.count:
-            terminal.say(f"{item.kind + ':':<15} {item.count:>6}  {terminal.size_text(item.bytes):>10}")
+            terminal.say(f"{item.kind + ':':<15} {item.count:>6}  {size_text(item.bytes):>10}")
     word = "would be freed" if dry_run else "freed"
-    terminal.say(f"{terminal.size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
+    terminal.say(f"{size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
     if not (frames or encoded or features or unreferenced):
         terminal.say("more can be freed with --frames, --encoded, --features and --unreferenced (see --help)")
 

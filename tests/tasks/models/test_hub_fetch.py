@@ -201,7 +201,7 @@ def test_too_little_space_is_said_before_the_download(
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(PrerequisiteError, match=r"toy needs 0\.0 GB more .* free some space"):
+    with pytest.raises(PrerequisiteError, match=r"toy needs .* more .* free some space"):
         fetch_model("toy", tmp_path)
     assert not weights_asked(hub)
 

@@ -90,6 +90,27 @@ def test_malformed_lines_are_named(row: Any) -> None:
     assert "line 2" in problem.message
 
 
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ('{"start_s": 0, "end_s": 1, "end_s": 2, "caption": "c"}', "the key 'end_s' occurs twice"),
+        ("{", "Expecting property name enclosed in double quotes at character 2"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"start_s": 1' + "0" * 5000 + "}", "a number with thousands of digits"),
+    ],
+)
+def test_why_a_line_is_malformed_is_said_in_the_users_words(row: str, says: str) -> None:
+    assert says in refused(row).message
+
+
+def test_too_many_clips_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.sources.clips.MAX_CLIPS", 2)
+    assert len(clips(line(0, 1), line(1, 2), line(2, 3, ""))) == 2
+    problem = refused(line(0, 1), line(1, 2), line(2, 3))
+    assert problem.reason is Reason.CAPTIONS_MALFORMED
+    assert "3 captioned clips, more than 2: split the video" in problem.message
+
+
 def test_not_utf8_names_the_line() -> None:
     with pytest.raises(SetAside, match="line 2") as caught:
         parse_caption_lines(b'{"start_s": 0}\n"\xe9"', "x.jsonl")

@@ -143,6 +143,31 @@ def test_a_link_within_the_root_is_the_same_content(tmp_path: Path) -> None:
     assert [row.reason for row in aside] == [Reason.DUPLICATE_CONTENT]
 
 
+def test_what_is_no_file_is_refused_and_holds_nothing_up(tmp_path: Path) -> None:
+    write_video(tmp_path, "good.mp4")
+    write_video(tmp_path, "piped.mp4", clips=None)
+    os.mkfifo(tmp_path / "piped.jsonl")
+    os.mkfifo(tmp_path / "pipe.mp4")
+    (tmp_path / "pipe.jsonl").write_text("")
+    (tmp_path / "zero.mp4").symlink_to("/dev/zero")
+    sources, aside = scan(tmp_path)
+    assert [source.title for source in sources] == ["good"]
+    assert {row.location: row.reason for row in aside} == {
+        "piped.mp4": Reason.CAPTIONS_MISSING,
+        "pipe.mp4": Reason.NOT_A_VIDEO,
+        "zero.mp4": Reason.UNSAFE_PATH,
+    }
+    piped = next(row for row in aside if row.location == "piped.mp4")
+    assert piped.message == "piped.jsonl cannot be read (it is a named pipe, not a file): check the file"
+
+
+def test_control_characters_of_a_name_are_shown_escaped(tmp_path: Path) -> None:
+    write_video(tmp_path, "a\x1b[31mred\u202e.mp4", clips=None)
+    row = scan(tmp_path)[1][0]
+    assert row.location == "a\\x1b[31mred\\u202e.mp4"
+    assert row.message.isprintable()
+
+
 def test_a_name_that_is_not_utf8_is_set_aside(tmp_path: Path) -> None:
     write_video(tmp_path, "good.mp4")
     bad = os.fsencode(tmp_path) + b"/bad\xff.mp4"

@@ -1,0 +1,48 @@
+"""Read the files of a data set, and nothing else that lies there: a pipe blocks, a device may never end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = (
+    (stat.S_ISFIFO, "it is a named pipe, not a file"),
+    (stat.S_ISSOCK, "it is a socket, not a file"),
+    (stat.S_ISCHR, "it is a device, not a file"),
+    (stat.S_ISBLK, "it is a device, not a file"),
+    (stat.S_ISDIR, "it is a folder, not a file"),
+)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading, and nothing else.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or is no regular file; `strerror` says what it is.
+    """
+    _refuse_special(path, path.stat().st_mode)
+    # what lies there may have been exchanged meanwhile: opening it does not wait for a pipe's other end
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _refuse_special(path, os.fstat(handle).st_mode)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a file; see :func:`open_regular`."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def _refuse_special(path: Path, mode: int) -> None:
+    for is_kind, what in _KINDS:
+        if is_kind(mode):
+            raise OSError(errno.EINVAL, what, str(path))
