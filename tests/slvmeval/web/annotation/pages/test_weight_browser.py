@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slvmeval.web.annotation.pages.render import ASSETS
-from tasks.annotation.media import write_alike
+from tasks.annotation.alike import write_alike
 from tasks.annotation.pair_task import PromptClip
 from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.films import filmed_pair
@@ -77,9 +77,8 @@ def long_film(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     looks = f"testsrc2=size=512x288:rate=1:duration={LONG_S},noise=alls=12:allf=t"
     command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", looks, "-c:v", "libx264", "-preset", "ultrafast"]
     subprocess.run([*command, "-crf", "30", "-g", "10", "-pix_fmt", "yuv420p", str(draft)], check=True)
-    write_alike(draft, path)
+    write_alike((draft, draft), (path, folder / "b.mp4"))
     draft.unlink()
-    (folder / "b.mp4").write_bytes(path.read_bytes())
     return path
 
 
