@@ -19,6 +19,7 @@ from infra.pool import RESOURCES, Pool
 from infra.slurm.commands import Job, Node
 from infra.slurm.job_script import DEATH_TIMEOUT_S
 from infra.slurm.scaling import Demand, JobState, ScalingStep, Starts, decide, needed_jobs
+from infra.slurm.waiting import lasting_wait
 from infra.slurm.worker_setup import REPORT
 from storage_schemas.errors import PrerequisiteError
 
@@ -124,6 +125,8 @@ TAIL_LINES = 15
 WITHOUT_WORKER_S = DEATH_TIMEOUT_S + 120.0
 #: Seconds after which a cancelled job that still runs is cancelled again.
 ENDING_S = 30.0
+#: Seconds that a pool's jobs may wait for what no job of this form can get.
+LASTING_S = 60.0
 
 #: Number of jobs that end on a node without a worker before it counts as unfit.
 FAILED_ON_NODE = 2
@@ -186,6 +189,7 @@ class PoolJobs:
         self._most_unfit = most_unfit
         self._found_unfit: dict[str, str] = {}
         self._failed_on: Counter[str] = Counter()
+        self._stuck_since: float | None = None
 
     def say(self, wanted: int) -> bool:
         """Record the driver's demand; return whether it needs more jobs than exist."""
@@ -259,6 +263,23 @@ class PoolJobs:
                     continue
                 if self._is_failure(ended, known.job):
                     self._failed(known.job, known.job.state if ended is None else ended.state)
+        self._judge_waiting(time.time())
+
+    def _judge_waiting(self, now: float) -> None:
+        """Find the pool unusable if all of its jobs wait for what jobs of this form never get."""
+        jobs = [known.job for known in self._known.values()]
+        waits = [lasting_wait(job.reason) if job.pending else None for job in jobs]
+        ours = [wait for wait in waits if wait is not None and wait.ours]
+        if not jobs or len(ours) < len(jobs):
+            self._stuck_since = None
+            return
+        self._stuck_since = self._stuck_since or now
+        if now - self._stuck_since >= LASTING_S:
+            keys = ", ".join(f"pools.{self.pool_name}.{key}" for key in ours[0].keys)
+            self.problem = PrerequisiteError(
+                f"pool {self.pool_name}: its jobs would wait for ever ({jobs[0].reason}): {ours[0].remedy}; "
+                f"look at {keys} in the profile"
+            )
 
     def _failed(self, job: Job, how: str) -> None:
         """Record a failed job; after several in a row the pool counts as unusable."""

@@ -1,4 +1,4 @@
-"""Probe each pool with a short job that reports store, Python, packages, GPUs and network of its nodes."""
+"""Probe nodes with short jobs that report store, Python, packages, GPUs and network of its nodes."""
 
 from __future__ import annotations
 
@@ -20,26 +20,38 @@ from typing import Any
 from infra.profile import Profile
 from infra.slurm import commands, on_node
 from infra.slurm.commands import SlurmAway
+from infra.slurm.waiting import lasting_wait
 from storage_schemas.errors import SlvmevalError
 
 log = logging.getLogger(__name__)
 
-#: Time limit of a probe, which takes seconds.
-WALLTIME = "00:05:00"
 #: Maximum run time, seconds: first imports from a shared file system can take a minute.
 RUN_S = 180.0
 _LOG_LINES = 12
 #: Seconds until a file written by a node is visible here.
 _FILE_COMES_S = 10.0
 _CALL_S = 10.0
+#: Seconds after which SLURM's reason for waiting is believed.
+_SETTLES_S = 3.0
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe to run: the script of a pool's worker, and the node that is meant."""
+
+    pool: str
+    script: str
+    node: str
 
 
 @dataclass(frozen=True)
 class Probed:
-    """Result of one pool's probe.
+    """Result of a probe.
 
     Parameters
     ----------
+    node
+        The node that was meant.
     job
         Last known state of the job; None if it was rejected or is no longer known.
     answer
@@ -50,21 +62,25 @@ class Probed:
         The text that the node should have read.
     """
 
+    node: str
     job: commands.Job | None
     answer: Mapping[str, Any] | None
     log: str
     token: str
 
 
-def probe_script(script: str, name: str, output: Path, request: Mapping[str, Any]) -> str:
+def probe_script(script: str, node: str, name: str, output: Path, request: Mapping[str, Any]) -> str:
     """Return a worker's job script with the worker replaced by the probe.
 
-    It keeps the header, but requests one core, little memory and a short time, so that it starts soon.
+    It asks for all that a worker asks for, time and memory included: what SLURM refuses a worker, it is to
+    refuse the probe.
 
     Parameters
     ----------
     script
         Result of :func:`infra.slurm.job_script.job_script`.
+    node
+        The node on which to run.
     name
         The job's name.
     output
@@ -81,9 +97,7 @@ def probe_script(script: str, name: str, output: Path, request: Mapping[str, Any
             f"job-name={name}",
             f"output={output}",
             f"error={output}",
-            f"time={WALLTIME}",
-            "cpus-per-task=1",
-            "mem=1G",
+            f"nodelist={node}",
         )
     ]
     python = shlex.split(lines[-1])[0]
@@ -101,7 +115,7 @@ def probe_script(script: str, name: str, output: Path, request: Mapping[str, Any
 
 def probe_pools(
     profile: Profile,
-    scripts: Mapping[str, str],
+    probes: Sequence[Probe],
     folder: Path,
     address: str,
     *,
@@ -111,13 +125,13 @@ def probe_pools(
     writable: Sequence[Path] = (),
     wait_s: float,
     poll_s: float = 1.0,
-) -> dict[str, Probed]:
-    """Run a probe in each pool, all at once, and return the results; no job remains.
+) -> list[Probed]:
+    """Run probes, all at once, and return their results in order; no job remains.
 
     Parameters
     ----------
-    scripts
-        The workers' job scripts by pool.
+    probes
+        Where to look.
     folder
         A folder of the shared file system, in which the probe creates and removes its own folder.
     address
@@ -135,7 +149,7 @@ def probe_pools(
         If `folder` is not writable or `address` cannot be used.
     """
     mark = secrets.token_hex(4)
-    names = {pool: f"slvmeval-doctor-{mark}-{pool}" for pool in scripts}
+    names = [f"slvmeval-doctor-{mark}-{number}" for number in range(len(probes))]
     with (
         tempfile.TemporaryDirectory(prefix=".slvmeval-doctor-", dir=folder) as here,
         listening(address) as (
@@ -148,49 +162,55 @@ def probe_pools(
         token_file = Path(here) / "token"
         token = secrets.token_hex(16)
         token_file.write_text(token, encoding="utf-8")
-        logs = {pool: Path(here) / f"{pool}.log" for pool in scripts}
+        logs = {name: Path(here) / f"{name}.log" for name in names}
         refused: dict[str, str] = {}
         try:
-            for pool, script in scripts.items():
+            for name, probe in zip(names, probes, strict=True):
                 request = {
                     "token_file": str(token_file),
                     "readable": [str(path) for path in readable],
                     "writable": [str(path) for path in writable],
                     "distributions": list(distributions),
                     "modules": list(modules),
-                    "interface": profile.pools[pool].interface,  # type: ignore[index]
+                    "interface": profile.pools[probe.pool].interface,  # type: ignore[index]
                     "driver": [address, port],
                     "secret": secret,
                 }
                 try:
-                    commands.submit(probe_script(script, names[pool], logs[pool], request))
+                    commands.submit(probe_script(probe.script, probe.node, name, logs[name], request))
                 except SlvmevalError as problem:
-                    refused[pool] = str(problem)
-            seen = _until_over(names, set(refused), wait_s, poll_s)
+                    refused[name] = str(problem)
+            seen = _until_over(set(names) - set(refused), wait_s, poll_s)
         finally:
-            commands.cancel_by_name(names.values())
-        return {pool: _came_of(seen.get(pool), logs[pool], token, refused.get(pool, "")) for pool in scripts}
+            commands.cancel_by_name(names)
+        return [
+            _came_of(probe.node, seen.get(name), logs[name], token, refused.get(name, ""))
+            for name, probe in zip(names, probes, strict=True)
+        ]
 
 
-def _until_over(
-    names: Mapping[str, str], refused: set[str], wait_s: float, poll_s: float
-) -> dict[str, commands.Job]:
-    """Return the jobs by pool when they have ended or their time is up."""
-    end = time.monotonic() + wait_s
+def _until_over(waiting: set[str], wait_s: float, poll_s: float) -> dict[str, commands.Job]:
+    """Return the jobs by name when they have ended, their time is up, or they would wait for ever."""
+    began = time.monotonic()
+    end = began + wait_s
     seen: dict[str, commands.Job] = {}
-    waiting = set(names) - refused
+
+    def lasts(job: commands.Job) -> bool:
+        # a reason may be a passing one in the first moments
+        return lasting_wait(job.reason) is not None and time.monotonic() > began + _SETTLES_S
+
     while waiting:
         try:
-            listed = {job.name: job for job in commands.jobs([names[pool] for pool in waiting])}
+            listed = {job.name: job for job in commands.jobs(sorted(waiting))}
         except SlurmAway as problem:
             log.info("%s", problem)
         else:
-            for pool in list(waiting):
-                job = listed.get(names[pool])
-                seen |= {pool: job} if job is not None else {}
-                late = job is not None and job.pending and time.monotonic() > end
+            for name in list(waiting):
+                job = listed.get(name)
+                seen |= {name: job} if job is not None else {}
+                late = job is not None and job.pending and (time.monotonic() > end or lasts(job))
                 if job is None or not job.there or late:
-                    waiting.discard(pool)
+                    waiting.discard(name)
         if time.monotonic() > end + RUN_S:
             break
         if waiting:
@@ -198,16 +218,16 @@ def _until_over(
     return seen
 
 
-def _came_of(job: commands.Job | None, log_file: Path, token: str, refused: str) -> Probed:
+def _came_of(node: str, job: commands.Job | None, log_file: Path, token: str, refused: str) -> Probed:
     if refused or (job is not None and job.there):
-        return Probed(job, None, refused, token)
+        return Probed(node, job, None, refused, token)
     end = time.monotonic() + _FILE_COMES_S
     while not log_file.exists() and time.monotonic() < end:
         time.sleep(0.2)
     text = log_file.read_text(encoding="utf-8", errors="replace") if log_file.exists() else ""
     answers = [line.removeprefix(on_node.MARK) for line in text.splitlines() if line.startswith(on_node.MARK)]
     answer = json.loads(answers[-1]) if answers else None
-    return Probed(job, answer, "\n".join(text.splitlines()[-_LOG_LINES:]), token)
+    return Probed(node, job, answer, "\n".join(text.splitlines()[-_LOG_LINES:]), token)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) 
     alone += _no_feature(pool, members, there)
     yield from alone
     if not alone and not fitting(pool, members):
-        have = "; ".join(sorted({_described(node) for node in members}))
+        have = "; ".join(sorted({described(node) for node in members}))
         yield "partition", f"no node of {there} has everything the pool requests at once. Its nodes: {have}"
 
 
@@ -177,6 +177,7 @@ def _constraint(text: str | None) -> Callable[[Sequence[str]], bool]:
     return lambda features: wanted <= set(features)
 
 
-def _described(node: Node) -> str:
+def described(node: Node) -> str:
+    """Return what kind of node it is: cores, memory, generic resources and features."""
     parts = [f"{node.cpus} cores", f"{node.memory_mib} MiB", node.gres, " ".join(node.features)]
     return ", ".join(part for part in parts if part)

@@ -37,7 +37,7 @@ def doctor(
     result: Findings = {}
     for finding in json.loads(capsys.readouterr().out):
         before = result.get(finding["what"], ("ok", ""))
-        worst = max(before[0], finding["verdict"], key=("ok", "warn", "FAIL").index)
+        worst = max(before[0], finding["verdict"], key=("ok", "warn", "?", "FAIL").index)
         result[finding["what"]] = (worst, f"{before[1]}{finding['message']}\n")
     return result
 
@@ -198,21 +198,91 @@ def test_a_python_that_is_not_ours(
     assert f"in profile {profile}" in output
 
 
-def test_nodes_that_take_no_jobs_are_waited_for_and_the_job_is_taken_away(
+def test_nodes_that_take_no_jobs_are_not_called_good(
     slurm: Slurm, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for node in ("c1", "c2"):
         slurm.drain(node)
     slurm.wait(lambda: slurm.sinfo()["c2"] == "drained")
-    result = doctor(capsys, ONE_MACHINE, store, "--probe-wait", "3")
+    result = doctor(capsys, ONE_MACHINE, store, code=3)
     assert result["pool cpu"][0] == "warn"
     assert "(drained)" in result["pool cpu"][1]
     verdict, words = result["node of cpu"]
-    assert verdict == "warn"
-    assert "was still waiting" in words
-    assert "--probe-wait" in words
+    assert verdict == "?"
+    assert "takes jobs now (c1 drained, c2 drained): none was checked" in words
     assert "reaches this machine" in result["node of h100"][1]
+
+
+def test_a_busy_cluster_is_not_called_good_and_the_job_is_taken_away(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, only_cpu=True)
+    busy = [slurm.sbatch("-p", "cpu", "-w", node, "--exclusive", wrap="sleep 600") for node in ("c1", "c2")]
+    slurm.wait(lambda: all(job["state"] == "RUNNING" for job in slurm.squeue()))
+    verdict, words = doctor(capsys, profile, store, "--probe-wait", "3", code=3)["node of cpu"]
+    assert verdict == "?"
+    assert "was still waiting (" in words
+    assert "--probe-wait" in words
+    slurm.wait(lambda: {int(job["id"]) for job in slurm.squeue()} == set(busy))
+    # the last line for people
+    assert main(["doctor", "--profile", str(profile), "--store", str(store), "--no-probe"]) == 3
+    assert "nothing wrong was found, but 1 thing could not be checked" in capsys.readouterr().out
+
+
+def test_each_kind_of_node_is_probed_with_what_the_pool_asks_for(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, only_cpu=True)
+    slurm.run("scontrol", "update", "NodeName=c2", "AvailableFeatures=big", "ActiveFeatures=big")
+    try:
+        slurm.wait(lambda: "big" in slurm.run("sinfo", "-h", "-N", "-n", "c2", "-o", "%f"))
+        verdict, words = doctor(capsys, profile, store)["node of cpu"]
+        assert verdict == "ok"
+        assert [line.split(":")[0] for line in words.splitlines()] == ["c1", "c2"]
+    finally:
+        slurm.run("scontrol", "update", "NodeName=c2", "AvailableFeatures=", "ActiveFeatures=")
+    verdict, words = doctor(capsys, profile, store, "--probe-nodes", "5")["node of cpu"]
+    assert [line.split(":")[0] for line in words.splitlines()] == ["c1", "c2"]
+    # what the probes asked for, as SLURM has it
+    asked = [
+        slurm.job(line.split()[0].removeprefix("JobId="))
+        for line in (slurm.folder / "log" / "jobs.txt").read_text().splitlines()
+        if "slvmeval-doctor-" in line
+    ]
+    pool = load_profile(profile, environment={}).pools["cpu"]
+    assert {job["NumCPUs"] for job in asked if job["Partition"] == "cpu"} == {str(pool.cores)}
+    assert all("mem=4000M" in job["TRES"] for job in asked if job["Partition"] == "cpu")
+
+
+def test_a_wait_that_does_not_end_by_itself_is_an_error(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, only_cpu=True)
+    slurm.run("scontrol", "update", "PartitionName=cpu", "MinNodes=2")
+    try:
+        began = time.monotonic()
+        verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
+    finally:
+        slurm.run("scontrol", "update", "PartitionName=cpu", "MinNodes=0")
+    assert verdict == "FAIL"
+    assert "would wait for ever (PartitionNodeLimit)" in words
+    assert "pools.cpu.partition" in words
+    # it is not waited for to the end
+    assert time.monotonic() - began < 60
     slurm.wait(lambda: not slurm.squeue())
+
+
+def test_a_partition_that_is_down_is_an_error(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, only_cpu=True)
+    slurm.run("scontrol", "update", "PartitionName=cpu", "State=DOWN")
+    try:
+        verdict, words = doctor(capsys, profile, store, code=1)["pool cpu"]
+    finally:
+        slurm.run("scontrol", "update", "PartitionName=cpu", "State=UP")
+    assert verdict == "FAIL"
+    assert "accepts no jobs now" in words
 
 
 def test_the_printed_script_is_one_that_sbatch_takes(

@@ -113,6 +113,7 @@ def run_checks(
     ask: bool = True,
     probe: bool = True,
     probe_wait_s: float = PROBE_WAIT_S,
+    per_kind: int = 1,
 ) -> list[Finding]:
     """Run every check, independently of the others.
 
@@ -125,9 +126,11 @@ def run_checks(
     ask
         Send each model server one small request.
     probe
-        Run a short job in each worker pool.
+        Run a short job on nodes of each worker pool.
     probe_wait_s
         Seconds that these jobs may wait for a node.
+    per_kind
+        Number of nodes of each kind on which one runs.
     """
     findings = [*check_python(), *check_our_packages(), *check_versions()]
     for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
@@ -146,7 +149,7 @@ def run_checks(
     findings += [*check_store(Path(site.store)), *check_weights(site)]
     where = profile_place(profile)
     findings += check_servers(site, where, ask)
-    return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s)]
+    return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s, per_kind=per_kind)]
 
 
 def check_python() -> Iterator[Finding]:

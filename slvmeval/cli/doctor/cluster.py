@@ -45,7 +45,9 @@ def profile_place(profile: Path | None) -> str:
     return f"profile {path}" if path else "profile"
 
 
-def check_cluster(site: Profile, where: str, *, probe: bool = True, wait_s: float = 120.0) -> list[Finding]:
+def check_cluster(
+    site: Profile, where: str, *, probe: bool = True, wait_s: float = 120.0, per_kind: int = 1
+) -> list[Finding]:
     """Check the pools of a profile, if it has any.
 
     Parameters
@@ -53,9 +55,11 @@ def check_cluster(site: Profile, where: str, *, probe: bool = True, wait_s: floa
     where
         The profile's name in messages.
     probe
-        Run a short job in each pool.
+        Run a short job on nodes of each pool.
     wait_s
         Seconds that these jobs may wait for a node.
+    per_kind
+        Number of nodes of each kind on which one runs.
     """
     if not site.pools:
         return []
@@ -77,11 +81,11 @@ def check_cluster(site: Profile, where: str, *, probe: bool = True, wait_s: floa
     if probe and address is not None and scripts:
         from slvmeval.cli.doctor.nodes import check_nodes
 
-        return [*findings, *check_nodes(site, where, scripts, address, wait_s)]
+        return [*findings, *check_nodes(site, where, scripts, nodes, address, wait_s, per_kind)]
     why = "after fixing the rest" if probe else "without --no-probe"
     return [
         *findings,
-        Finding("nodes", CheckVerdict.WARN, f"the nodes were not checked: run this again {why}"),
+        Finding("nodes", CheckVerdict.UNSEEN, f"the nodes were not checked: run this again {why}"),
     ]
 
 

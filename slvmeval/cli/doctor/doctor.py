@@ -24,8 +24,12 @@ def doctor(
         typer.Option("--ask/--no-ask", help="Send each model server one small request; paid ones charge it."),
     ] = True,
     probe: Annotated[
-        bool, typer.Option("--probe/--no-probe", help="Run a short job in each worker pool of the profile.")
+        bool,
+        typer.Option("--probe/--no-probe", help="Run a short job on each kind of node of the worker pools."),
     ] = True,
+    probe_nodes: Annotated[
+        int, typer.Option("--probe-nodes", min=1, metavar="N", help="Probe N nodes of each kind.")
+    ] = 1,
     probe_wait: Annotated[
         float,
         typer.Option(
@@ -36,24 +40,41 @@ def doctor(
 ) -> None:
     """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
 
-    Exit code 1 if something is wrong. Each model server of the profile or the store gets a question, a
-    picture or a text, whatever it is for. If the profile has worker pools, it also checks that SLURM can
-    serve them, and that its nodes see the store, the same Python, their GPUs and this machine.
+    Exit code 1 if something is wrong, 3 if something could not be checked. Each model server of the profile
+    or the store gets a question, a picture or a text, whatever it is for. If the profile has worker pools, it
+    also checks that SLURM can serve them, and that each kind of node sees the store, the same Python, its
+    GPUs and this machine.
 
     Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
     """
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 
-    findings = run_checks(store, model_folders, profile, ask=ask, probe=probe, probe_wait_s=probe_wait)
+    findings = run_checks(
+        store,
+        model_folders,
+        profile,
+        ask=ask,
+        probe=probe,
+        probe_wait_s=probe_wait,
+        per_kind=probe_nodes,
+    )
+    counts = Counter(finding.verdict for finding in findings)
+    wrong, unseen = counts[CheckVerdict.FAIL], counts[CheckVerdict.UNSEEN]
     if as_json:
         terminal.print_json([vars(finding) for finding in findings])
     else:
         for finding in findings:
             terminal.say(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}")
-        counts = Counter(finding.verdict for finding in findings)
-        terminal.say(
-            "all good" if not counts[CheckVerdict.FAIL] else f"{counts[CheckVerdict.FAIL]} problems to fix"
-        )
-    if any(finding.verdict is CheckVerdict.FAIL for finding in findings):
-        raise typer.Exit(1)
+        terminal.say(_summary(wrong, unseen))
+    if wrong or unseen:
+        raise typer.Exit(1 if wrong else terminal.SOME_SET_ASIDE)
+
+
+def _summary(wrong: int, unseen: int) -> str:
+    """Return the last line: what is wrong, and what was not seen."""
+    things = f"{unseen} thing{'' if unseen == 1 else 's'} could not be checked (marked ?)"
+    if wrong:
+        problems = f"{wrong} problem{'' if wrong == 1 else 's'} to fix"
+        return f"{problems}; {things}" if unseen else problems
+    return f"nothing wrong was found, but {things}" if unseen else "all good"

@@ -14,6 +14,8 @@ class CheckVerdict(StrEnum):
 
     OK = "ok"
     WARN = "warn"
+    #: It could not be checked.
+    UNSEEN = "?"
     FAIL = "FAIL"
 
 

@@ -60,10 +60,10 @@ def check_model_server(name: str, servers: Servers, advice: str, ask: bool) -> F
     serves = f"{server.base.removesuffix('/v1')} serves {listed}"
     model = server.model or _used(name, models)
     if not ask or not models:
-        return Finding(what, CheckVerdict.OK, serves)
+        return Finding(what, CheckVerdict.UNSEEN, f"{serves}; it was asked nothing")
     if model is None:
-        message = f"{serves}; nothing was sent, name the model to ask: model = … in {entry_of(name)}"
-        return Finding(what, CheckVerdict.OK, message)
+        message = f"{serves}; it was asked nothing, name the model to ask: model = … in {entry_of(name)}"
+        return Finding(what, CheckVerdict.UNSEEN, message)
     patience = {"model": model, "patience_s": 0.0, "timeout_s": min(server.timeout_s, PATIENCE_S)}
     kind = kind_of(name, model)
     try:

@@ -1,41 +1,58 @@
-"""The checks of ``slvmeval doctor`` that run on the compute nodes: a short job in each pool."""
+"""The checks of ``slvmeval doctor`` that run on the compute nodes: a short job on each kind of node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from infra.pool import Pool
 from infra.profile import Profile
-from infra.slurm.probe import Probed, probe_pools
+from infra.slurm.commands import Node
+from infra.slurm.probe import Probe, Probed, probe_pools
+from infra.slurm.profile_check import described, fitting, takes_jobs
 from infra.slurm.run_folder import SAME_VERSIONS, log_folder, versions
+from infra.slurm.waiting import lasting_wait
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
 
+#: Number of nodes that a message names.
+_NAMED = 3
 #: Modules needed by the work; broken ones are found on a node before anything is queued.
 MODULES = ("numpy", "av", "cv2", "zarr", "onnxruntime", "prefect", "tasks.pairs.stages", "infra.slurm.worker")
 
 
 def check_nodes(
-    site: Profile, where: str, scripts: Mapping[str, str], address: str, wait_s: float
+    site: Profile,
+    where: str,
+    scripts: Mapping[str, str],
+    nodes: Sequence[Node],
+    address: str,
+    wait_s: float,
+    per_kind: int = 1,
 ) -> list[Finding]:
-    """Run a probe job in each pool and report what its node sees.
+    """Run a probe job on each kind of node of each pool, and report what the nodes see.
 
     Parameters
     ----------
     scripts
         The workers' job scripts by pool.
+    nodes
+        All nodes of the cluster.
     address
         Address at which workers would reach this machine.
     wait_s
         Seconds that the jobs may wait for a node.
+    per_kind
+        Number of nodes of each kind to probe.
     """
+    chosen = {name: _chosen(site.pools[name], nodes, per_kind) for name in scripts}  # type: ignore[index]
+    probes = [Probe(name, scripts[name], node.name) for name, (some, _) in chosen.items() for node in some]
     store = existing(store_path(site))
     weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
     try:
         probed = probe_pools(
             site,
-            scripts,
+            probes,
             store,
             address,
             distributions=SAME_VERSIONS,
@@ -47,11 +64,28 @@ def check_nodes(
         )
     except OSError as problem:
         return [Finding("nodes", CheckVerdict.FAIL, f"probe jobs could not be submitted: {problem}")]
-    return [
-        finding
-        for name, result in probed.items()
-        for finding in node_findings(site, where, name, result, store)
-    ]
+    findings = []
+    for probe, result in zip(probes, probed, strict=True):
+        findings += node_findings(site, where, probe.pool, result, store)
+    for name, (_, unseen) in chosen.items():
+        findings += [Finding(f"node of {name}", CheckVerdict.UNSEEN, message) for message in unseen]
+    return findings
+
+
+def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node], list[str]]:
+    """Return the nodes to probe, and a message for each kind of node that none can be probed of."""
+    kinds: dict[str, list[Node]] = {}
+    for node in fitting(pool, nodes):
+        kinds.setdefault(described(node), []).append(node)
+    chosen, unseen = [], []
+    for kind, some in kinds.items():
+        ready = [node for node in some if takes_jobs(node)]
+        chosen += ready[:per_kind]
+        if not ready:
+            states = ", ".join(f"{node.name} {node.state}" for node in some[:_NAMED])
+            more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
+            unseen.append(f"no node with {kind} takes jobs now ({states}{more}): none was checked")
+    return chosen, unseen
 
 
 def node_findings(site: Profile, where: str, name: str, probed: Probed, store: Path) -> list[Finding]:
@@ -63,7 +97,7 @@ def node_findings(site: Profile, where: str, name: str, probed: Probed, store: P
         The profile's name in messages.
     name
         The pool.
-    seen
+    probed
         The result of the probe.
     store
         The folder that node and driver should share.
@@ -99,10 +133,17 @@ def node_findings(site: Profile, where: str, name: str, probed: Probed, store: P
 def _no_answer(probed: Probed, name: str, where: str, store: Path) -> tuple[CheckVerdict, str]:
     job = probed.job
     if job is not None and job.pending:
+        lasting = lasting_wait(job.reason)
+        if lasting is not None:
+            keys = ", ".join(f"pools.{name}.{key}" for key in lasting.keys)
+            look = f"; look at {keys} in {where}" if keys else ""
+            return CheckVerdict.FAIL, (
+                f"{probed.node}: the probe job would wait for ever ({job.reason}): {lasting.remedy}{look}"
+            )
         why = f" ({job.reason})" if job.reason else ""
-        return CheckVerdict.WARN, (
-            f"the probe job was still waiting{why} and was cancelled: the nodes were not checked; try again "
-            "later or with a longer --probe-wait"
+        return CheckVerdict.UNSEEN, (
+            f"{probed.node} was not checked: the probe job was still waiting{why} and was cancelled; try "
+            "again later or with a longer --probe-wait"
         )
     if job is not None and job.there:
         return (

@@ -285,3 +285,36 @@ def test_items_that_wait_for_a_worker_are_wanted_too(cluster: Cluster) -> None:
     worker = cluster.worker("1")
     worker.processing.update({"a", "b"})
     assert cluster.members.in_flight("cpu") == 3
+
+
+def test_jobs_that_would_wait_for_ever_are_a_problem_after_a_while(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(pool_jobs.time, "time", lambda: now[0])
+
+    def wait(reason: str, more_s: float) -> None:
+        now[0] += more_s
+        cluster.jobs.update([Job("1", NAME, "PENDING", reason), Job("2", NAME, "PENDING", reason)])
+
+    wait("QOSMaxCpuPerJobLimit", 0)
+    wait("Priority", 50)
+    wait("QOSMaxCpuPerJobLimit", 50)
+    wait("QOSMaxCpuPerJobLimit", 59)
+    assert cluster.jobs.problem is None
+    wait("QOSMaxCpuPerJobLimit", 2)
+    text = str(cluster.jobs.problem)
+    assert "would wait for ever (QOSMaxCpuPerJobLimit)" in text
+    assert "pools.cpu.cores, pools.cpu.qos in the profile" in text
+
+
+@pytest.mark.parametrize("reason", ["Resources", "PartitionDown", "ReqNodeNotAvail, May be reserved"])
+def test_a_wait_that_somebody_else_ends_is_no_problem(
+    reason: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(pool_jobs.time, "time", lambda: now[0])
+    for _ in range(5):
+        now[0] += 1000
+        cluster.jobs.update([Job("1", NAME, "PENDING", reason)])
+    assert cluster.jobs.problem is None

@@ -45,7 +45,7 @@ def script(tmp_path: Path, question: dict[str, Any], **pool: Any) -> str:
     text = job_script(
         profile, "cpu", run="r", index=0, scheduler="tcp://127.0.0.1:1", store=tmp_path, preload=("tasks",)
     )
-    return probe_script(text, "doctor", tmp_path / "log", question)
+    return probe_script(text, "n7", "doctor", tmp_path / "log", question)
 
 
 def test_the_script_says_what_the_machine_is_like(driver: tuple[str, int, str], tmp_path: Path) -> None:
@@ -68,20 +68,19 @@ def test_the_script_says_what_the_machine_is_like(driver: tuple[str, int, str], 
     assert "lo" in output["interfaces"]
 
 
-def test_the_job_asks_for_little_and_the_last_option_holds(
+def test_the_job_asks_for_what_a_worker_asks_for_on_the_node_that_is_meant(
     driver: tuple[str, int, str], tmp_path: Path
 ) -> None:
     text = script(tmp_path, asked(driver, tmp_path / "token"), directives=["--exclude=n1"], setup=["true"])
     header = [line for line in text.splitlines() if line.startswith("#SBATCH")]
-    assert header[-6:] == [
+    assert header[-4:] == [
         "#SBATCH --job-name=doctor",
         f"#SBATCH --output={tmp_path}/log",
         f"#SBATCH --error={tmp_path}/log",
-        "#SBATCH --time=00:05:00",
-        "#SBATCH --cpus-per-task=1",
-        "#SBATCH --mem=1G",
+        "#SBATCH --nodelist=n7",
     ]
-    assert "#SBATCH -p p" in header
+    for line in ("#SBATCH -p p", "#SBATCH --cpus-per-task=8", "#SBATCH --mem=20480M", "#SBATCH -t 10:00:00"):
+        assert line in header, header
     assert "#SBATCH --exclude=n1" in header
     assert "infra.slurm.worker" not in text.split("END_OF_PROBE")[-1]
     assert "export PYTHONSAFEPATH=1" in text

@@ -50,7 +50,9 @@ def findings(
     log: str = "",
     **of_site: bool,
 ) -> list[Finding]:
-    return node_findings(site(**of_site), "profile s.toml", pool, Probed(job, reply, log, "token"), STORE)
+    return node_findings(
+        site(**of_site), "profile s.toml", pool, Probed("n1", job, reply, log, "token"), STORE
+    )
 
 
 def test_a_node_on_which_all_is_well() -> None:
@@ -121,12 +123,49 @@ def test_a_missing_gpu_is_a_warning_where_models_may_run_without() -> None:
     assert "allow_cpu_models" in warning.message
 
 
-def test_a_job_that_only_waited_is_a_warning() -> None:
-    waiting = Job("7", "probe", "PENDING", "Priority")
-    (finding,) = findings(job=waiting)
-    assert finding.verdict is CheckVerdict.WARN
-    assert "(Priority)" in finding.message
+@pytest.mark.parametrize("reason", ["Priority", "Resources", "QOSMaxCpuPerUserLimit", "None", "Unheard"])
+def test_a_job_that_only_waited_was_not_checked(reason: str) -> None:
+    (finding,) = findings(job=Job("7", "probe", "PENDING", reason))
+    assert finding.verdict is CheckVerdict.UNSEEN
+    assert f"n1 was not checked: the probe job was still waiting ({reason})" in finding.message
     assert "--probe-wait" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("reason", "keys"),
+    [
+        ("AccountNotAllowed", "pools.cpu.account, pools.cpu.partition"),
+        ("InvalidAccount", "pools.cpu.account, pools.cpu.partition"),
+        ("InvalidQOS", "pools.cpu.qos"),
+        ("QOSNotAllowed", "pools.cpu.qos"),
+        ("PartitionTimeLimit", "pools.cpu.walltime, pools.cpu.qos"),
+        ("QOSMaxWallDurationPerJobLimit", "pools.cpu.walltime, pools.cpu.qos"),
+        ("AssocMaxWallDurationPerJobLimit", "pools.cpu.walltime, pools.cpu.qos"),
+        ("QOSMaxCpuPerJobLimit", "pools.cpu.cores, pools.cpu.qos"),
+        ("AssocMaxCpuPerJobLimit", "pools.cpu.cores, pools.cpu.qos"),
+        ("QOSMaxMemoryPerJob", "pools.cpu.memory, pools.cpu.qos"),
+        ("MaxMemPerLimit", "pools.cpu.memory, pools.cpu.qos"),
+        ("QOSMaxGRESPerJob", "pools.cpu.gpus, pools.cpu.qos"),
+        ("QOSMinGRES", "pools.cpu.gpus, pools.cpu.qos"),
+        ("PartitionNodeLimit", "pools.cpu.partition"),
+        ("PartitionDown", "pools.cpu.partition"),
+        ("BadConstraints", "pools.cpu.constraint"),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", "pools.cpu.directives"),
+        ("AssocGrpCPUMinutesLimit", "pools.cpu.account"),
+    ],
+)
+def test_a_wait_that_does_not_end_is_an_error_with_what_to_change(reason: str, keys: str) -> None:
+    (finding,) = findings(job=Job("7", "probe", "PENDING", reason))
+    assert finding.verdict is CheckVerdict.FAIL
+    assert f"would wait for ever ({reason})" in finding.message
+    assert f"look at {keys}" in finding.message
+    assert "profile s.toml" in finding.message
+
+
+def test_a_held_job_has_no_key_to_change() -> None:
+    (finding,) = findings(job=Job("7", "probe", "PENDING", "JobHeldAdmin"))
+    assert finding.verdict is CheckVerdict.FAIL
+    assert finding.message.endswith("`scontrol release` lets it go")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""Why a job waits, in SLURM's words: does waiting end by itself, and if not, what has to change?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LastingWait:
+    """A reason for waiting that does not end by itself.
+
+    Parameters
+    ----------
+    keys
+        Keys of the pool that it concerns.
+    remedy
+        What to do, besides changing these keys.
+    ours
+        Whether the job itself has to change; otherwise the site may end the wait, as after maintenance.
+    """
+
+    keys: tuple[str, ...]
+    remedy: str
+    ours: bool = True
+
+
+_LIMIT = "ask for less, or ask the site for another QOS or a higher limit (`sacctmgr show qos`)"
+#: By SLURM's reason codes (squeue's manual, "Job reason codes"); the first that matches counts. Limits of a
+#: user or group, and all that is not listed, end when other jobs do.
+_LASTING = (
+    (
+        r"Account(NotAllowed)?$|InvalidAccount",
+        LastingWait(("account", "partition"), "name an account that may use it"),
+    ),
+    (r"QOSNotAllowed|InvalidQOS|QOS$", LastingWait(("qos",), "name a QOS that the account has")),
+    (
+        r"(QOS|Assoc)Max(Wall|.*WallDuration)|PartitionTimeLimit|TimeLimit$",
+        LastingWait(("walltime", "qos"), "ask for a shorter time"),
+    ),
+    (r"(QOS|Assoc)M(ax|in)Mem.*Per(Job|Node)|MaxMemPerLimit", LastingWait(("memory", "qos"), _LIMIT)),
+    (r"(QOS|Assoc)M(ax|in)GRES.*Per(Job|Node)|QOSMinGRES", LastingWait(("gpus", "qos"), _LIMIT)),
+    (r"(QOS|Assoc)M(ax|in)(Cpu|CPU).*Per(Job|Node)|QOSMinCpu", LastingWait(("cores", "qos"), _LIMIT)),
+    (r"(QOS|Assoc)M(ax|in).*PerJob|QOSUsageThreshold", LastingWait(("qos", "cores", "memory"), _LIMIT)),
+    (
+        r"(QOS|Assoc)Grp.*(Minutes|RunMin)",
+        LastingWait(("account", "qos"), "the account's budget is used up", ours=False),
+    ),
+    (r"PartitionNodeLimit", LastingWait(("partition",), "the partition has too few nodes for a job")),
+    (r"BadConstraints", LastingWait(("constraint", "gres", "directives"), "no node has all of it")),
+    (r"Partition(Down|Inactive)", LastingWait(("partition",), "`sinfo -s` shows which are up", ours=False)),
+    (
+        r"ReqNodeNotAvail|NodeDown|Reservation",
+        LastingWait(("directives", "partition"), "the nodes are down or reserved", ours=False),
+    ),
+    (r"JobHeld", LastingWait((), "somebody holds it: `scontrol release` lets it go", ours=False)),
+)
+
+
+def lasting_wait(reason: str) -> LastingWait | None:
+    """Return what keeps a job waiting for good, None if the wait ends by itself or the reason is unknown.
+
+    Parameters
+    ----------
+    reason
+        As squeue shows it.
+
+    Examples
+    --------
+    >>> lasting_wait("Priority") is None
+    True
+    >>> lasting_wait("QOSMaxWallDurationPerJobLimit").keys
+    ('walltime', 'qos')
+    """
+    for pattern, wait in _LASTING:
+        if re.match(pattern, reason, re.IGNORECASE):
+            return wait
+    return None
