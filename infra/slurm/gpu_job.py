@@ -17,7 +17,7 @@ from infra.slurm.run_folder import log_folder
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
 #: Seconds until a file written by a node is visible here.
-_FILE_COMES_S = 20.0
+_FILE_COMES_S = 10.0
 _LOG_LINES = 12
 
 

@@ -50,17 +50,17 @@ def gpu_check(
 
     Example: `slvmeval gpu-check --profile site.toml`
     """
-    from flows.build.options import BuildParameters
+    from flows.build.options import recipe_with
     from infra.pool import GPU_POOL
     from storage_schemas.store import Store
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu
 
     site = terminal.settings(profile, store=store, model_folders=model_folders)
-    options = BuildParameters(recipe=recipe, changes=tuple(changes or ())).options(site)
-    place = Store.create(Path(options.store).resolve()).root
+    checked = recipe_with(recipe, changes or ())
+    place = Store.create(Path(site.store).expanduser().resolve()).root
     request = GpuCheckRequest(
         store=str(place),
-        recipe=options.recipe,
+        recipe=checked,
         model_folders=tuple(str(Path(folder).expanduser().resolve()) for folder in site.model_folders),
         placement=dict(site.placement),
         allow_cpu_models=site.allow_cpu_models,
