@@ -339,20 +339,18 @@ def main_memory_free() -> int | None:
         limits.append(information["MemAvailable"] * 1024)
     job = os.environ.get("SLURM_MEM_PER_NODE", "")
     if job.isdigit() and int(job):
-        limits.append(int(job) * 2**20 - _fields(Path("/proc/self/status")).get("VmRSS", 0) * 1024)
+        limits.append(int(job) * 2**20 - _fields(Path("/proc/self/status")).get("RssAnon", 0) * 1024)
     group = Path("/sys/fs/cgroup")
-    try:
-        most = (group / "memory.max").read_text(encoding="utf-8").strip()
-        used = (group / "memory.current").read_text(encoding="utf-8").strip()
-    except OSError:  # no control group of its own, or an older kind
-        most = used = "max"
-    if most.isdigit() and used.isdigit():
-        limits.append(int(most) - int(used))
+    most = group / "memory.max"
+    # only what cannot be given back: files just read for their checksums can
+    used = _fields(group / "memory.stat")
+    if most.is_file() and (limit := most.read_text(encoding="utf-8").strip()).isdigit():
+        limits.append(int(limit) - used.get("anon", 0) - used.get("shmem", 0))
     return max(0, min(limits)) if limits else None
 
 
 def _fields(path: Path) -> Mapping[str, int]:
-    """Return the numbers of a file of ``Name: number unit`` lines; none if the system has no such file."""
+    """Return the numbers of a file of ``Name: number …`` lines; none if the system has no such file."""
     if not path.exists():
         return {}
     lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())

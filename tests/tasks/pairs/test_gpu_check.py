@@ -137,6 +137,19 @@ def test_a_gpu_that_is_full_is_the_aspects_problem(
     assert "GB needed" in problem
 
 
+@pytest.mark.gpu
+def test_on_a_gpu_time_and_memory_are_the_gpus(tmp_path: Path, folder: str, small_views: None) -> None:
+    from tasks.models.device import visible_gpus
+
+    recipe = only(tiny_paper(), "object_integrity", "color")
+    report = check_gpu(request(tmp_path, recipe, folder, allow_cpu_models=False))
+    assert not report.failed
+    assert report.gpus == visible_gpus()
+    assert {model.device for model in report.models} == {"cuda"}
+    assert all(0 < (made.peak_bytes or 0) < 4e9 for made in report.aspects)
+    assert {row.device for row in measured_speeds(tmp_path / "store")} == {report.gpus[0]}
+
+
 def test_all_missing_models_are_said_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError) as problem:
         check_gpu(request(tmp_path, tiny_paper(), str(tmp_path)))
