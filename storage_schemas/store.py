@@ -11,6 +11,7 @@
     suites/                          scores of suites and answers of their models, append-only
     annotation/                      votes and decisions, append-only; the desk's database, key and videos
     partial/captions/<id>/           answers of an incomplete caption analysis
+    speeds/                          seconds per frame measured on the site, one file per check
     cache/                           files that can be recreated
 """
 

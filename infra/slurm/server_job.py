@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.pool import GPU_POOL, Pool
 from infra.profile import Profile
-from infra.slurm.job_script import directives, word
+from infra.slurm.gpu_job import gpu_pool, gpu_script
 from infra.slurm.run_folder import log_folder, make_log_folder
 from storage_schemas.errors import UserInputError
 
@@ -43,49 +40,14 @@ def server_script(
     UserInputError
         If the profile has no GPU pool, or one of its values is invalid in a script.
     """
-    pool = profile.pools.get(GPU_POOL)
-    if pool is None:
-        raise UserInputError(
-            f"{profile.place} has no GPU pool to serve {name} in: add [pools.h100], or run the printed "
-            "command yourself on a machine with a GPU"
-        )
-    job = _share(pool, gpus)
-    header = [
-        f"--job-name={server_job_name(name)}",
-        f"--partition={word(GPU_POOL, 'partition', job.partition)}",
-        *([f"--account={word(GPU_POOL, 'account', job.account)}"] if job.account else []),
-        "--ntasks=1",
-        f"--cpus-per-task={job.cores}",
-        f"--mem={math.ceil(job.memory_bytes / 2**20)}M",
-        f"--time={job.walltime}",
-        *directives(profile, GPU_POOL, job, store),
-    ]
+    pool = gpu_pool(profile, f"to serve {name} in")
     serving = [
         pool.python or sys.executable,
         *("-m", "infra.serving", "--store", str(store), "--name", name, "--model", model),
         *(("--interface", pool.interface) if pool.interface else ()),
     ]
-    lines = [
-        "#!/bin/bash",
-        *(f"#SBATCH {line}" for line in header),
-        "export PYTHONSAFEPATH=1 CUDA_DEVICE_ORDER=PCI_BUS_ID HF_HUB_OFFLINE=1",
-        *pool.setup,
-        f"exec {shlex.join([*serving, '--', *command])}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _share(pool: Pool, gpus: int) -> Pool:
-    """Return a pool's job with `gpus` GPUs, and cores and memory in proportion."""
-    part = gpus / max(pool.gpus, 1)
-    return pool.model_copy(
-        update={
-            "gpus": gpus,
-            "workers": None,
-            "cores": max(1, int(pool.cores * part)),
-            "memory": f"{int(pool.memory_bytes * part)}B",
-        }
-    )
+    job = server_job_name(name)
+    return gpu_script(profile, pool, [*serving, "--", *command], store=store, name=job, gpus=gpus)
 
 
 def submit_server(profile: Profile, script: str, store: Path, name: str) -> str:

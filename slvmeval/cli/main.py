@@ -18,7 +18,7 @@ from infra.end_signals import end_signals
 from slvmeval.cli import models, prompts
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, plan, sources
-from slvmeval.cli.cluster import deploy, slurm
+from slvmeval.cli.cluster import deploy, gpu_check, slurm
 from slvmeval.cli.doctor import doctor
 from slvmeval.cli.evaluate import evaluate, meta_sets, report
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
@@ -55,6 +55,7 @@ for group in (
     suite,
     status,
     slurm,
+    gpu_check,
 ):
     group.register(app)
 

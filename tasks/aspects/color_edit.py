@@ -162,7 +162,7 @@ class ColourEditParameters(Parameters):
     steps, guidance
         Denoising steps, and weight of the instruction (``true_cfg_scale``); 1 is none.
     dtype
-        Floating-point type of the editor.
+        Floating-point type of the editor on a GPU; on the CPU it is ``float32``.
     step_cache
         Threshold of the editor's step cache; 0 computes every step in full.
     amount

@@ -161,7 +161,8 @@ class ErasingParameters(FoundParameters):
     steps, guidance
         Denoising steps, and weight of the prompt.
     dtype, compile
-        Floating-point type of the inpainting model, and whether torch compiles it.
+        Floating-point type of the inpainting model on a GPU (the published weights are ``float16``; on the
+        CPU it is ``float32``), and whether torch compiles it.
     amount
         Weight of the inpainted picture against the original; 1 is the inpainted picture alone.
     least_gone
@@ -183,7 +184,7 @@ class ErasingParameters(FoundParameters):
     no_scene: str = Field(default=prompt_text("operations/object_no_scene"), min_length=1)
     steps: int = Field(default=50, ge=1, le=1000)
     guidance: float = Field(default=7.5, ge=1, le=100)
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    dtype: Literal["bfloat16", "float16", "float32"] = "float16"
     batch: int = Field(default=16, ge=1, le=_READ_FRAMES)
     compile: bool = False
     amount: float = Field(default=1.0, gt=0, le=1)

@@ -131,7 +131,8 @@ class GroundingDino(Detector):
             kept_boxes(
                 each["boxes"].float().cpu().numpy(),
                 each["scores"].float().cpu().numpy(),
-                [self._label(label) for label in each["text_labels"]],
+                # of no boxes, transformers' labels are one empty text
+                [self._label(label) for label in each["text_labels"][: len(each["boxes"])]],
                 height,
                 width,
             )

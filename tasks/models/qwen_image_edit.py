@@ -17,7 +17,7 @@ import numpy as np
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.frames import Planes
 from tasks.models.base import ImageEditor
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import dtype_on, loading, memory_errors, prepare_torch, torch_dtype
 
 #: Working memory of one picture in addition to the weights, bytes: an estimate for bfloat16, where the
 #: reference picture has a megapixel whatever the frame's size. Not measured with the real weights.
@@ -42,7 +42,7 @@ def load(
     device
         ``cpu`` or ``cuda``.
     dtype
-        ``bfloat16`` or ``float32``, of weights and computation.
+        ``bfloat16`` or ``float32``, of weights and computation on a GPU; on the CPU it is ``float32``.
     step_cache
         If positive, the threshold of diffusers' first block cache: where the first block's output has changed
         by a smaller share since the last full step, the rest of the step is reused. 0 turns it off: every
@@ -60,7 +60,9 @@ def load(
     """
     if not 0 <= step_cache < 1:
         raise UserInputError(f"step_cache is {step_cache}: give 0 (off) or a threshold below 1")
-    pipeline = _read(path, torch_dtype(dtype, DTYPES))
+    torch_dtype(dtype, DTYPES)  # also an unsuitable one on the CPU is an error
+    dtype = dtype_on(device, dtype)
+    pipeline = _read(path, torch_dtype(dtype))
     torch = prepare_torch()
     weights = _weights(pipeline)
     offloaded = device != "cpu" and (

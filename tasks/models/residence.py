@@ -6,6 +6,7 @@ Each model is loaded once and evicted when another needs the memory.
 from __future__ import annotations
 
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -24,6 +25,16 @@ class _Resident:
     device: str
 
 
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that was loaded: its name, device and dtype (empty if it has none), and how long that took."""
+
+    name: str
+    device: str
+    dtype: str
+    seconds: float
+
+
 class Residence:
     """Loaded models, least recently used first.
 
@@ -35,12 +46,18 @@ class Residence:
     ----------
     probe
         Returns the free bytes of a device, or None for no limit.
+
+    Attributes
+    ----------
+    loaded
+        What was loaded so far, in order; a model that was freed and loaded again is there twice.
     """
 
     def __init__(self, probe: Callable[[str], int | None] = free_bytes) -> None:
         self._probe = probe
         self._lock = RLock()
         self._residents: OrderedDict[Hashable, _Resident] = OrderedDict()
+        self.loaded: list[LoadedModel] = []
 
     def get(self, key: Hashable, memory_bytes: int, load: Callable[[], Any], *, device: str = "cuda") -> Any:
         """Return a model; load it if necessary, after freeing others if it does not fit.
@@ -65,7 +82,9 @@ class Residence:
         with self._lock:
             if key not in self._residents:
                 self._make_room(key, memory_bytes, device)
+                began = time.monotonic()
                 model = self._load(key, memory_bytes, load, device)
+                self._note(key, device, model, time.monotonic() - began)
                 self._residents[key] = _Resident(model, memory_bytes, device)
             self._residents.move_to_end(key)
             return self._residents[key].model
@@ -136,6 +155,11 @@ class Residence:
                 self._free(other, f"{_name(key)} ran out of memory while loading")
             free_caches()
         raise AssertionError("the second attempt returns or raises")
+
+    def _note(self, key: Hashable, device: str, model: Any, seconds: float) -> None:
+        ran_on, dtype = getattr(model, "device", device), getattr(model, "dtype", "")
+        self.loaded.append(LoadedModel(_name(key), str(ran_on), str(dtype), seconds))
+        log.info("model %s loaded in %.1f s: %s", _name(key), seconds, ran_on)
 
     def _free(self, key: Hashable, why: str) -> None:
         model = self._residents.pop(key).model

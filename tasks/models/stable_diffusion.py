@@ -14,7 +14,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.base import Inpainter
 from tasks.models.texts import fitting_words
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import dtype_on, loading, memory_errors, prepare_torch, torch_dtype
 
 #: Maximum number of shapes that a process compiles the UNet for: batch sizes times frame sizes.
 GRAPHS = 256
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 #: Both sides of a picture must be multiples of this: eight pixels a latent.
 MULTIPLE = 8
-#: Embeddings of prompts kept on the device: 118 kB each for CLIP ViT-L in bfloat16.
+#: Embeddings of prompts kept on the device: 118 kB each for CLIP ViT-L in half precision.
 KEPT_EMBEDDINGS = 256
 
 
-def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False) -> StableDiffusionInpainter:
+def load(path: Path, device: str, dtype: str = "float16", compile: bool = False) -> StableDiffusionInpainter:
     """Load the checkpoint in a folder, without network access.
 
     The safety checker is not loaded: the repainted regions are small parts of everyday film, and a false
@@ -40,7 +40,8 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
     device
         ``cpu`` or ``cuda``.
     dtype
-        Of weights and computation.
+        Of weights and computation on a GPU; the published weights are ``float16``. On the CPU it is
+        ``float32``, see :func:`~tasks.models.torch_model.dtype_on`.
     compile
         Whether torch compiles the UNet, which takes a while for each new shape. To limit the shapes, batches
         are padded to a power of two and the padding is discarded.
@@ -52,7 +53,8 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
     PrerequisiteError
         If torch or diffusers are not installed, or the folder holds no such checkpoint.
     """
-    wanted = torch_dtype(dtype)
+    torch_dtype(dtype)  # also an unknown one on the CPU is an error
+    dtype = dtype_on(device, dtype)
     torch = prepare_torch()
     from diffusers import StableDiffusionInpaintPipeline
     from diffusers.utils import logging as diffusers_logging
@@ -64,7 +66,7 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
         pipeline = StableDiffusionInpaintPipeline.from_pretrained(
             path,
             local_files_only=True,
-            dtype=wanted,
+            dtype=torch_dtype(dtype),
             variant=weights_variant(path),
             use_safetensors=True,
             safety_checker=None,

@@ -74,6 +74,14 @@ def torch_dtype(name: str, allowed: Sequence[str] = DTYPES) -> Any:
     return getattr(prepare_torch(), name)
 
 
+def dtype_on(device: str, name: str) -> str:
+    """Return the dtype in which a model computes that is asked for in `name`: on the CPU always ``float32``.
+
+    Half precision is for GPUs: CPUs compute it slowly, or by way of float32.
+    """
+    return "float32" if device == "cpu" else name
+
+
 def weights_in(path: Path, what: str) -> dict[str, Any]:
     """Return the tensors of a file of weights, by name, on the CPU.
 

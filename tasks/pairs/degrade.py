@@ -27,7 +27,8 @@ from storage_schemas.release import FRAMES_FOLDER, frames_path
 from storage_schemas.store import DEGRADED_CLIP, PAIR, Store
 from tasks.aspects.base import ClipNotDegradable, ClipSpan, OrderOperation
 from tasks.models.base import Models
-from tasks.pairs.degrade_clip import ClipFrames, DegradedClip, degrade_clip, pair_failure
+from tasks.pairs.clip_frames import ClipFrames, reading_thread
+from tasks.pairs.degrade_clip import DegradedClip, degrade_clip, needs_frames, pair_failure
 from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
 from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
@@ -196,25 +197,43 @@ def _degrade_clips(
         return
     reader = FrameReader(frames_path(store, states[0].job.consumes["frames"]))
     done = 0
-    while wave := [(span, state) for state in states for span in state.next_clips()]:
-        by_clip: dict[ClipSpan, list[_Progress]] = defaultdict(list)
-        for span, state in wave:
-            by_clip[span].append(state)
-        for span in sorted(by_clip, key=lambda span: span.index):
-            frames = ClipFrames(reader, span)
-            for state in by_clip[span]:
-                try:
-                    made = state.frames(span, facts.source.title).add
-                    state.taken[span.index] = degrade_clip(store, facts, state.job, frames, models, made)
-                except ClipNotDegradable as problem:
-                    state.passed_over[span.index] = problem
-                except (SetAside, UserInputError, PrerequisiteError):
-                    raise
-                except Exception as problem:  # noqa: BLE001 - kept as the pair's reason and in the log
-                    state.broken = _broken(state.job, facts, span, problem)
-                done += 1
-                if progress is not None:
-                    progress(done, sum(s.job.clips + len(s.passed_over) for s in states))
+    with reading_thread() as thread:
+        while wave := [(span, state) for state in states for span in state.next_clips()]:
+            by_clip: dict[ClipSpan, list[_Progress]] = defaultdict(list)
+            for span, state in wave:
+                by_clip[span].append(state)
+            spans = sorted(by_clip, key=lambda span: span.index)
+            clips = [ClipFrames(reader, span, thread) for span in spans]
+            _read_ahead(store, facts, clips[0], by_clip[spans[0]])
+            for place, frames in enumerate(clips):
+                if place + 1 < len(clips):
+                    _read_ahead(store, facts, clips[place + 1], by_clip[spans[place + 1]])
+                for state in by_clip[frames.span]:
+                    _degrade(store, facts, state, frames, models)
+                    done += 1
+                    if progress is not None:
+                        progress(done, sum(s.job.clips + len(s.passed_over) for s in states))
+                frames.close()
+
+
+def _read_ahead(store: Store, facts: SourceFacts, frames: ClipFrames, states: Sequence[_Progress]) -> None:
+    """Start reading a clip's frames, if any of the pairs needs them."""
+    if any(needs_frames(store, facts, state.job, frames.span) for state in states):
+        frames.start()
+
+
+def _degrade(store: Store, facts: SourceFacts, state: _Progress, frames: ClipFrames, models: Models) -> None:
+    """Degrade one clip for one pair."""
+    span = frames.span
+    try:
+        made = state.frames(span, facts.source.title).add
+        state.taken[span.index] = degrade_clip(store, facts, state.job, frames, models, made)
+    except ClipNotDegradable as problem:
+        state.passed_over[span.index] = problem
+    except (SetAside, UserInputError, PrerequisiteError):
+        raise
+    except Exception as problem:  # noqa: BLE001 - kept as the pair's reason and in the log
+        state.broken = _broken(state.job, facts, span, problem)
 
 
 def _broken(job: PairJob, facts: SourceFacts, span: ClipSpan, problem: Exception) -> SetAside:

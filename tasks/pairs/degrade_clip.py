@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from storage_schemas.errors import Reason, SetAside
-from storage_schemas.frames import FrameReader, FrameWriter, Planes
+from storage_schemas.frames import FrameWriter, Planes
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import Segment
 from storage_schemas.provenance import provenance
@@ -20,6 +20,7 @@ from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan, FrameMapOperation, PixelOperation
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
 from tasks.models.base import Models
+from tasks.pairs.clip_frames import ClipFrames
 from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
 
@@ -33,25 +34,6 @@ PACKAGES = (
     "transformers",
     "diffusers",
 )
-#: Frames of a clip kept between two operations: 57 MB at 512×288. A longer clip is read again.
-KEPT_FRAMES = 256
-
-
-class ClipFrames:
-    """The frames of one clip, read once for all operations that degrade it."""
-
-    def __init__(self, reader: FrameReader, span: ClipSpan) -> None:
-        self._reader, self.span = reader, span
-        self._kept: Planes | None = None
-
-    def read(self, place: int, count: int) -> Planes:
-        """Return frames `place` … of the clip as ``(count, H·3/2, W)`` uint8, read-only."""
-        if self.span.frame_count > KEPT_FRAMES:
-            return self._reader.read(self.span.first_frame + place, count)
-        if self._kept is None:
-            self._kept = self._reader.read(self.span.first_frame, self.span.frame_count)
-            self._kept.setflags(write=False)
-        return self._kept[place : place + count]
 
 
 @dataclass(frozen=True)
@@ -103,6 +85,13 @@ def degrade_clip(
     return DegradedClip(segment.model_copy(update={"degraded_clip": id_}), choice)
 
 
+def needs_frames(store: Store, facts: SourceFacts, job: PairJob, span: ClipSpan) -> bool:
+    """Return whether :func:`degrade_clip` will read the clip's frames: unless its degraded form exists."""
+    if isinstance(job.operation, FrameMapOperation):
+        return True
+    return not store.has(DEGRADED_CLIP, artifact_id(DEGRADED_CLIP, clip_consumes(facts, job, span)))
+
+
 def clip_consumes(facts: SourceFacts, job: PairJob, span: ClipSpan) -> dict[str, Any]:
     """Return the inputs of a degraded clip's id."""
     return {
@@ -131,7 +120,7 @@ def _write_clip(
     operation, span, timeline = job.operation, frames.span, facts.timeline
     if not isinstance(operation, PixelOperation):
         raise TypeError(f"{operation.name} makes no pixels")
-    started = time.monotonic()
+    started, waited_before = time.monotonic(), frames.waited_s
     clip = ClipContext(
         span=span,
         color=timeline.color,
@@ -176,13 +165,19 @@ def _write_clip(
         if clip.log.measured:
             staged.content["measured"] = _summary(clip.log.measured)
         staged.provenance = provenance(
-            started, packages=PACKAGES, **_ran(started, span.frame_count, job, models), **clip.log.facts
+            started, packages=PACKAGES, **_ran(started, frames, waited_before, job, models), **clip.log.facts
         )
 
 
-def _ran(started: float, frames: int, job: PairJob, models: Models) -> dict[str, Any]:
-    """Return the speed of the operation and the devices of its models, for the provenance."""
-    ran: dict[str, Any] = {"frames_per_second": round(frames / max(time.monotonic() - started, 1e-6), 3)}
+def _ran(
+    started: float, frames: ClipFrames, waited_before: float, job: PairJob, models: Models
+) -> dict[str, Any]:
+    """Return speed, wait for frames, and the devices of the models, for the provenance."""
+    seconds = max(time.monotonic() - started, 1e-6)
+    ran: dict[str, Any] = {
+        "frames_per_second": round(frames.span.frame_count / seconds, 3),
+        "waited_for_frames_s": round(frames.waited_s - waited_before, 3),
+    }
     return {**ran, "models_on": models.device} if job.consumes["models"] else ran
 
 

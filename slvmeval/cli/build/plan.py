@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
     from flows.build.run import Build
+    from tasks.aspects.speeds import Speed
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +46,7 @@ def plan(
     Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
     """
     from flows.build.options import BuildParameters
+    from tasks.aspects.speeds import measured_speeds
     from tasks.captions.stage import make_analyser
 
     site = terminal.settings(
@@ -70,7 +73,7 @@ def plan(
         build = Build(options, progress)
         build.prepare()
         build.inspect(InlineExecutor)
-        values = plan_values(build)
+        values = plan_values(build, measured_speeds(place))
     values["store"] = str(place)
     values["bytes"]["free"] = shutil.disk_usage(_existing(place)).free
     if as_json:
@@ -79,8 +82,11 @@ def plan(
         _print(values)
 
 
-def plan_values(build: Build) -> dict[str, Any]:
-    """Return the plan of a build whose sources are all inspected, as JSON-serialisable values."""
+def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
+    """Return the plan of a build whose sources are all inspected, as JSON-serialisable values.
+
+    `measured` are this site's speeds, which count before the estimates.
+    """
     from slvmeval.cli.runs import whole_sources
     from tasks.aspects.speeds import GpuWork, gpu_hours
 
@@ -116,7 +122,8 @@ def plan_values(build: Build) -> dict[str, Any]:
                 pool = build.options.placement.get(pair.aspect, pair.pool)
                 if pool != "cpu" and pair.new_frames and not pair.done:
                     with_ = parameters[pair.aspect, pair.strength]
-                    gpu_work.append(GpuWork(pair.aspect, pair.operation, with_, pair.new_frames))
+                    frames, side = pair.new_frames, build.recipe.long_side
+                    gpu_work.append(GpuWork(pair.aspect, pair.operation, with_, frames, side))
     reasons: dict[str, Counter[str]] = {name: Counter() for name in aspects}
     for report in build.reports.values():
         for none in report.no_pair:
@@ -146,7 +153,7 @@ def plan_values(build: Build) -> dict[str, Any]:
             "to_degrade": sum(release_plan.frames_to_degrade.values()),
             "to_degrade_on_gpu": sum(part.frames for part in gpu_work),
         },
-        "gpu_hours": gpu_hours(gpu_work),
+        "gpu_hours": gpu_hours(gpu_work, measured=measured),
         "bytes": {
             "frames": release_plan.bytes_frames,
             "degraded": release_plan.bytes_degraded,
@@ -181,6 +188,7 @@ def _print(values: dict[str, Any]) -> None:
         f"bytes:     {size_text(needed['needed'])} needed at most, "
         f"{size_text(needed['free'])} free below {values['store']}",
         f"GPU hours: {_hours_text(values['gpu_hours'])}",
+        *(f"figures:   {name} {source}" for name, source in values["gpu_hours"]["sources"].items()),
     )
     for row in sources["set_aside"]:
         terminal.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")

@@ -17,7 +17,7 @@ from slvmeval.cli.main import main
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
 from tasks.aspects.registry import aspect
-from tasks.aspects.speeds import Speed
+from tasks.aspects.speeds import Speed, write_speeds
 from tasks.media.ffmpeg_command import FfmpegCommand
 
 ROOT = Path(__file__).parents[3]
@@ -199,10 +199,21 @@ def test_plan_says_the_gpu_hours_and_how_sure_they_are(
     assert main(fresh.command("plan", "--json")) == 0
     known = json.loads(capsys.readouterr().out)["gpu_hours"]
     sums = {"hours": 1.5, "least": 1.0, "most": 2.0, "kind": "published"}
-    assert known == {**sums, "by_aspect": {"aesthetics": sums}, "not_known": {}}
+    sources = {"ffmpeg-eq": "published: a paper"}
+    assert known == {**sums, "by_aspect": {"aesthetics": sums}, "sources": sources, "not_known": {}}
     assert main(fresh.command("plan")) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "GPU hours: 1.0 to 2.0 (published): aesthetics 1.0 to 2.0 (published)" in text
+    assert "figures: ffmpeg-eq published: a paper" in text
+    # what was measured here counts first, for frames of this size
+    speed = {"least_s": 1200, "most_s": 1200, "kind": "measured", "long_side": 160}
+    measured = Speed(operation="ffmpeg-eq", device="H100", source="by a check", **speed)
+    Store.create(fresh.store)
+    write_speeds(fresh.store, "20261123T100000-n1", [measured])
+    assert main(fresh.command("plan")) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "GPU hours: 2.0 (measured): aesthetics 2.0 (measured)" in text
+    assert "figures: ffmpeg-eq measured: by a check" in text
 
 
 def test_pairs_are_listed_and_shown(first: Built, capsys: pytest.CaptureFixture[str]) -> None:

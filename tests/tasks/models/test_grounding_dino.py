@@ -116,6 +116,11 @@ def test_pictures_of_odd_sizes(detector: Any, size: tuple[int, int]) -> None:
     assert detector.find(pictures(0, *size), "dog", 0.0, 0.0) == []
 
 
+def test_a_picture_without_anything_has_no_boxes(detector: Any) -> None:
+    pictures = np.zeros((2, 48, 64, 3), np.uint8)
+    assert detector.find(pictures, "dog", 1.0, 1.0) == [[], []]
+
+
 def test_other_dtypes_run(folder: Path) -> None:
     from tasks.models.grounding_dino import load
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from storage_schemas.errors import IntegrityError
 from tasks.aspects import speeds as speeds_module
 from tasks.aspects.base import Parameters
 from tasks.aspects.registry import BUILT_IN, aspect
-from tasks.aspects.speeds import SPEED_KINDS, GpuWork, Speed, gpu_hours, speeds
+from tasks.aspects.speeds import (
+    SPEED_KINDS,
+    GpuWork,
+    Speed,
+    gpu_hours,
+    measured_speeds,
+    speeds,
+    time_fields,
+    write_speeds,
+)
 
 
 class Steps(Parameters):
@@ -65,6 +77,7 @@ def test_hours_are_summed_by_aspect_and_as_sure_as_the_least_sure() -> None:
         "most": 3.0,
         "kind": "estimate",
         "by_aspect": {"color": color, "background_consistency": cut},
+        "sources": {"edit": "estimate: estimated", "cut": "measured: on a node"},
         "not_known": {},
     }
 
@@ -73,7 +86,8 @@ def test_an_operation_without_a_row_is_not_counted_as_nothing() -> None:
     other = GpuWork("glare", "my-glare", NoSteps(), 7)
     nothing = {"hours": None, "least": None, "most": None, "kind": None}
     alone = gpu_hours([other, other])
-    assert alone == {**nothing, "by_aspect": {"glare": nothing}, "not_known": {"my-glare": 14}}
+    glare = {"by_aspect": {"glare": nothing}, "sources": {}, "not_known": {"my-glare": 14}}
+    assert alone == {**nothing, **glare}
     both = gpu_hours([other, GpuWork("color", "edit", Steps(), 100)])
     assert (both["hours"], both["not_known"]) == (0.75, {"my-glare": 7})
     assert gpu_hours([GpuWork("color", "edit", Steps(), 100)], device="a100")["hours"] is None
@@ -84,6 +98,41 @@ def test_a_row_says_nothing_of_another_model(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(speeds_module, "speeds", lambda: {("edit", "h100"): row})
     assert gpu_hours([GpuWork("color", "edit", Swapped(editor="theirs"), 100)])["hours"] == 0.75
     assert gpu_hours([GpuWork("color", "edit", Swapped(), 100)])["not_known"] == {"edit": 100}
+
+
+def test_a_measured_speed_of_the_same_work_counts_first_and_the_newest_of_them(tmp_path: Path) -> None:
+    parameters = Swapped(editor="mine")
+    only = time_fields(parameters, ["mine", "backgrounds:procedural"])
+    assert only == {"editor": "mine", "step_cache": 0.0}
+    old = ROW.model_copy(update={"least_s": 9, "most_s": 9, "kind": "measured", "source": "x", "only": only})
+    new = old.model_copy(update={"least_s": 7.2, "most_s": 7.2, "source": "by a check"})
+    write_speeds(tmp_path, "20261123T100000-n1-7", [new])
+    write_speeds(tmp_path, "20261122T100000-n1-9", [old])
+    measured = measured_speeds(tmp_path)
+    assert measured == [new, old]
+    hours = gpu_hours([GpuWork("color", "edit", parameters, 1000)], measured=measured)
+    assert (hours["hours"], hours["kind"]) == (2.0, "measured")
+    assert hours["sources"] == {"edit": "measured: by a check"}
+    # half the steps take half the time; another step cache, model or size of frames was not measured
+    assert gpu_hours([GpuWork("color", "edit", Swapped(steps=20), 1000)], measured=measured)["hours"] == 1.0
+    for other in (
+        GpuWork("color", "edit", Swapped(step_cache=0.1), 1000),
+        GpuWork("color", "edit", Swapped(editor="theirs"), 1000),
+        GpuWork("color", "edit", parameters, 1000, long_side=256),
+    ):
+        assert gpu_hours([other], measured=measured)["sources"] == {"edit": "estimate: estimated"}
+
+
+def test_a_site_that_was_never_checked_has_measured_nothing(tmp_path: Path) -> None:
+    assert measured_speeds(tmp_path / "store") == []
+
+
+@pytest.mark.parametrize("content", ["{", '[{"operation": "x"}]'])
+def test_a_damaged_file_of_speeds_is_named(tmp_path: Path, content: str) -> None:
+    path = write_speeds(tmp_path, "one", [])
+    path.write_text(content)
+    with pytest.raises(IntegrityError, match=r"one\.json does not hold speeds.*gpu-check"):
+        measured_speeds(tmp_path)
 
 
 def test_work_without_a_gpu_takes_no_hours() -> None:

@@ -145,16 +145,27 @@ def test_a_prompt_is_embedded_once(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert len(model._embeddings) <= 2
 
 
-def test_in_bfloat16_it_computes_the_same_up_to_rounding(folder: Path, inpainter: Any) -> None:
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_for_gpus(folder: Path, inpainter: Any, dtype: str) -> None:
     from tasks.models.stable_diffusion import load
 
-    half = load(folder, "cpu")
-    assert (half.dtype, half.device) == ("bfloat16", "cpu")
+    half = load(folder, "cpu", dtype=dtype)
+    assert (half.dtype, half.device) == ("float32", "cpu")
+    shown, masks = pictures(1)
+    np.testing.assert_array_equal(paint(half, shown, masks, [1]), paint(inpainter, shown, masks, [1]))
+    with pytest.raises(UserInputError, match=r"float8.*choose one of bfloat16"):
+        load(folder, "cpu", dtype="float8")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_half_precision_computes_the_same_up_to_rounding(folder: Path, inpainter: Any) -> None:
+    from tasks.models.stable_diffusion import load
+
+    half = load(folder, "cuda")
+    assert (half.dtype, half.device) == ("float16", "cuda")
     shown, masks = pictures(1)
     difference = paint(half, shown, masks, [1]).astype(int) - paint(inpainter, shown, masks, [1])
     assert 0 < np.abs(difference).mean() < 20
-    with pytest.raises(UserInputError, match=r"float8.*choose one of bfloat16"):
-        load(folder, "cpu", dtype="float8")
 
 
 def test_memory_that_runs_out_is_our_error(inpainter: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.store import DEGRADED_CLIP, PAIR
 from tasks.aspects.aesthetics import eq_contrast_table
 from tasks.aspects.base import PixelOperation
-from tasks.pairs import degrade_clip
+from tasks.pairs import clip_frames
 from tasks.pairs.degrade import read_pair
 from tasks.pairs.view import open_record
 from tests.tasks.pairs.synthetic import ASPECTS, HEIGHT, RECIPE, WIDTH, Made, make_source, picture
@@ -108,7 +108,7 @@ def test_a_long_clip_is_read_in_parts_with_the_same_result(
     source: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = source.pair("aesthetics")
-    monkeypatch.setattr(degrade_clip, "KEPT_FRAMES", 2)
+    monkeypatch.setattr(clip_frames, "BLOCK_FRAMES", 2)
     monkeypatch.setattr(PixelOperation, "frames_at_once", 2)
     assert make_source(tmp_path / "other").pair("aesthetics") == whole
 

@@ -1,0 +1,189 @@
+"""A job of the GPU pool that runs one command: a model server, or a check."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from infra.pool import GPU_POOL, Pool, seconds_of
+from infra.profile import Profile
+from infra.slurm import commands
+from infra.slurm.commands import SlurmAway
+from infra.slurm.job_script import directives, word
+from infra.slurm.run_folder import log_folder
+from storage_schemas.errors import PrerequisiteError, UserInputError
+
+#: Seconds until a file written by a node is visible here.
+_FILE_COMES_S = 10.0
+_LOG_LINES = 12
+
+
+def gpu_pool(profile: Profile, why: str) -> Pool:
+    """Return the profile's GPU pool.
+
+    Raises
+    ------
+    UserInputError
+        If there is none; `why` says in the message what it is needed for.
+    """
+    pool = profile.pools.get(GPU_POOL)
+    if pool is None:
+        raise UserInputError(
+            f"{profile.place} has no GPU pool {why}: add [pools.h100], or run the printed command yourself "
+            "on a machine with a GPU"
+        )
+    return pool
+
+
+def gpu_script(
+    profile: Profile,
+    pool: Pool,
+    command: Sequence[str],
+    *,
+    store: Path,
+    name: str,
+    gpus: int = 1,
+    walltime: str | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """Return the script of a job with `gpus` GPUs, and cores and memory in proportion.
+
+    Parameters
+    ----------
+    profile, pool
+        The site, and its GPU pool.
+    command
+        What the job runs.
+    store
+        The store, with the jobs' logs.
+    name
+        The job's name.
+    walltime
+        Its time limit if the pool's is longer.
+    variables
+        Environment variables to set, apart from those of every job.
+
+    Raises
+    ------
+    UserInputError
+        If one of the profile's values is invalid in a script.
+    """
+    job = _share(pool, gpus)
+    limit = min((walltime or job.walltime, job.walltime), key=seconds_of)
+    header = [
+        f"--job-name={name}",
+        f"--partition={word(GPU_POOL, 'partition', job.partition)}",
+        *([f"--account={word(GPU_POOL, 'account', job.account)}"] if job.account else []),
+        "--ntasks=1",
+        f"--cpus-per-task={job.cores}",
+        f"--mem={math.ceil(job.memory_bytes / 2**20)}M",
+        f"--time={limit}",
+        *directives(profile, GPU_POOL, job, store),
+    ]
+    exports = {
+        "PYTHONSAFEPATH": "1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "HF_HUB_OFFLINE": "1",
+        **(variables or {}),
+    }
+    lines = [
+        "#!/bin/bash",
+        *(f"#SBATCH {line}" for line in header),
+        f"export {' '.join(f'{key}={shlex.quote(value)}' for key, value in exports.items())}",
+        *pool.setup,
+        f"exec {shlex.join(command)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _share(pool: Pool, gpus: int) -> Pool:
+    """Return a pool's job with `gpus` GPUs, and cores and memory in proportion."""
+    part = gpus / max(pool.gpus, 1)
+    return pool.model_copy(
+        update={
+            "gpus": gpus,
+            "workers": None,
+            "cores": max(1, int(pool.cores * part)),
+            "memory": f"{int(pool.memory_bytes * part)}B",
+        }
+    )
+
+
+def run_job(
+    profile: Profile,
+    script: str,
+    *,
+    store: Path,
+    name: str,
+    result: Path,
+    wait_s: float,
+    tell: Callable[[str], None],
+    poll_s: float = 1.0,
+) -> bytes:
+    """Submit a job, wait for its end, and return the file that it writes; no job remains.
+
+    Parameters
+    ----------
+    name
+        The job's name, unique to it.
+    result
+        The file that the job writes as its last act.
+    wait_s
+        Maximum time for which it may wait for a node, seconds.
+    tell
+        Called with the job's number, state and log, when they change.
+
+    Raises
+    ------
+    PrerequisiteError
+        If it is rejected, gets no node in time, or ends without a result; with the end of its log.
+    """
+    said, missing, end = "", 0, time.monotonic() + wait_s
+    state = "not listed"
+    try:
+        number = commands.submit(script)
+        log = log_folder(profile, store) / f"{name}-{number}.log"
+        while not result.exists():
+            try:
+                job = next((one for one in commands.jobs([name]) if one.id == number), None)
+            except SlurmAway:
+                time.sleep(poll_s)
+                continue
+            # a job that has just been submitted or has ended long ago is not listed
+            missing = missing + 1 if job is None else 0
+            state = job.state if job is not None else state
+            line = f"job {number}: {state.lower()}" + (f" ({job.reason})" if job and job.reason else "")
+            if line != said:
+                tell(line if said else f"{line}; log: {log}")
+                said = line
+            if missing > 2 or (job is not None and not job.there):
+                break
+            if job is not None and job.pending and time.monotonic() > end:
+                raise PrerequisiteError(
+                    f"job {number} got no node of partition {job.name} within {wait_s:.0f} s "
+                    f"({job.reason or 'no reason given'}): wait longer with --wait, or look at `sinfo`"
+                )
+            time.sleep(poll_s)
+        return _written(result, number, state, log)
+    finally:
+        commands.cancel_by_name([name])
+
+
+def _written(result: Path, number: str, state: str, log: Path) -> bytes:
+    end = time.monotonic() + _FILE_COMES_S
+    while not result.exists() and time.monotonic() < end:
+        time.sleep(0.2)
+    if result.exists():
+        return result.read_bytes()
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else "(it wrote no log)"
+    why = {
+        "OUT_OF_MEMORY": ": it took more memory than it was given; raise memory in [pools.h100]",
+        "TIMEOUT": ": it took longer than its time limit",
+    }.get(state, "")
+    raise PrerequisiteError(
+        f"job {number} ended as {state.lower()} without a result{why}; the end of its log {log}:\n"
+        + "\n".join(text.splitlines()[-_LOG_LINES:])
+    )

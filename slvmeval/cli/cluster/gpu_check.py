@@ -1,0 +1,155 @@
+"""``slvmeval gpu-check``: load a recipe's models where a build would, and measure their speed."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from infra.profile import Profile
+    from tasks.pairs.gpu_check import CheckedAspect, GpuCheckReport, GpuCheckRequest
+
+#: Time limit of the job: verifying and loading 60 GB from a slow file system is most of it.
+WALLTIME = "00:30:00"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="gpu-check", rich_help_panel="On a cluster")(gpu_check)
+
+
+def gpu_check(
+    recipe: terminal.RecipeOption = "paper",
+    changes: terminal.SetOption = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="Check this machine, although the profile has a GPU pool.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, help="Maximum seconds for which the job may wait for a node.")
+    ] = 600,
+    profile: terminal.ProfileOption = None,
+    store: terminal.StoreOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Load each model of a recipe on a GPU, degrade a short drawn clip with it, and measure time and memory.
+
+    It runs as a job of the profile's GPU pool, or on this machine if there is none. `slvmeval plan` then uses
+    the measured speeds, which are in the folder `speeds` of the store. It is made to take about ten minutes
+    with the models of the paper.
+
+    Exit codes: 0 all was measured; 1 a model is missing or does not run or fit; 3 the drawn clip could not be
+    degraded for some aspect, so that its speed is unknown.
+
+    Example: `slvmeval gpu-check --profile site.toml`
+    """
+    from flows.build.options import recipe_with
+    from infra.pool import GPU_POOL
+    from storage_schemas.store import Store
+    from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu
+
+    site = terminal.settings(profile, store=store, model_folders=model_folders)
+    checked = recipe_with(recipe, changes or ())
+    place = Store.create(Path(site.store).expanduser().resolve()).root
+    request = GpuCheckRequest(
+        store=str(place),
+        recipe=checked,
+        model_folders=tuple(str(Path(folder).expanduser().resolve()) for folder in site.model_folders),
+        placement=dict(site.placement),
+        allow_cpu_models=site.allow_cpu_models,
+    )
+    if GPU_POOL in site.pools and not here:
+        report = _in_a_job(site, request, wait)
+    else:
+        report = check_gpu(request, terminal.tell)
+    if as_json:
+        terminal.print_json(report.model_dump())
+    elif not report.problem:
+        _print(report)
+    if report.problem:
+        terminal.tell(f"error: {report.problem}")
+    if report.failed:
+        raise typer.Exit(terminal.FAILED)
+    if any(aspect.problem for aspect in report.aspects):
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _in_a_job(site: Profile, request: GpuCheckRequest, wait_s: float) -> GpuCheckReport:
+    """Run the check as a job of the GPU pool."""
+    from infra.executor import SINGLE_THREADED
+    from infra.slurm.gpu_job import gpu_pool, gpu_script, run_job
+    from infra.slurm.run_folder import make_log_folder
+    from storage_schemas.commit import write_atomic
+    from storage_schemas.store import Store
+    from tasks.pairs.gpu_check import GpuCheckReport
+
+    name = f"slvmeval-gpu-check-{secrets.token_hex(4)}"
+    place = Path(request.store)
+    folder = Store(place).cache / name
+    asked, answered = folder / "request.json", folder / "report.json"
+    pool = gpu_pool(site, "to check")
+    make_log_folder(site, place)
+    try:
+        write_atomic(asked, request.model_dump_json().encode())
+        command = [pool.python or sys.executable, "-m", "tasks.pairs.gpu_check", str(asked), str(answered)]
+        # the environment of a worker
+        script = gpu_script(
+            site, pool, command, store=place, name=name, walltime=WALLTIME, variables=SINGLE_THREADED
+        )
+        answer = run_job(
+            site, script, store=place, name=name, result=answered, wait_s=wait_s, tell=terminal.tell
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return GpuCheckReport.model_validate_json(answer)
+
+
+def _print(report: GpuCheckReport) -> None:
+    gpus = ", ".join(report.gpus) or "no GPU"
+    memory = f" of {terminal.size_text(report.gpu_bytes)}" if report.gpu_bytes else ""
+    job = f", job {report.job}" if report.job else ""
+    terminal.say(f"checked:   {report.host}{job}, {gpus}{memory}, in {report.seconds:.0f} s")
+    models = [
+        (one.name, f"{one.verify_s:.1f}", f"{one.load_s:.1f}", one.device, one.dtype or "-")
+        for one in report.models
+    ]
+    columns = ("model", "verified in s", "loaded in s", "device", "dtype")
+    terminal.console().print(terminal.table("models", columns, models, numbers=2))
+    rows = [_row(aspect) for aspect in report.aspects]
+    heads = ("aspect", "frames", "s a frame", "peak memory", "pool", "device", "operation", "batches", "")
+    terminal.console().print(terminal.table("clips", heads, rows, numbers=3))
+    for aspect in report.aspects:
+        if aspect.note:
+            terminal.say(f"note:      {aspect.aspect}: {aspect.note}")
+    for aspect in report.aspects:
+        if aspect.problem:
+            terminal.say(f"problem:   {aspect.aspect} ({', '.join(aspect.models)}): {aspect.problem}")
+    if report.speeds_file:
+        terminal.say(f"speeds:    {report.speeds_file}; `slvmeval plan` uses them")
+
+
+def _row(aspect: CheckedAspect) -> tuple[Any, ...]:
+    made = aspect.frame_s is not None
+    batches = [
+        f"{role} {', '.join(map(str, facts['batch_sizes']))}"
+        for role, facts in aspect.ran.items()
+        if isinstance(facts, dict) and "batch_sizes" in facts
+    ]
+    return (
+        aspect.aspect,
+        aspect.frames if made else "-",
+        f"{aspect.frame_s:.3g}" if made else "-",
+        terminal.size_text(aspect.peak_bytes) if aspect.peak_bytes else "-",
+        aspect.pool,
+        aspect.device,
+        aspect.operation,
+        "; ".join(batches) or "-",
+        "ok" if made else "not made",
+    )

@@ -1,0 +1,75 @@
+"""``slvmeval gpu-check`` as a job of the pool h100, on tiny checkpoints and a CPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.building import PROFILE, ROOT
+from tests.slurm.conftest import Slurm
+from tests.tiny_models.paper_site import tiny_models, tiny_paper
+
+
+def site(tmp_path: Path, memory: str, *lines: str) -> Path:
+    path = tmp_path / "site.toml"
+    text = PROFILE.format(
+        store=tmp_path / "store",
+        api="http://127.0.0.1:1/api",
+        python=sys.executable,
+        cpu="",
+        site="\n".join(lines),
+        h100_memory=memory,
+        idle_s=60,
+    )
+    path.write_text(text + f'setup = ["export PYTHONPATH={ROOT}"]\n')
+    return path
+
+
+def check(slurm: Slurm, tmp_path: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "slvmeval", "gpu-check", "--profile", str(profile), *more]
+    environment = slurm.environment | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
+
+
+@pytest.mark.models
+def test_the_models_are_measured_where_a_build_would_run_them(slurm: Slurm, tmp_path: Path) -> None:
+    recipe = tiny_paper()
+    only = {"aspects": {"object_integrity": recipe.aspects["object_integrity"]}}
+    (tmp_path / "recipe.json").write_text(recipe.model_copy(update=only).model_dump_json())
+    models = tiny_models(tmp_path / "weights", tmp_path / "checkpoints")
+    profile = site(tmp_path, "3GiB", f'model_folders = ["{models}"]')
+    ran = check(slurm, tmp_path, profile, "--recipe", str(tmp_path / "recipe.json"), "--json")
+    assert ran.returncode == 0, ran.stderr
+    report = json.loads(ran.stdout)
+    assert report["job"]
+    assert slurm.job(report["job"])["Partition"] == "h100"
+    (made,) = report["aspects"]
+    assert made["frame_s"] > 0
+    assert {model["name"] for model in report["models"]} == {"tiny-detector", "tiny-inpainter"}
+    (row,) = json.loads(Path(report["speeds_file"]).read_text())
+    assert row["only"]["detector"] == "tiny-detector"
+    assert f"job {report['job']}: running" in ran.stderr
+    # nothing is left but the log and the speeds
+    assert not slurm.squeue()
+    assert not list((tmp_path / "store" / "cache").glob("slvmeval-gpu-check-*"))
+
+
+def test_what_is_missing_on_the_node_is_said_here(slurm: Slurm, tmp_path: Path) -> None:
+    profile = site(tmp_path, "1GiB", f'model_folders = ["{tmp_path}"]')
+    ran = check(slurm, tmp_path, profile)
+    assert ran.returncode == 1
+    assert "slvmeval models fetch qwen-image-edit-2509" in ran.stderr
+
+
+def test_a_job_that_ends_without_an_answer_shows_its_log(slurm: Slurm, tmp_path: Path) -> None:
+    profile = site(tmp_path, "1GiB", f'model_folders = ["{tmp_path}"]')
+    text = profile.read_text().replace('setup = ["', 'setup = ["echo broken node >&2; exit 4", "')
+    profile.write_text(text)
+    ran = check(slurm, tmp_path, profile)
+    assert ran.returncode == 1
+    assert "ended as failed without a result" in ran.stderr
+    assert "broken node" in ran.stderr
