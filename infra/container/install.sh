@@ -1,15 +1,22 @@
 #!/bin/sh
-# Installs the program into a new virtual environment: the locked versions with their hashes, then the
-# program itself, copied. The source tree is not modified, and may be changed or removed afterwards.
+# Installs into a new virtual environment: the locked versions with their hashes, then the program itself, copied.
+# The source tree is not modified, and may be changed or removed afterwards.
 #
-#     infra/container/install.sh VENV
+#     infra/container/install.sh VENV               the program: everything except the models that need torch
+#     infra/container/install.sh --models VENV      also torch, transformers and diffusers: recipe `paper`, scorers
+#     infra/container/install.sh --vllm VENV        vLLM alone, which serves language models; no program in it
 #     PYTHON=/path/to/python3.11 infra/container/install.sh VENV
 #
 # Used for the images; also suitable for an environment on a shared file system.
 set -eu
 
-if [ "$#" != 1 ]; then
-  echo "usage: install.sh VENV" >&2
+with=program
+case "${1-}" in
+  --models) with=models; shift ;;
+  --vllm) with=vllm; shift ;;
+esac
+if [ "$#" != 1 ] || [ "${1#-}" != "$1" ]; then
+  echo "usage: install.sh [--models | --vllm] VENV" >&2
   exit 2
 fi
 venv=$1
@@ -38,13 +45,27 @@ half=$venv
 trap 'rm -rf "$copy" ${half:+"$half"}' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-for part in pyproject.toml README.md LICENSE storage_schemas tasks infra flows slvmeval; do
-  cp -R "$source/$part" "$copy/"
-done
 
 "$python" -m venv "$venv"
-"$venv/bin/python" -m pip install -q --no-deps --require-hashes -r "$source/requirements.lock"
-"$venv/bin/python" -m pip install -q --no-deps --no-build-isolation "$copy"
-"$venv/bin/python" -m pip check -q
+pip() {
+  "$venv/bin/python" -m pip "$@"
+}
+if [ "$with" = vllm ]; then
+  pip install -q -r "$source/requirements-vllm.txt"
+  program=vllm
+else
+  for part in pyproject.toml README.md LICENSE storage_schemas tasks infra flows slvmeval; do
+    cp -R "$source/$part" "$copy/"
+  done
+  pip install -q --no-deps --require-hashes -r "$source/requirements.lock"
+  if [ "$with" = models ]; then
+    pip install -q --no-deps --require-hashes -r "$source/requirements-models.lock"
+    # which build of torch it is depends on the package index: with CUDA, or for the CPU
+    pip install -q -r "$source/requirements-torch.txt"
+  fi
+  pip install -q --no-deps --no-build-isolation "$copy"
+  program=slvmeval
+fi
+pip check -q
 half=
-echo "$venv/bin/slvmeval"
+echo "$venv/bin/$program"

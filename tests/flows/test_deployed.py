@@ -16,6 +16,7 @@ from infra.prefect_server import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.annotation.installation import media_folder
+from tests.flows.compose_files import services
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer, wait_for
@@ -31,12 +32,8 @@ without_postgres = pytest.mark.skipif(
 
 def compose_settings(**replaced: str) -> dict[str, str]:
     """Return what compose.yaml sets for the server, its variables filled in and some settings replaced."""
-    compose = yaml.safe_load((ROOT / "infra" / "postgres" / "compose.yaml").read_text())
     secrets = {"POSTGRES_PASSWORD": "p w:/@#", "PREFECT_AUTH": "me:secret"}
-    settings = {
-        key: re.sub(r"\$\{(\w+)[^}]*\}", lambda found: secrets[found[1]], value)
-        for key, value in compose["services"]["server"]["environment"].items()
-    }
+    settings = services(secrets, "compose.yaml")["server"]["environment"]
     return {**settings, **replaced}
 
 

@@ -70,12 +70,14 @@ def test_the_program_that_is_installed_has_its_data_files(tmp_path: Path) -> Non
     assert wanted <= inside, sorted(wanted - inside)
 
 
-def install(*words: str) -> subprocess.CompletedProcess[str]:
+def install(
+    *words: str, python: str = sys.executable, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the script where no package index is to be had."""
-    environment = os.environ | {"PYTHON": sys.executable, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    environment = os.environ | {"PYTHON": python, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
     environment.pop("PIP_FIND_LINKS", None)
     return subprocess.run(
-        ["sh", str(INSTALL), *words], env=environment, capture_output=True, text=True, check=False
+        ["sh", str(INSTALL), *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
 
 
@@ -90,7 +92,40 @@ def test_an_environment_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_without_a_folder_the_usage_is_shown() -> None:
     ran = install()
-    assert (ran.returncode, ran.stderr) == (2, "usage: install.sh VENV\n")
+    assert (ran.returncode, ran.stderr) == (2, "usage: install.sh [--models | --vllm] VENV\n")
+
+
+@pytest.mark.parametrize("words", [["--models"], ["--vlm", "env"], ["--models", "--vllm", "env"]])
+def test_an_option_is_not_taken_for_a_folder(words: list[str], tmp_path: Path) -> None:
+    ran = install(*words, cwd=tmp_path)
+    assert (ran.returncode, list(tmp_path.iterdir())) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ([], ["requirements.lock"]),
+        (["--models"], ["requirements.lock", "requirements-models.lock", "requirements-torch.txt"]),
+        (["--vllm"], ["requirements-vllm.txt"]),
+    ],
+)
+def test_each_variant_installs_its_own_requirements(
+    options: list[str], wanted: list[str], tmp_path: Path
+) -> None:
+    """A Python whose environments have a pip that only writes down what it is asked for."""
+    asked = tmp_path / "asked"
+    pip = f'#!/bin/sh\necho "$@" >>"{asked}"\n'
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\n[ "$1" = -m ] || exit 0\n'
+        f'mkdir -p "$3/bin"\ncat >"$3/bin/python" <<\'END\'\n{pip}END\nchmod +x "$3/bin/python"\n'
+    )
+    python.chmod(0o755)
+    ran = install(*options, str(tmp_path / "env"), python=str(python))
+    assert ran.returncode == 0, ran.stderr
+    program = "vllm" if options == ["--vllm"] else "slvmeval"
+    assert ran.stdout == f"{tmp_path}/env/bin/{program}\n"
+    assert re.findall(r"-r \S*/(\S+)", asked.read_text()) == wanted
 
 
 @pytest.mark.slow

@@ -1,0 +1,142 @@
+"""A stand-in for a model server: it answers every question validly, and knows nothing.
+
+``python -m infra.stand_in_server --host HOST --port PORT``, with the key in ``VLLM_API_KEY``, as vLLM is
+started. It lets a site try its services, addresses and keys before it has a GPU. An answer is the smallest that
+the request's JSON schema allows, otherwise a sentence that says so: never use it for results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hmac
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from storage_schemas.errors import UserInputError
+
+#: The name of its model, which appears in all records of its answers.
+MODEL = "stand-in"
+#: Its answer to a question without a schema.
+SENTENCE = "This is a stand-in: no model has read the question."
+_KEY_VARIABLE = "VLLM_API_KEY"
+
+
+def smallest(schema: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Any:
+    """Return the smallest value that a JSON schema allows, as far as our own schemas go.
+
+    Raises
+    ------
+    UserInputError
+        If the schema has none of the keywords that it knows.
+    """
+    whole = whole or schema
+    if reference := schema.get("$ref"):
+        target: Any = whole
+        for part in reference.removeprefix("#/").split("/"):
+            target = target[part]
+        return smallest(target, whole)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][0]
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return smallest(schema[several][0], whole)
+    kind = schema.get("type")
+    match kind[0] if isinstance(kind, list) else kind:
+        case "object":
+            fields = schema.get("properties", {})
+            return {name: smallest(fields[name], whole) for name in schema.get("required", fields)}
+        case "array":
+            return [smallest(schema["items"], whole)] * schema.get("minItems", 0)
+        case "string":
+            return SENTENCE[: schema.get("maxLength", len(SENTENCE))]
+        case "integer" | "number":
+            return schema.get("minimum", 0)
+        case "boolean":
+            return False
+        case "null":
+            return None
+    raise UserInputError(f"the stand-in knows no value for the schema {json.dumps(schema)[:200]}")
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of the answer to a chat request."""
+    asked = request.get("response_format", {}).get("json_schema", {}).get("schema")
+    asked = asked or request.get("structured_outputs", {}).get("json")
+    text = SENTENCE if asked is None else json.dumps(smallest(asked))
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": MODEL,
+        "object": "chat.completion",
+        "created": 0,
+        "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self._send(200, {"status": "ok"})
+        elif self._may() and self.path == "/v1/models":
+            self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        elif self._may():
+            self._refuse(404, f"there is no {self.path}")
+        else:
+            self._refuse(401, "wrong key")
+
+    def do_POST(self) -> None:
+        # read it whatever the answer is, or the connection breaks
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if not self._may():
+            self._refuse(401, "wrong key")
+        elif self.path != "/v1/chat/completions":
+            self._refuse(404, f"there is no {self.path}")
+        else:
+            try:
+                self._send(200, answer(json.loads(body)))
+            except (ValueError, UserInputError) as problem:
+                self._refuse(400, str(problem))
+
+    def _may(self) -> bool:
+        given = self.headers.get("Authorization", "").encode()
+        return hmac.compare_digest(given, f"Bearer {os.environ[_KEY_VARIABLE]}".encode())
+
+    def _refuse(self, status: int, why: str) -> None:
+        self._send(status, {"error": {"message": f"stand-in: {why}"}})
+
+    def _send(self, status: int, content: object) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: questions contain captions."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and serve until the process is ended."""
+    parser = argparse.ArgumentParser(prog="python -m infra.stand_in_server", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    options = parser.parse_args(arguments)
+    if not os.environ.get(_KEY_VARIABLE):
+        print(f"error: set {_KEY_VARIABLE}, the key that clients send", file=sys.stderr)
+        return 1
+    with ThreadingHTTPServer((options.host, options.port), _Handler) as server:
+        print(f"{SENTENCE} http://{options.host}:{server.server_port}/v1", flush=True)
+        server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

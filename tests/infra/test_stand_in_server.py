@@ -1,0 +1,75 @@
+"""The stand-in for a model server: its answers are valid, and nobody can take them for real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import openai
+import pytest
+from pydantic import BaseModel, Field
+
+from infra.stand_in_server import MODEL, SENTENCE, smallest
+from storage_schemas.errors import UserInputError
+
+
+class Part(BaseModel):
+    kind: str = Field(max_length=4)
+    weight: float = Field(ge=0.5)
+
+
+class Judgement(BaseModel):
+    winner: str = Field(json_schema_extra={"enum": ["A", "B"]})
+    parts: list[Part] = Field(min_length=2)
+    sure: bool
+    note: str | None
+
+
+def test_the_smallest_value_fits_a_schema_with_references() -> None:
+    value = Judgement.model_validate(smallest(Judgement.model_json_schema()))
+    assert (value.winner, len(value.parts), value.parts[0].weight) == ("A", 2, 0.5)
+    with pytest.raises(UserInputError, match="knows no value"):
+        smallest({"not": {}})
+
+
+def test_without_a_key_it_does_not_start() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
+    command = [sys.executable, "-m", "infra.stand_in_server"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, "VLLM_API_KEY" in ran.stderr) == (1, True)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    command = [sys.executable, "-m", "infra.stand_in_server", "--port", "0"]
+    environment = os.environ | {"VLLM_API_KEY": "the right key"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+        process.terminate()
+
+
+def test_an_openai_client_gets_answers_that_say_what_they_are(url: str) -> None:
+    with openai.OpenAI(base_url=url, api_key="the right key", max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == [MODEL]
+        ask = [{"role": "user", "content": "Which is better?"}]
+        plain = client.chat.completions.create(model=MODEL, messages=ask)  # type: ignore[arg-type]
+        assert (plain.model, plain.choices[0].message.content) == (MODEL, SENTENCE)
+        schema = {"name": "j", "schema": Judgement.model_json_schema()}
+        formed = client.chat.completions.create(
+            model=MODEL,
+            messages=ask,  # type: ignore[arg-type]
+            response_format={"type": "json_schema", "json_schema": schema},  # type: ignore[arg-type]
+        )
+        Judgement.model_validate(json.loads(formed.choices[0].message.content or ""))
+
+
+def test_a_wrong_key_is_refused(url: str) -> None:
+    with (
+        openai.OpenAI(base_url=url, api_key="another", max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError, match="wrong key"),
+    ):
+        client.models.list()
