@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from bench.faults.campaign import BUILDS, Campaign, read_records, say, table
+
+#: Set where the process has namespaces of its own.
+OWN = "SLVMEVAL_FAULTS_NAMESPACES"
+#: Names are not resolved where loopback's own is the only address.
+_ENTER = 'mount -t tmpfs tmpfs /dev/shm && ip link set lo up && ip addr add 10.99.0.1 dev lo && exec "$@"'
+
+
+def _enter_own_namespaces(arguments: Sequence[str]) -> NoReturn:
+    """Start again with mounts, shared memory, ports and a firewall that only this campaign has."""
+    command = ["unshare", "--mount", "--net", "--", "sh", "-c", _ENTER, "sh"]
+    command += [sys.executable, "-m", "bench.faults", *arguments]
+    os.execvpe("unshare", command, os.environ | {OWN: "1"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--table", action="store_true", help="only print the table of the folder")
     chosen = parser.parse_args(arguments)
+    if not chosen.table and OWN not in os.environ:
+        _enter_own_namespaces(sys.argv[1:] if arguments is None else arguments)
     if not chosen.table:
         if read_records(chosen.folder) and not chosen.resume:
             parser.error(f"{chosen.folder} has records: continue with --resume, or choose another folder")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.faults.disturbed import DisturbedBuild, StoppableServer
-from bench.faults.kinds import KINDS, Took, remove_rules
+import psutil
+
+from bench.faults.disturbed import MARK, DisturbedBuild, StoppableServer, variable_of
+from bench.faults.kinds import KINDS, Took
 from bench.faults.outcome import Outcome, compare, shared_memory, what_is_left
 from flows.build.options import BuildOptions, SourceRoot
 from storage_schemas.errors import TRANSIENT_REASONS
@@ -27,7 +29,7 @@ from tests.slurm.conftest import Slurm, one_machine
 from tests.small_films import caption_lines, make_film, recipe_without_weights, write_captions
 
 #: Films of a build, and faults that it gets.
-FILMS, FAULTS_A_BUILD = 10, 8
+FILMS, FAULTS_A_BUILD = 8, 10
 #: Maximum time from one fault, or the last, to the next or the end, seconds; the machine may be busy.
 STUCK_S = 600.0
 #: Maximum time to find something that a fault could hit, seconds.
@@ -91,7 +93,7 @@ class Campaign:
 
         Raises
         ------
-        AssertionError, subprocess.SubprocessError
+        AssertionError, SubprocessError
             If Slurm or Prefect's server cannot be started, or do not come back after a fault.
         """
         for name, kind in KINDS.items():
@@ -106,15 +108,17 @@ class Campaign:
 
     def _clear(self) -> None:
         """End and remove what a killed campaign in this folder left."""
-        remove_rules()
+        for process in psutil.process_iter():
+            mark = variable_of(process, MARK) or ""
+            if process.pid != os.getpid() and f"{mark}/".startswith(f"{self.folder}/"):
+                with suppress(psutil.Error):
+                    process.kill()
         note = self.folder / "slurm-folder"
         if note.exists():
-            one_machine("stop", note.read_text())
             shutil.rmtree(note.read_text(), ignore_errors=True)
-        for disk in self.folder.glob("*/disk"):
-            subprocess.run(["umount", "-l", str(disk)], capture_output=True, check=False)
         for left in self.folder.glob("running-*"):
             shutil.rmtree(left)
+        os.environ[MARK] = str(self.folder)
 
     @contextmanager
     def _services(self) -> Iterator[tuple[Slurm, StoppableServer]]:
@@ -167,7 +171,8 @@ class Campaign:
         shutil.copytree(self.folder / "videos", folder / "videos")
         (folder / "recipe.json").write_text(recipe_without_weights().model_dump_json())
         total = len(list(undisturbed.store.root.glob("artifacts/*/*/*/manifest.json")))
-        build, outcome = DisturbedBuild(slurm, folder, server.api, server=server), Outcome()
+        outcome = Outcome()
+        build = DisturbedBuild(slurm, folder, server.api, server=server)
         began, shared = time.monotonic(), shared_memory()
         try:
             applied = self._disturb(build, total, outcome)

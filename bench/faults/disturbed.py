@@ -34,7 +34,8 @@ def words_of(process: psutil.Process) -> str:
         return ""
 
 
-def _variable(process: psutil.Process, name: str) -> str | None:
+def variable_of(process: psutil.Process, name: str) -> str | None:
+    """Return a variable of a process's environment; None if it has none or has ended."""
     try:
         return process.environ().get(name)
     except psutil.Error:
@@ -63,13 +64,13 @@ class DisturbedBuild(Building):
         """Give its jobs what the faults need."""
         for folder in (self.disk, self.temporary, self.folder / "logs"):
             folder.mkdir()
-        self.idle_s = 20
+        self.idle_s, self.h100_jobs = 20, 1
         self.site_lines = f'job_logs = "{self.folder / "logs"}"'
         shifted = (
             f"if [ -f {self.clock} ]; then export LD_PRELOAD={FAKETIME} FAKETIME=$(cat {self.clock}); fi"
         )
         started = f"touch {self.folder}/job-$SLURM_JOB_ID"
-        self.cpu_lines = f"setup = ['{started}', '{shifted}']"
+        self.cpu_lines = f"workers = 1\nsetup = ['{started}', '{shifted}']"
         self.variables = {
             MARK: str(self.folder),
             "TMPDIR": str(self.temporary),
@@ -119,14 +120,16 @@ class DisturbedBuild(Building):
 
     def processes(self) -> list[psutil.Process]:
         """Return the living processes that this build started, also through Slurm."""
-        return [process for process in psutil.process_iter() if _variable(process, MARK) == str(self.folder)]
+        return [
+            process for process in psutil.process_iter() if variable_of(process, MARK) == str(self.folder)
+        ]
 
     def job_processes(self, word: str) -> list[psutil.Process]:
         """Return the processes of its jobs that have a word in their command line."""
         return [
             process
             for process in self.processes()
-            if word in words_of(process) and _variable(process, "SLURM_JOB_ID")
+            if word in words_of(process) and variable_of(process, "SLURM_JOB_ID")
         ]
 
     def guards(self) -> list[psutil.Process]:
@@ -146,6 +149,15 @@ class DisturbedBuild(Building):
         # a terminated run still tells Prefect and Slurm
         self.process.wait(300)
         return lambda: True
+
+    def bring_back(self, node: str) -> None:
+        """Let a node take jobs again; one that is down may come back by itself, as its daemon lives."""
+        command = ["scontrol", "update", f"NodeName={node}", "State=RESUME"]
+        end = time.monotonic() + 60
+        while self.slurm.sinfo()[node].startswith(("down", "drain")):
+            assert time.monotonic() < end, f"{node} stays {self.slurm.sinfo()[node]}"
+            subprocess.run(command, env=self.slurm.environment, capture_output=True, check=False)
+            time.sleep(0.2)
 
     def restart_daemon(self, daemon: str, away_s: float) -> None:
         """Kill one of Slurm's daemons and start it again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -26,8 +25,6 @@ Apply = Callable[[DisturbedBuild, np.random.Generator], Took | None]
 
 #: Times that something is away, seconds.
 AWAY_S = (0.5, 5.0)
-#: Marks our rules of the firewall.
-COMMENT = "slvmeval-faults"
 
 
 @dataclass(frozen=True)
@@ -146,7 +143,7 @@ def _node_in_state(build: DisturbedBuild, draw: np.random.Generator, state: str)
         for job in build.slurm.squeue("-w", node):
             build.slurm.run("scancel", "--quiet", job["id"])
     time.sleep(_away_s(draw))
-    build.slurm.resume(node)
+    build.bring_back(node)
     return _took
 
 
@@ -259,11 +256,7 @@ def _cut(build: DisturbedBuild, draw: np.random.Generator, *how: str) -> Took | 
     if port is None:
         return None
     sides = ("--dport", "--sport")
-    rules = [
-        [*"INPUT -i lo -p tcp".split(), side, str(port), *"-m comment --comment".split(), COMMENT, *how]
-        for side in sides
-    ]
-    with _rules(*rules):
+    with _rules(*([*"INPUT -i lo -p tcp".split(), side, str(port), *how] for side in sides)):
         time.sleep(_away_s(draw))
     return _took
 
@@ -308,13 +301,3 @@ KINDS: dict[str, Kind] = {
     "network_silent": Kind("packets to and from the scheduler dropped", network_silent, "iptables"),
     "network_reset": Kind("connections to the scheduler reset", network_reset, "iptables"),
 }
-
-
-def remove_rules() -> None:
-    """Remove the rules that a killed campaign left in the firewall."""
-    if shutil.which("iptables") is None or os.geteuid() != 0:
-        return
-    listed = subprocess.run(["iptables", "-w", "-S", "INPUT"], capture_output=True, text=True, check=False)
-    for line in listed.stdout.splitlines():
-        if COMMENT in line:
-            subprocess.run(["iptables", "-w", "-D", *line.split()[1:]], check=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+from distributed.diskutils import WorkSpace
 
 from bench.faults.disturbed import DisturbedBuild
 from infra.leftovers import clear_cache
@@ -53,7 +54,8 @@ class Outcome:
 def compare(build: DisturbedBuild, undisturbed: Release, outcome: Outcome) -> None:
     """Note what the build's release and store lack, and what differs, from the undisturbed one."""
     release = build.release()
-    rows = release.set_aside()
+    usual = {(row.reason, row.location) for row in undisturbed.set_aside()}
+    rows = [row for row in release.set_aside() if (row.reason, row.location) not in usual]
     outcome.set_aside = [
         f"{row.reason.value} {row.location} {row.aspect or ''}: {row.message}" for row in rows
     ]
@@ -105,8 +107,8 @@ def what_is_left(build: DisturbedBuild, shared_before: set[str]) -> list[str]:
     clear_staging(store)
     clear_cache(store)
     left += [f"file {path}" for path in _drafts(store)]
-    left += [f"file {path}" for path in sorted(build.temporary.iterdir())]
-    left += [f"shared memory {name}" for name in sorted(_shared() - shared_before) if not _mapped(name)]
+    left += [f"file {path}" for path in _temporary(build.temporary)]
+    left += [f"shared memory {name}" for name in sorted(shared_memory() - shared_before)]
     return left
 
 
@@ -124,6 +126,15 @@ def _remains(build: DisturbedBuild) -> Iterator[str]:
             yield f"{count} {what} that Prefect takes for active"
 
 
+def _temporary(folder: Path) -> Iterator[Path]:
+    """Yield temporary files, except those that the next Dask worker of the machine removes."""
+    scratch = folder / "dask-scratch-space"
+    if scratch.exists():
+        WorkSpace(str(scratch))._purge_leftovers()
+    dask = {scratch, scratch / "global.lock", scratch / "purge.lock"}
+    yield from (path for path in sorted(folder.rglob("*")) if path not in dask)
+
+
 def _drafts(store: Store) -> Iterator[Path]:
     yield from store.staging.glob("*")
     yield from (store.cache / "slurm").glob("*")
@@ -133,20 +144,5 @@ def _drafts(store: Store) -> Iterator[Path]:
 
 
 def shared_memory() -> set[str]:
-    """Return the names of semaphores and shared memory of this machine."""
-    return _shared()
-
-
-def _shared() -> set[str]:
+    """Return the names of semaphores and shared memory, of which the campaign has its own."""
     return {path.name for path in _SHARED_MEMORY.iterdir()}
-
-
-def _mapped(name: str) -> bool:
-    """Return whether a living process uses shared memory, which may be one that has nothing to do with us."""
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        try:
-            if f"{_SHARED_MEMORY}/{name}" in maps.read_text(errors="replace"):
-                return True
-        except OSError:
-            continue
-    return not (_SHARED_MEMORY / name).exists()
