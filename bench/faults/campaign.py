@@ -85,7 +85,7 @@ class Campaign:
         self.folder, self.count, self.seed = folder.resolve(), count, seed
         self.kinds = [name for name, kind in KINDS.items() if not kind.missing]
         self.attempts: dict[int, int] = {}
-        self.done = len(read_records(folder))
+        self.recorded = {int(record["number"]) for record in read_records(folder)}
         self.builds = len(read_records(folder, BUILDS))
 
     def run(self) -> None:
@@ -103,7 +103,7 @@ class Campaign:
         self._clear()
         undisturbed = self._undisturbed()
         with self._services() as (slurm, server):
-            while self.done < self.count:
+            while self._numbers():
                 self._build(slurm, server, undisturbed)
 
     def _clear(self) -> None:
@@ -158,10 +158,13 @@ class Campaign:
             (self.folder / "undisturbed-is-complete").touch()
         return Release.open(Store.open(store), "main")
 
+    def _numbers(self) -> list[int]:
+        """Return the numbers of the next build's faults."""
+        return [n for n in range(self.count) if n not in self.recorded][:FAULTS_A_BUILD]
+
     def _drawn(self) -> list[Fault]:
         """Return the faults of the next build, in the order in which they come."""
-        numbers = range(self.done, min(self.count, self.done + FAULTS_A_BUILD))
-        faults = [Fault.drawn(self.seed, n, self.attempts.get(n, 0), self.kinds) for n in numbers]
+        faults = [Fault.drawn(self.seed, n, self.attempts.get(n, 0), self.kinds) for n in self._numbers()]
         return sorted(faults, key=lambda fault: fault.share)
 
     def _build(self, slurm: Slurm, server: StoppableServer, undisturbed: Release) -> None:
@@ -240,8 +243,7 @@ class Campaign:
         wall_s: float,
     ) -> None:
         took = {fault.number: (fault, at_s, there) for fault, at_s, there, hit in applied if hit()}
-        first = self.done
-        for number in range(first, min(self.count, first + FAULTS_A_BUILD)):
+        for number in self._numbers():
             self.attempts[number] = self.attempts.get(number, 0) + 1
         lines = [
             {
@@ -255,7 +257,7 @@ class Campaign:
         ]
         with (self.folder / RECORDS).open("a", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(line)}\n" for line in lines)
-        self.done += len(lines)
+        self.recorded.update(took)
         entry = {
             "build": self.builds,
             "faults": len(lines),
@@ -267,7 +269,7 @@ class Campaign:
             file.write(f"{json.dumps(entry)}\n")
         found = {name: count for name, count in outcome.counts().items() if count} or "nothing wrong"
         say(
-            f"[{self.done}/{self.count}] build {self.builds}: {len(lines)} faults in {wall_s:.0f} s, "
+            f"[{len(self.recorded)}/{self.count}] build {self.builds}: {len(lines)} faults in {wall_s:.0f} s, "
             f"{build.starts} starts: {found}"
         )
 

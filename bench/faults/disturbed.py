@@ -69,8 +69,8 @@ class DisturbedBuild(Building):
         shifted = (
             f"if [ -f {self.clock} ]; then export LD_PRELOAD={FAKETIME} FAKETIME=$(cat {self.clock}); fi"
         )
-        started = f"touch {self.folder}/job-$SLURM_JOB_ID"
-        self.cpu_lines = f"workers = 1\nsetup = ['{started}', '{shifted}']"
+        started = f"date +%s > {self.folder}/job-$SLURM_JOB_ID"
+        self.cpu_lines = f"workers = 1\nsetup = ['{shifted}', '{started}']"
         self.variables = {
             MARK: str(self.folder),
             "TMPDIR": str(self.temporary),
@@ -114,9 +114,10 @@ class DisturbedBuild(Building):
         """Return the jobs that wait or run."""
         return self.slurm.squeue()
 
-    def job_starts(self) -> list[float]:
-        """Return when each job of the pool cpu started, in seconds since the epoch."""
-        return [path.stat().st_mtime for path in self.folder.glob("job-*")]
+    def job_starts(self) -> dict[float, float]:
+        """Return when each job of the pool cpu started, s, and by how much its clock is off, s."""
+        files = list(self.folder.glob("job-*"))
+        return {path.stat().st_mtime: float(path.read_text() or 0) - path.stat().st_mtime for path in files}
 
     def processes(self) -> list[psutil.Process]:
         """Return the living processes that this build started, also through Slurm."""

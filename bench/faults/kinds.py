@@ -217,7 +217,9 @@ def store_full(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
 def clock_shifted(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
     """The next job's clock is 20 minutes early or late; a job is cancelled so that there is one."""
     shift = int(draw.choice([-1200, 1200]))
-    return _seen_by_next_job(build, draw, build.clock, f"{shift:+d}")
+    if _seen_by_next_job(build, draw, build.clock, f"{shift:+d}") is None:
+        return None
+    return lambda: any(abs(off - shift) < 60 for off in build.job_starts().values())
 
 
 def planted_module(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
