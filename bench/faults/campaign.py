@@ -269,8 +269,8 @@ class Campaign:
             file.write(f"{json.dumps(entry)}\n")
         found = {name: count for name, count in outcome.counts().items() if count} or "nothing wrong"
         say(
-            f"[{len(self.recorded)}/{self.count}] build {self.builds}: {len(lines)} faults in {wall_s:.0f} s, "
-            f"{build.starts} starts: {found}"
+            f"[{len(self.recorded)}/{self.count}] build {self.builds}: {len(lines)} faults in {wall_s:.0f} s,"
+            f" {build.starts} starts: {found}"
         )
 
 
