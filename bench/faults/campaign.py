@@ -32,8 +32,6 @@ from tests.small_films import caption_lines, make_film, recipe_without_weights, 
 FILMS, FAULTS_A_BUILD = 8, 10
 #: Maximum time from one fault, or the last, to the next or the end, seconds; the machine may be busy.
 STUCK_S = 600.0
-#: Maximum time to find something that a fault could hit, seconds.
-NOTHING_TO_HIT_S = 60.0
 #: Faults fall into this part of a build, as a share of its artifacts; the rest is over too quickly.
 LATEST = 0.95
 
@@ -199,13 +197,11 @@ class Campaign:
         """Build with faults until it ends; return those applied, when, and at how many artifacts."""
         waiting, applied = self._drawn(), list[tuple[Fault, float, int, Took]]()
         process, began = build.start(), time.monotonic()
-        changed = found = began
+        changed = began
         there = 0
         while True:
             time.sleep(0.1)
-            number = build.look()
-            if number > there:
-                there, found = number, max(found, changed)
+            there = max(there, build.look())
             if process.poll() is not None:
                 if self._is_over(build, process.returncode):
                     break
@@ -214,18 +210,17 @@ class Campaign:
             if now - changed > STUCK_S:
                 outcome.stuck.append(f"{there} of {total} artifacts after {now - began:.0f} s")
                 break
-            if not waiting or there < waiting[0].share * total:
-                found = now
-                continue
-            fault = waiting[0]
-            draw = keyed_rng("fault", self.seed, fault.number, fault.attempt)
-            took = KINDS[fault.kind].apply(build, draw)
-            if took is not None:
-                say(f"fault {fault.number + 1} of {self.count}: {fault.kind} at {there} of {total} artifacts")
-                applied.append((fault, now - began, there, took))
-            if took is not None or now - found > NOTHING_TO_HIT_S:
-                waiting.pop(0)
-                changed = found = time.monotonic()
+            # one that finds nothing to hit now is tried again, and holds up no other
+            for fault in [fault for fault in waiting if there >= fault.share * total]:
+                draw = keyed_rng("fault", self.seed, fault.number, fault.attempt)
+                took = KINDS[fault.kind].apply(build, draw)
+                if took is not None:
+                    words = f"{fault.kind} at {there} of {total} artifacts"
+                    say(f"fault {fault.number + 1} of {self.count}: {words}")
+                    applied.append((fault, now - began, there, took))
+                    waiting.remove(fault)
+                    changed = time.monotonic()
+                    break
         return applied
 
     def _is_over(self, build: DisturbedBuild, code: int) -> bool:

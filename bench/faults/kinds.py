@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import psutil
 
-from bench.faults.disturbed import FAKETIME, DisturbedBuild, words_of
+from bench.faults.disturbed import FAKETIME, DisturbedBuild
 from infra.slurm.run_folder import read_run_file
 
 #: Tells after the build whether a fault had an effect; one without effect does not count.
@@ -86,22 +86,11 @@ def kill_nanny(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
 
 def kill_step(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
     """Kill Slurm's process that watches over a job's step."""
-    job = _job(build, draw, "RUNNING")
-    if job is None:
-        return None
-    mark = f"slurmstepd: [{job['id']}."
-    steps = []
-    # the title has no folder: Slurms that run beside this one have jobs of the same numbers
-    for process in psutil.process_iter():
+    steps = set()
+    for process in build.job_processes("infra.slurm.worker"):
         with suppress(psutil.Error):
-            if words_of(process).startswith(mark) and _below(process, build.slurm.folder):
-                steps.append(process)
-    return _killed(_one(draw, steps))
-
-
-def _below(step: psutil.Process, folder: Path) -> bool:
-    """Return whether a step belongs to the Slurm in a folder, by the files that it has open."""
-    return any(file.path.startswith(f"{folder}/") for file in step.open_files())
+            steps.update(parent for parent in process.parents() if parent.name().startswith("slurmstepd"))
+    return _killed(_one(draw, sorted(steps, key=lambda step: step.pid)))
 
 
 def kill_driver(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
