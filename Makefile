@@ -67,7 +67,7 @@ test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU
 
 # each of two processes has a Slurm of its own; with more of them too many Prefect servers start at once
 test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
-	@missing=""; for package in slurmctld slurmd slurm-client munge; do \
+	@missing=""; for package in slurmctld slurmd slurm-client munge faketime iproute2 iptables; do \
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi

@@ -7,6 +7,7 @@ Debian's packages slurmctld slurmd slurm-client munge, and needs root.
     eval "$(python slurm/one_machine.py start /tmp/s)"     start it and set SLURM_CONF in this shell
     sbatch -p h100 --gres=gpu:h100:1 --mem=500 --wrap 'echo $CUDA_VISIBLE_DEVICES'
     python slurm/one_machine.py status /tmp/s              show its daemons, nodes and jobs
+    python slurm/one_machine.py restart /tmp/s slurmctld   kill a daemon, or slurmd-c1, and start it again
     python slurm/one_machine.py stop /tmp/s                end all jobs and daemons
 
 The GPUs are fake: each is a clone of the null device, which suffices for Slurm. The shortest time limit of a
@@ -60,6 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"export SLURM_CONF={folder / 'slurm.conf'}")
         elif given.command == "stop":
             stop(folder)
+        elif given.command == "restart":
+            restart(folder, given.daemon, given.away)
         else:
             return status(folder)
     except SlurmTrouble as trouble:
@@ -84,8 +87,11 @@ def _parser() -> argparse.ArgumentParser:
         begin.add_argument(flag, type=_positive, default=default, help=f"{text} (default {default})")
     end = commands.add_parser("stop", help="end all jobs and daemons; the logs remain")
     tell = commands.add_parser("status", help="show daemons, nodes and jobs")
-    for command in (begin, end, tell):
+    again = commands.add_parser("restart", help="kill a daemon with SIGKILL and start it again")
+    for command in (begin, end, tell, again):
         command.add_argument("folder", metavar="DIR", help="folder of this Slurm")
+    again.add_argument("daemon", metavar="DAEMON", help="slurmctld, or slurmd-NODE such as slurmd-c1")
+    again.add_argument("--away", type=float, default=0.0, metavar="S", help="seconds between the two")
     return parser
 
 
@@ -159,6 +165,20 @@ def stop(folder: Path) -> None:
     else:
         raise SlurmTrouble(f"these processes did not end: {_processes(folder)}")
     (folder / "daemons.json").unlink()
+
+
+def restart(folder: Path, daemon: str, away_s: float) -> None:
+    """Kill a daemon as a crash does, and start it again after `away_s` seconds; jobs are kept."""
+    pid = _living(folder).get(daemon)
+    if pid is None or not daemon.startswith("slurm"):
+        raise SlurmTrouble(f"no daemon {daemon!r} runs in {folder}: see status")
+    os.kill(pid, signal.SIGKILL)
+    _wait(lambda: daemon not in _living(folder), PROCESSES_END_S)
+    time.sleep(away_s)
+    # -c, with which they start first, would forget the jobs
+    node = daemon.removeprefix("slurmd-")
+    command = "slurmctld -D" if daemon == "slurmctld" else f"slurmd -D -N {node}"
+    _launch(folder, daemon, f"{command} -f {folder}/slurm.conf")
 
 
 def status(folder: Path) -> int:

@@ -32,6 +32,13 @@ def write_captions(path: Path, lines: list[dict[str, object]]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
+def make_film(ffmpeg: str, path: Path, number: int) -> None:
+    """Write a film of 42 s and 160×90; each number has other pictures."""
+    source = f"testsrc2=size=160x90:rate=5:duration={CLIPS * CLIP_S},hue=h={number * 40}"
+    command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "25"]
+    subprocess.run([*command, "-pix_fmt", "yuv420p", str(path)], check=True)
+
+
 @pytest.fixture(scope="session")
 def film_maker(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     """Give a film of 42 s and 160×90 by number; each has other pictures."""
@@ -40,9 +47,7 @@ def film_maker(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     def make(number: int) -> Path:
         path = folder / f"film{number}.mp4"
         if not path.exists():
-            source = f"testsrc2=size=160x90:rate=5:duration={CLIPS * CLIP_S},hue=h={number * 40}"
-            command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "25"]
-            subprocess.run([*command, "-pix_fmt", "yuv420p", str(path)], check=True)
+            make_film(ffmpeg, path, number)
         return path
 
     return make
@@ -62,14 +67,19 @@ def add_film(film_maker: Callable[[int], Path]) -> Callable[[Path, int], Path]:
     return add
 
 
-@pytest.fixture(scope="session")
-def small_recipe() -> Recipe:
-    """The aspects that need no weights, on frames of 160 px."""
+def recipe_without_weights() -> Recipe:
+    """Return the aspects that need no weights, on frames of 160 px."""
     base = BUILT_IN["cpu-approx"]
     without = {"background_consistency", "object_integrity", "color"}
     aspects = {name: entry for name, entry in base.aspects.items() if name not in without}
     aspects["technical_quality"] = AspectRecipe(operation="lanczos-down-up", parameters={"long_side": 80})
     return base.model_copy(update={"name": "small", "long_side": 160, "aspects": aspects})
+
+
+@pytest.fixture(scope="session")
+def small_recipe() -> Recipe:
+    """The aspects that need no weights, on frames of 160 px."""
+    return recipe_without_weights()
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ gpus = 1
 memory = "{h100_memory}"
 walltime = "00:10:00"
 longest_item = "00:00:30"
-maximum = 2
+maximum = {h100_jobs}
 idle_s = {idle_s}
 python = "{python}"
 """
@@ -70,6 +70,7 @@ class Building:
     #: Further lines of the profile, above its tables.
     site_lines: str = ""
     h100_memory: str = "1GiB"
+    h100_jobs: int = 2
     #: So long that workers stay until there is work for them again: to start them is most of a test's work.
     idle_s: int = 60
     variables: dict[str, str] = field(default_factory=dict)
@@ -91,6 +92,7 @@ class Building:
                 cpu=self.cpu_lines,
                 site=self.site_lines,
                 h100_memory=self.h100_memory,
+                h100_jobs=self.h100_jobs,
                 idle_s=self.idle_s,
             )
         )

@@ -122,3 +122,26 @@ def test_a_machine_that_cannot_run_it_is_told_why(tmp_path: Path) -> None:
     ran = one_machine("start", str(tmp_path))
     assert ran.returncode in (1, 3)
     assert (tmp_path / "theirs").exists()
+
+
+def test_daemons_are_killed_and_started_again_and_jobs_go_on(slurm: Slurm, tmp_path: Path) -> None:
+    script = f"touch {tmp_path}/began; until [ -e {tmp_path}/go ]; do sleep 0.1; done; echo on"
+    job = slurm.sbatch("-o", str(tmp_path / "out"), wrap=script)
+    # a daemon that is killed while it launches a job has its node drained
+    slurm.wait((tmp_path / "began").exists)
+    for daemon in (f"slurmd-{slurm.job(job)['NodeList']}", "slurmctld"):
+        done = one_machine("restart", str(slurm.folder), daemon, "--away", "0.5")
+        assert done.returncode == 0, done.stderr
+    (tmp_path / "go").touch()
+    # the controller waits for a moment before it takes its place again
+    slurm.wait(lambda: "COMPLETED" in job_states(slurm, job), 60)
+    assert (tmp_path / "out").read_text() == "on\n"
+    unknown = one_machine("restart", str(slurm.folder), "munged")
+    assert unknown.returncode == 1
+    assert "no daemon 'munged'" in unknown.stderr
+
+
+def job_states(slurm: Slurm, job: int) -> str:
+    """What the controller says of a job; empty while it does not answer."""
+    command = ["scontrol", "-o", "show", "job", str(job)]
+    return subprocess.run(command, env=slurm.environment, capture_output=True, text=True).stdout

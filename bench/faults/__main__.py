@@ -1,0 +1,58 @@
+"""Disturb builds on a real Slurm of this machine with random faults: ``python -m bench.faults``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from bench.faults.campaign import BUILDS, Campaign, read_records, say, table
+
+#: Set where the process has namespaces of its own.
+OWN = "SLVMEVAL_FAULTS_NAMESPACES"
+#: Names are not resolved where loopback's own is the only address.
+_ENTER = 'mount -t tmpfs tmpfs /dev/shm && ip link set lo up && ip addr add 10.99.0.1 dev lo && exec "$@"'
+
+
+def _enter_own_namespaces(arguments: Sequence[str]) -> NoReturn:
+    """Start again with mounts, shared memory, ports and a firewall that only this campaign has."""
+    command = ["unshare", "--mount", "--net", "--", "sh", "-c", _ENTER, "sh"]
+    command += [sys.executable, "-m", "bench.faults", *arguments]
+    os.execvpe("unshare", command, os.environ | {OWN: "1"})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a campaign, print its table, and return 1 if a build lost, changed or left something."""
+    parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
+    parser.add_argument("--count", type=int, default=15, help="number of faults in all (default 15)")
+    parser.add_argument("--seed", type=int, default=1, help="key of the draws (default 1)")
+    parser.add_argument("--resume", action="store_true", help="go on with the next numbers of the folder")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("build/faults"), help="records (default build/faults)"
+    )
+    parser.add_argument("--table", action="store_true", help="only print the table of the folder")
+    chosen = parser.parse_args(arguments)
+    if not chosen.table and OWN not in os.environ:
+        _enter_own_namespaces(sys.argv[1:] if arguments is None else arguments)
+    if not chosen.table:
+        if read_records(chosen.folder) and not chosen.resume:
+            parser.error(f"{chosen.folder} has records: continue with --resume, or choose another folder")
+        # in the background a shell has us ignore Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            Campaign(chosen.folder, chosen.count, chosen.seed).run()
+        except KeyboardInterrupt:
+            say("ended; --resume goes on, and repeats the build that was under way")
+            return 130
+    print(table(chosen.folder))
+    wrong = ("lost", "differing", "made_twice", "stuck", "left_over")
+    return int(any(build[name] for build in read_records(chosen.folder, BUILDS) for name in wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""What a disturbed build lost, changed, made again or left behind, compared with one that was left alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psutil
+from distributed.diskutils import WorkSpace
+
+from bench.faults.disturbed import DisturbedBuild
+from infra.leftovers import clear_cache
+from storage_schemas.gc import clear_staging
+from storage_schemas.ids import canonical_json
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+
+#: Maximum time until processes, jobs and runs of an ended build are gone, seconds: a guard looks twice, a
+#: worker without its scheduler gives up after a while.
+GONE_S = 180.0
+#: Age that files are given before the collection, as `gc` leaves what may belong to a run, seconds.
+OLD_S = 7200.0
+_DRAFT = re.compile(r"\..*(draft|[0-9a-f]{32})")
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass
+class Outcome:
+    """What is wrong after a build, by what it is; each item is in words."""
+
+    lost: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
+    made_twice: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    left_over: list[str] = field(default_factory=list)
+    #: Not wrong: sources or pairs that the release names as set aside, with the reason.
+    set_aside: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of items by what is wrong."""
+        return {name: len(items) for name, items in vars(self).items()}
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(count for name, count in self.counts().items() if name != "set_aside")
+
+
+def compare(build: DisturbedBuild, undisturbed: Release, outcome: Outcome) -> None:
+    """Note what the build's release and store lack, and what differs, from the undisturbed one."""
+    release = build.release()
+    usual = {(row.reason, row.location) for row in undisturbed.set_aside()}
+    rows = [row for row in release.set_aside() if (row.reason, row.location) not in usual]
+    outcome.set_aside = [
+        f"{row.reason.value} {row.location} {row.aspect or ''}: {row.message}" for row in rows
+    ]
+    excused = {(row.source_id, row.aspect) for row in rows}
+    pairs = {record.pair_id: record for record in release.pairs()}
+    for wanted in undisturbed.pairs():
+        found = pairs.pop(wanted.pair_id, None)
+        if found is None:
+            if not {(wanted.source_id, wanted.aspect), (wanted.source_id, None)} & excused:
+                outcome.lost.append(f"pair {wanted.pair_id}")
+        elif _row(found) != _row(wanted):
+            outcome.differing.append(f"pair {wanted.pair_id}")
+    outcome.differing += [f"pair {pair_id} is too many" for pair_id in pairs if not rows]
+    if not rows and release.manifest.content_checksum != undisturbed.manifest.content_checksum:
+        outcome.differing.append(f"release {release.name}, version {release.version}")
+    kept, made = checksums(undisturbed.store), checksums(release.store)
+    outcome.differing += [name for name in kept.keys() & made.keys() if kept[name] != made[name]]
+    if not rows:
+        outcome.lost += sorted(kept.keys() - made.keys())
+        outcome.made_twice += [f"{name} is too many" for name in sorted(made.keys() - kept.keys())]
+    outcome.made_twice += [name for name, times in build.seen.items() if len(times) > 1]
+    if (build.folder / "planted-was-imported").exists():
+        outcome.differing.append("the planted tasks.py was imported")
+
+
+def _row(record: object) -> str:
+    return canonical_json(record.model_dump(mode="json"))  # type: ignore[attr-defined]
+
+
+def checksums(store: Store) -> dict[str, str]:
+    """Return the content checksum of every artifact of a store."""
+    kinds = sorted(path.name for path in (store.root / "artifacts").iterdir())
+    return {
+        f"{kind} {manifest.id}": manifest.content_checksum
+        for kind in kinds
+        for manifest in store.manifests(kind)
+    }
+
+
+def what_is_left(build: DisturbedBuild, shared_before: set[str]) -> list[str]:
+    """Wait for everything that the build started to go; return what stays, also after ``gc``."""
+    end = time.monotonic() + GONE_S
+    while (left := list(_remains(build))) and time.monotonic() < end:
+        time.sleep(0.5)
+    store = Store.open(build.store)
+    past = time.time() - OLD_S
+    for path in build.store.rglob("*"):
+        os.utime(path, (past, past), follow_symlinks=False)
+    clear_staging(store)
+    clear_cache(store)
+    left += [f"file {path}" for path in _drafts(store)]
+    left += [f"file {path}" for path in _temporary(build.temporary)]
+    left += [f"shared memory {name}" for name in sorted(shared_memory() - shared_before)]
+    return left
+
+
+def _remains(build: DisturbedBuild) -> Iterator[str]:
+    for process in build.processes():
+        try:
+            yield f"process {process.pid} {' '.join(process.cmdline())[:200]}"
+        except psutil.Error:
+            continue
+    yield from (f"job {job}" for job in build.slurm.squeue())
+    for what in ("flow_runs", "task_runs"):
+        states = {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}
+        answer = httpx.post(f"{build.api}/{what}/count", json={what: states}, timeout=60)
+        if count := int(answer.raise_for_status().json()):
+            yield f"{count} {what} that Prefect takes for active"
+
+
+def _temporary(folder: Path) -> Iterator[Path]:
+    """Yield temporary files, except those that the next Dask worker of the machine removes."""
+    scratch = folder / "dask-scratch-space"
+    if scratch.exists():
+        WorkSpace(str(scratch))._purge_leftovers()
+    dask = {scratch, scratch / "global.lock", scratch / "purge.lock"}
+    yield from (path for path in sorted(folder.rglob("*")) if path not in dask)
+
+
+def _drafts(store: Store) -> Iterator[Path]:
+    yield from store.staging.glob("*")
+    yield from (store.cache / "slurm").glob("*")
+    for path in store.root.rglob(".*"):
+        if _DRAFT.fullmatch(path.name):
+            yield path
+
+
+def shared_memory() -> set[str]:
+    """Return the names of semaphores and shared memory, of which the campaign has its own."""
+    return {path.name for path in _SHARED_MEMORY.iterdir()}

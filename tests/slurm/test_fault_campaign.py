@@ -1,0 +1,36 @@
+"""A small fault campaign, as `python -m bench.faults` runs large ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.conftest import Slurm
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNT = 15
+
+
+@pytest.mark.timeout(1800)
+def test_random_faults_lose_change_and_leave_nothing(slurm_of_session: Slurm, tmp_path: Path) -> None:
+    """The campaign starts a Slurm of its own; where that of the session is skipped, so is this."""
+    command = [sys.executable, "-m", "bench.faults", "--count", str(COUNT), "--seed", "21"]
+    ran = subprocess.run(
+        [*command, "--folder", str(tmp_path / "faults")],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=1700,
+    )
+    builds = [json.loads(line) for line in (tmp_path / "faults" / "builds.jsonl").read_text().splitlines()]
+    wrong = ("lost", "differing", "made_twice", "stuck", "left_over")
+    assert [{name: build[name] for name in wrong if build[name]} for build in builds] == [{}] * len(builds)
+    assert ran.returncode == 0, ran.stderr
+    assert sum(build["faults"] for build in builds) == COUNT
+    assert f"| all | {COUNT} |" in ran.stdout
