@@ -64,8 +64,8 @@ class MirrorManifest(Frozen):
     revision: str | None = None
     licence: str
     memory_bytes: int = Field(ge=0)
-    #: Whether every file was compared with the hub's list for that commit, or with checksums known here; False
-    #: for added models.
+    #: Whether every file was compared with the hub's list for that commit, or with checksums known here;
+    #: False for added models.
     compared_with_hub: bool = False
     files: tuple[MirrorFile, ...] = Field(min_length=1)
 
