@@ -17,7 +17,7 @@ MARKED = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's:/conftest\.
 MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
-.PHONY: help env env-models demo test test-fast test-slow test-browser test-models test-gpu test-slurm bench lint lock clean
+.PHONY: help env env-models demo test test-fast test-slow test-browser test-models test-gpu test-slurm bench results lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -80,6 +80,9 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json
 	$(BIN)/python -m bench
+
+results: env  ## build two free films at many severities, judge them with baselines, write docs/results
+	$(BIN)/python -m bench.film_severity
 
 lint: env
 	$(BIN)/ruff check

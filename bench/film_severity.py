@@ -1,8 +1,8 @@
 """``make results``: what evaluators that understand nothing make of damage to freely licensed film.
 
-Builds every aspect of the recipe `cpu-approx` from two films at several severities, lets the trivial baselines
-and BRISQUE judge the pairs, and writes ``docs/results/``: a page, figures, every answer, and submissions. What
-was built and judged is kept: an interrupted run continues.
+Builds every aspect of the recipe `cpu-approx` from two films at several severities, lets the trivial
+baselines and BRISQUE judge the pairs, and writes ``docs/results/``: a page, figures, every answer, and
+submissions. What was built and judged is kept: an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -106,20 +106,10 @@ def build(film: Film, folder: Path, workers: int) -> None:
     for seed in film.seeds:
         recipe = folder / f"{film.release(seed)}.toml"
         write_atomic(recipe, film.recipe(seed).encode())
-        slvmeval(
-            "build",
-            "-s",
-            sources,
-            "--recipe",
-            recipe,
-            "--release",
-            film.release(seed),
-            "--settle",
-            "0",
-            *site,
-        )
+        release = film.release(seed)
+        slvmeval("build", "-s", sources, "--recipe", recipe, "--release", release, "--settle", "0", *site)
         chosen = [word for name in EVALUATORS for word in ("-e", name)]
-        slvmeval("evaluate", film.release(seed), *chosen, *site)
+        slvmeval("evaluate", release, *chosen, *site)
 
 
 def answers_of(film: Film, store: Store) -> list[Answer]:
@@ -267,22 +257,22 @@ def write_submissions(film: Film, folder: Path, out: Path) -> None:
 
 PAGE = """# Which aspects can be told apart without understanding?
 
-Two freely licensed films, the ten aspects of the recipe `cpu-approx`, and evaluators that understand nothing of
-a video: five numbers of its frames, its length, a coin, and BRISQUE, a measure of single pictures with a fitted
-model. If one of them is right (or wrong) in every draw, that aspect's pairs can be answered without looking
-at what a video shows, and a judge's accuracy has to be read beside it.
+Two freely licensed films, the ten aspects of the recipe `cpu-approx`, and evaluators that understand nothing
+of a video: five numbers of its frames, its length, a coin, and BRISQUE, a measure of single pictures with a
+fitted model. If one of them is right (or wrong) in every draw, that aspect's pairs can be answered without
+looking at what a video shows, and a judge's accuracy has to be read beside it.
 
 `make results` made this page, its figures, [every answer](answers.csv) and the [submissions](submissions/) of
-the first draw; `slvmeval submission check` checks these against the release that the same command builds. Equal
-inputs give equal pairs on any machine, so anybody can repeat it.
+the first draw; `slvmeval submission check` checks these against the release that the same command builds.
+Equal inputs give equal pairs on any machine, so anybody can repeat it.
 
 {films}
 ## Limits
 
-- **Two films**, one of them 7.6 s long: no other freely licensed film was found in a package of PyPI, Debian or npm.
-  Draws of one film are not independent samples of film, so the page counts draws and gives no interval.
-- **One clip of many**: in Big Buck Bunny five clips are a twelfth of the film. The paper's films have a mean of
-  1,141 s, where the same five clips weigh less.
+- **Two films**, one of them 7.6 s long: no third freely licensed film was found in a package of PyPI, Debian
+  or npm. Draws of one film are not independent samples of film, so the page counts draws and gives no interval.
+- **Few clips of many**: in Big Buck Bunny five clips are a twelfth of the film. The paper's films last 1,141 s
+  on average, and five clips of them weigh less.
 - **Classical operations stand in for diffusion.** `object_integrity` is salient-object removal with Telea's
   inpainting and `color` a hue shift, with their own names in the provenance. They say nothing about Grounding
   DINO, Stable Diffusion or Qwen-Image-Edit, whose weights no reachable package ships: an evaluator that sees
@@ -296,12 +286,12 @@ FILM = """## {title}
 
 ![{title}](severity-{name}.png)
 
-{draws} draws; each is another choice of clips (and of everything else that is random) from the film. At {main}
-degraded clip{plural} and full strength:
+{draws} draws; each is another choice of clips (and of everything else that is random) from the film. At
+{main} degraded clip{plural} and full strength:
 
 {main_table}
-How much damage is needed? An evaluator stands under the smallest number of clips from which on it is right in every
-draw; numbers of clips are {points}, a strength is at {main}.
+How much damage is needed? An evaluator stands at the smallest number of clips from which on it is right in
+every draw; numbers of clips are {points}, and `weak` is at {main}.
 
 {least_table}
 {failed}"""
