@@ -87,6 +87,11 @@ class Films:
         loop = ["-stream_loop", "17", "-i", self.bunny]
         return self._made("three_hours.mp4", *loop, "-map", "0:v", "-c", "copy")
 
+    def one_hour(self) -> Path:
+        """Return the film repeated six times, without re-encoding."""
+        loop = ["-stream_loop", "5", "-i", self.bunny]
+        return self._made("one_hour.mp4", *loop, "-map", "0:v", "-c", "copy")
+
     def folder(self, name: str) -> Path:
         """Return an empty folder of sources."""
         path = self.work / "sources" / name
