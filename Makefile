@@ -63,7 +63,12 @@ test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Pr
 test-browser: env  ## tests of the pages in a real Chromium
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser)
 
-test-models: env-models build/models/u2netp.onnx  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
+# a small model of sentences, 91 MB
+build/models/all-minilm-l6-v2/config.json: $(STAMP)
+	$(BIN)/slvmeval models fetch all-minilm-l6-v2 --models build/models
+	@touch $@
+
+test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models)
 
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them

@@ -27,8 +27,6 @@ from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, FRAMES, PAIR, Store
 from tasks.aspects.registry import BUILT_IN as ASPECTS
 from tasks.recipe import load_recipe
 
-#: Times that the film stands in `Films.one_hour`: 3,579 s.
-TIMES = 6
 FILM_S = 596.458
 
 #: The paper: initial samples of each aspect, videos, their mean seconds; frames of five clips of ten seconds.
@@ -62,6 +60,7 @@ class AspectCost:
 class Costs:
     """Measured costs: of the film itself (frames and analysis), and of a pair of each aspect."""
 
+    times: int
     seconds: float
     film_cpu_s: float
     film_bytes: int
@@ -69,13 +68,13 @@ class Costs:
     aspects: dict[str, AspectCost]
 
 
-def hour_folder(films: Films) -> Path:
-    """Return a folder of sources with the film six times in a row, not encoded again."""
+def hour_folder(films: Films, times: int) -> Path:
+    """Return a folder of sources with the film several times in a row, not encoded again."""
     folder = films.folder("hour")
-    shutil.copyfile(films.one_hour(), folder / "hour.mp4")
+    shutil.copyfile(films.repeated(times), folder / "hour.mp4")
     lines = [json.loads(line) for line in read_captions("big_buck_bunny.jsonl").splitlines()]
     text = ""
-    for turn in range(TIMES):
+    for turn in range(times):
         for line in lines:
             moved = {key: round(line[key] + turn * FILM_S, 3) for key in ("start_s", "end_s")}
             text += json.dumps({**line, **moved}) + "\n"
@@ -94,11 +93,11 @@ def build(films: Films, sources: Path, store: Path, aspect: str) -> ProcessUsage
     return run([sys.executable, "-m", "slvmeval", *words])
 
 
-def measure(films: Films, work: Path) -> Costs:
+def measure(films: Films, work: Path, times: int) -> Costs:
     """Build the hour, first an aspect without new pixels, then the others."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    sources, place = hour_folder(films), work / "store"
+    sources, place = hour_folder(films, times), work / "store"
     first = build(films, sources, place, WITHOUT_PIXELS)
     start = build(films, sources, place, WITHOUT_PIXELS).cpu_s
     store = Store.open(place)
@@ -119,7 +118,7 @@ def measure(films: Films, work: Path) -> Costs:
         frames = sum(one.frame_count for one in changed)
         aspects[aspect] = AspectCost(max(0.0, cpu_s), frames, sizes)
     film_bytes = sum(_bytes(place / "artifacts" / kind) for kind in (FRAMES, ANALYSIS))
-    return Costs(TIMES * FILM_S, first.cpu_s - start, film_bytes, start, aspects)
+    return Costs(times, times * FILM_S, first.cpu_s - start, film_bytes, start, aspects)
 
 
 def _bytes(folder: Path) -> int:
@@ -129,13 +128,14 @@ def _bytes(folder: Path) -> int:
 PAGE = """# What a recipe costs
 
 `python -m bench.recipe_costs` measured this on {machine}; the tables are its output. The film is *Big Buck
-Bunny* six times in a row ({seconds:,.0f} s, 1280×720, 24 frames a second, H.264): an hour of material, not an
-hour of different film. CPU is user and system time of whole commands, `slvmeval build --direct` with one
+Bunny*, {times} in a row ({seconds:,.0f} s, 1280×720, 24 frames a second, H.264): what is repeated is not
+different film. CPU is user and system time of whole commands, `slvmeval build --direct` with one
 aspect each, less {start:.1f} s, which the same command takes when there is nothing to do.
 
 | once for the film | CPU | bytes |
 |---|---|---|
-| frames (1 fps, 512 px), caption analysis by rules | {film_cpu:.0f} s, {film_share:.3f} × film | {film_mb:.0f} MB |
+| frames (1 fps, 512 px), captions by rules | {film_cpu:.0f} s, {film_share:.3f} × film | {film_mb:.0f} MB |
+| an hour of film, in proportion | {hour_cpu:.0f} s | {hour_mb:.0f} MB |
 
 A pair has five degraded clips, so its cost does not depend on the film's length:
 
@@ -179,9 +179,12 @@ def page(costs: Costs) -> str:
     return PAGE.format(
         machine=f"{os.cpu_count()} cores of {platform.machine()}, with other work beside it",
         seconds=costs.seconds,
+        times="once" if costs.times == 1 else f"{costs.times} times",
         start=costs.start_cpu_s,
         film_cpu=costs.film_cpu_s,
         film_share=film_share,
+        hour_cpu=3600 * film_share,
+        hour_mb=3600 * costs.film_bytes / costs.seconds / 1e6,
         film_mb=costs.film_bytes / 1e6,
         aspects=rows,
         pairs=sum(PAPER_PAIRS.values()),
@@ -201,12 +204,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.recipe_costs", description=__doc__)
     parser.add_argument("--films", type=Path, help="folder with the films and u2netp.onnx")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "costs", help="working folder")
+    parser.add_argument("--times", type=int, default=6, help="of the film in a row; 6 make an hour")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     chosen = parser.parse_args(arguments)
     folder = chosen.folder.resolve()
     films = Films.find(chosen.films, folder / "films", ROOT / "build" / "demo")
     chosen.out.mkdir(parents=True, exist_ok=True)
-    costs = measure(films, folder / "work")
+    costs = measure(films, folder / "work", chosen.times)
     write_atomic(folder / "costs.json", json.dumps(asdict(costs), indent=1).encode())
     write_atomic(chosen.out / "costs.md", page(costs).encode())
     print(chosen.out / "costs.md")
