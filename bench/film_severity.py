@@ -130,7 +130,7 @@ def answers_of(film: Film, store: Store) -> list[Answer]:
                 trial.evaluator,
                 trial.outcome,
             )
-            for trial in judged.trials
+            for trial in judged.all_trials
         ]
     return found
 
