@@ -21,10 +21,13 @@ from pathlib import Path
 from bench.films import BUNNY, CITY
 from slvmeval.demo.fetch import fetch_demo, read_captions
 from storage_schemas.commit import write_atomic
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.aspects.registry import BUILT_IN as ASPECTS
+from tasks.llm.usage import load_prices
 from tasks.models.fetch import fetch_model
+from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.report.judged_release import load_judged_release
 from tasks.statistics.trials import Trial
 
@@ -241,21 +244,23 @@ def write_answers(answers: Sequence[Answer], path: Path) -> None:
     write_atomic(path, text.getvalue().encode())
 
 
-def write_submissions(film: Film, folder: Path, out: Path) -> None:
-    """Write each evaluator's answers on the first draw as a submission."""
+def write_submissions(film: Film, store: Store, out: Path) -> None:
+    """Write and check each evaluator's answers on the first draw as a submission."""
     out.mkdir(parents=True, exist_ok=True)
+    release = Release.open(store, film.release(film.seeds[0]))
+    pairs = [record.pair_id for record in release.pairs()]
+    prices = load_prices(None)
     for name in EVALUATORS:
-        card = folder / f"{name}.card.toml"
-        lines = {
-            "name": name,
-            "authors": "the SLVMEval builder",
-            "url": "https://example.org/",
-            "model": name,
-            "description": "a baseline that understands nothing of a video",
-        }
-        write_atomic(card, "".join(f'{key} = "{value}"\n' for key, value in lines.items()).encode())
-        release = ("--release", film.release(film.seeds[0]), "--store", folder / "store")
-        slvmeval("submission", "make", out / f"{name}.json", "-e", name, "--card", card, *release)
+        card = Card(
+            name=name,
+            authors=("the SLVMEval builder",),
+            model=name,
+            description="a baseline that understands nothing of a video",
+        )
+        rows = JudgementsStore(store).rows([name], pairs)
+        used = UsedPrices(as_of=prices.as_of, source=prices.source)
+        write_atomic(out / f"{name}.json", submission_bytes(make_submission(release, rows, card, used)))
+        check_submission(out / f"{name}.json", release)
 
 
 PAGE = """# Which aspects can be told apart without understanding?
@@ -344,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for film in films:
         draw(film, cells_of([a for a in answers if a.film == film.name]), out / f"severity-{film.name}")
     write_answers(answers, out / "answers.csv")
-    write_submissions(films[0], folder, out / "submissions")
+    write_submissions(films[0], store, out / "submissions")
     write_atomic(out / "README.md", page(films, answers).encode())
     print(out / "README.md")
     return 0
