@@ -17,7 +17,7 @@ MARKED = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's:/conftest\.
 MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
-.PHONY: help env env-models demo test test-fast test-slow test-browser test-models test-gpu test-slurm bench lint lock clean
+.PHONY: help env env-models demo test test-fast test-slow test-browser test-models test-gpu test-slurm bench results lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -46,11 +46,15 @@ demo: env  ## fetch two free films, build all ten aspects, write the gallery int
 
 test: env lint test-fast  ## types, style, the import rule and the fast tests
 
-# the small U²-Net, 4.6 MB, that the tests of two aspects run
+# the small U²-Net, 4.6 MB, that the tests of two aspects run, and BRISQUE, 0.4 MB
 build/models/u2netp.onnx: $(STAMP)
 	$(BIN)/slvmeval models fetch u2netp --models build/models
 
-test-fast: env build/models/u2netp.onnx
+build/models/brisque/svm.txt: $(STAMP)
+	$(BIN)/slvmeval models fetch brisque --models build/models
+	@touch $@
+
+test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
 	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)"
 
 test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
@@ -59,7 +63,12 @@ test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Pr
 test-browser: env  ## tests of the pages in a real Chromium
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser)
 
-test-models: env-models build/models/u2netp.onnx  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
+# a small model of sentences, 91 MB
+build/models/all-minilm-l6-v2/config.json: $(STAMP)
+	$(BIN)/slvmeval models fetch all-minilm-l6-v2 --models build/models
+	@touch $@
+
+test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models)
 
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them
@@ -76,6 +85,9 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json
 	$(BIN)/python -m bench
+
+results: env  ## build two free films at many severities, judge them with baselines, write docs/results
+	$(BIN)/python -m bench.film_severity
 
 lint: env
 	$(BIN)/ruff check

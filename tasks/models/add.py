@@ -23,7 +23,7 @@ from tasks.models.mirror import (
     place_folder,
     placing,
 )
-from tasks.models.registry import MODEL_SPECS, HubRepository, ModelSpec, check_model_name
+from tasks.models.registry import MODEL_SPECS, ModelSpec, Wheel, check_model_name
 
 #: ``copy`` copies the files, ``link`` makes hard links, ``in-place`` leaves them where they are.
 How = Literal["copy", "link", "in-place"]
@@ -102,9 +102,9 @@ def add_model(
             memory_bytes=size + size // 4 if memory_bytes is None else memory_bytes,
             files=files,
         )
-        if spec is None or not isinstance(spec.source, HubRepository):
+        if spec is None:
             return given
-        source = {"repository": repository or spec.source.name, "revision": revision or spec.source.revision}
+        source = {"repository": repository or spec.repository, "revision": revision or spec.revision}
         made = given.model_copy(update={**source, "memory_bytes": spec.memory_bytes})
         check_spec(target, made, spec)
         return made
@@ -132,7 +132,7 @@ def _check_given(
     name: str, folder: Path, spec: ModelSpec | None, kind: str | None, pickled: bool
 ) -> list[str]:
     """Check the arguments; return the paths of the files to add."""
-    if spec is not None and not isinstance(spec.source, HubRepository):
+    if spec is not None and isinstance(spec.source, Wheel):
         raise UserInputError(
             f"{name} is the single file {spec.files[0].path}: put it into the model folder, or add a model "
             "of your own under another name"

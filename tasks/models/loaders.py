@@ -34,6 +34,7 @@ LOADERS: Mapping[str, str] = {
     "dover": "tasks.models.dover:load",
     "optical-flow": "tasks.models.raft:load",
     "segmenter": "tasks.models.sam2:load",
+    "brisque": "tasks.models.brisque:load",
 }
 
 

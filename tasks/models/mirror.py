@@ -22,7 +22,7 @@ from storage_schemas.commit import commit_point, sync_path, sync_tree, write_ato
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_file, digest_value
 from storage_schemas.model import Frozen
-from tasks.models.registry import HubRepository, ModelSpec
+from tasks.models.registry import ModelSpec, Wheel
 
 #: The file that makes a folder a model.
 MANIFEST = "slvmeval-model.json"
@@ -64,7 +64,8 @@ class MirrorManifest(Frozen):
     revision: str | None = None
     licence: str
     memory_bytes: int = Field(ge=0)
-    #: Whether every file was compared with the hub's list for that commit; False for added models.
+    #: Whether every file was compared with the hub's list for that commit, or with checksums known here;
+    #: False for added models.
     compared_with_hub: bool = False
     files: tuple[MirrorFile, ...] = Field(min_length=1)
 
@@ -191,17 +192,16 @@ def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) ->
         )
     if spec is None:
         return
-    source = spec.source
-    if not isinstance(source, HubRepository):
+    if isinstance(spec.source, Wheel):
         raise IntegrityError(
             f"{spec.name} is the single file {spec.files[0].path}, but {where} is a folder of that name: "
             "give your model another name"
         )
     own_name = "; your own model needs another name (`slvmeval models add NAME`): remove the folder"
-    if (manifest.repository, manifest.revision) != (source.name, source.revision):
+    if (manifest.repository, manifest.revision) != (spec.repository, spec.revision):
         raise IntegrityError(
-            f"{where} is {manifest.repository} @ {manifest.revision}, but {spec.name} is {source.name} @ "
-            f"{source.revision}{own_name}"
+            f"{where} is {manifest.repository} @ {manifest.revision}, but {spec.name} is {spec.repository} @ "
+            f"{spec.revision}{own_name}"
         )
     if manifest.kind != spec.kind:
         raise IntegrityError(

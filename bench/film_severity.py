@@ -1,0 +1,359 @@
+"""``make results``: what evaluators that understand nothing make of damage to freely licensed film.
+
+Builds every aspect of the recipe `cpu-approx` from two films at several severities, lets the trivial
+baselines and BRISQUE judge the pairs, and writes ``docs/results/``: a page, figures, every answer, and
+submissions. What was built and judged is kept: an interrupted run continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.films import BUNNY, CITY
+from slvmeval.demo.fetch import fetch_demo, read_captions
+from storage_schemas.commit import write_atomic
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+from tasks.aspects.registry import BUILT_IN as ASPECTS
+from tasks.llm.usage import load_prices
+from tasks.models.fetch import fetch_model
+from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
+from tasks.report.judged_release import load_judged_release
+from tasks.statistics.trials import Trial
+
+ROOT = Path(__file__).resolve().parents[1]
+EVALUATORS = ("duration", "size", "contrast", "sharpness", "motion", "scenes", "brisque", "coin")
+STRENGTHS = ("weak", "medium")
+#: The recipes ask for 30 s, which the second film does not have.
+LEAST_DURATION_S = 5
+POINTS = {"right": 1.0, "tie": 0.5, "wrong": 0.0}
+
+
+@dataclass(frozen=True)
+class Film:
+    """A film and its pairs: clips at the main point, other numbers of clips, seeds of the chosen draws."""
+
+    name: str
+    file: str
+    title: str
+    main: int
+    clips: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def points(self) -> tuple[str, ...]:
+        """Severities in order: numbers of clips at full strength, then strengths at the main number."""
+        return (*(str(clips) for clips in sorted((self.main, *self.clips))), *STRENGTHS)
+
+    def release(self, seed: int) -> str:
+        """Return the name of a draw's release."""
+        return f"{self.name}-{seed}"
+
+    def recipe(self, seed: int) -> str:
+        """Return the recipe of a draw, as TOML."""
+        return (
+            f'base = "cpu-approx"\nname = "film-severity"\nseed = {seed}\nclips_per_pair = {self.main}\n'
+            f"least_duration_s = {LEAST_DURATION_S}\n\n"
+            f"[severity]\nclips = {list(self.clips)}\nstrengths = {list(STRENGTHS)}\n"
+        )
+
+
+FILMS = (
+    Film("bunny", BUNNY, "Big Buck Bunny: animation, 596 s, 60 clips", 5, (1, 2, 10), ()),
+    Film("city", CITY, "cityCC0: a city at night, 7.6 s, 3 clips", 1, (2,), ()),
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One evaluator's answer on one pair."""
+
+    film: str
+    seed: int
+    pair: str
+    aspect: str
+    point: str
+    evaluator: str
+    outcome: str
+
+
+def slvmeval(*arguments: str | Path) -> None:
+    """Run a command of the program; 3 says that something was set aside, which the page counts."""
+    # the console script's module, so that any checkout can be measured
+    command = [sys.executable, "-m", "slvmeval", *map(str, arguments)]
+    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    if ended.returncode not in (0, 3):
+        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}")
+
+
+def build(film: Film, folder: Path, workers: int) -> None:
+    """Build and judge a film's draws."""
+    demo = fetch_demo(folder / "demo")
+    models = demo.u2netp.parent
+    fetch_model("brisque", models)
+    sources = folder / "films" / film.name
+    sources.mkdir(parents=True, exist_ok=True)
+    place = sources / film.file
+    if not place.exists():
+        os.link(demo.videos / film.file, place)
+    captions = place.with_suffix(".jsonl")
+    write_atomic(captions, read_captions(captions.name))
+    site = ("--store", folder / "store", "--models", models, "--workers", str(workers), "--direct", "--quiet")
+    for seed in film.seeds:
+        recipe = folder / f"{film.release(seed)}.toml"
+        write_atomic(recipe, film.recipe(seed).encode())
+        release = film.release(seed)
+        slvmeval("build", "-s", sources, "--recipe", recipe, "--release", release, "--settle", "0", *site)
+        chosen = [word for name in EVALUATORS for word in ("-e", name)]
+        slvmeval("evaluate", release, *chosen, *site)
+
+
+def answers_of(film: Film, store: Store) -> list[Answer]:
+    """Return every answer on a film's pairs."""
+    found = []
+    for seed in film.seeds:
+        judged = load_judged_release(Release.open(store, film.release(seed)), EVALUATORS)
+        found += [
+            Answer(
+                film.name,
+                seed,
+                trial.pair.pair_id,
+                trial.pair.aspect,
+                _point(film, trial),
+                trial.evaluator,
+                trial.outcome,
+            )
+            for trial in judged.all_trials
+        ]
+    return found
+
+
+def _point(film: Film, trial: Trial) -> str:
+    """Return a pair's severity: its strength if that is not the full one, else its number of clips."""
+    strength = trial.pair.strength.removeprefix("custom-")
+    return strength if strength in STRENGTHS else str(trial.pair.clips)
+
+
+Cells = dict[tuple[str, str, str], list[Answer]]
+
+
+def cells_of(answers: Sequence[Answer]) -> Cells:
+    """Return answers by aspect, severity and evaluator."""
+    cells: Cells = defaultdict(list)
+    for answer in answers:
+        cells[answer.aspect, answer.point, answer.evaluator].append(answer)
+    return cells
+
+
+def share(answers: Sequence[Answer]) -> float | None:
+    """Return the share that is right, a tie half; None without an answer."""
+    given = [POINTS[answer.outcome] for answer in answers if answer.outcome in POINTS]
+    return sum(given) / len(given) if given else None
+
+
+def draw(film: Film, cells: Cells, target: Path) -> None:
+    """Draw a panel for each aspect: evaluators by severity, coloured by the share that is right."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "slvmeval", "svg.fonttype": "none", "font.size": 8})
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(2, 5, figsize=(14, 5.6), sharey=True, layout="constrained")
+    image = None
+    for panel, aspect in zip(panels.flat, ASPECTS, strict=True):
+        rows = [[share(cells.get((aspect, point, who), ())) for point in film.points] for who in EVALUATORS]
+        values = [[float("nan") if value is None else value for value in row] for row in rows]
+        image = panel.imshow(values, vmin=0, vmax=1, cmap="RdYlBu", aspect="auto")
+        panel.set_facecolor("white")
+        panel.set_title(aspect.replace("_", " "), fontsize=9)
+        labels = [
+            f"{point} clip{'s' * (point != '1')}" if point.isdigit() else point for point in film.points
+        ]
+        panel.set_xticks(range(len(labels)), labels, rotation=45, ha="right")
+        panel.set_yticks(range(len(EVALUATORS)), EVALUATORS)
+        for y, row in enumerate(rows):
+            for x, value in enumerate(row):
+                if value is not None:
+                    colour = "white" if value < 0.2 or value > 0.85 else "black"
+                    panel.text(
+                        x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=6.5, color=colour
+                    )
+    assert image is not None
+    figure.colorbar(image, ax=panels, shrink=0.7, label="share of draws answered rightly, ties half")
+    figure.suptitle(f"{film.title}; {len(film.seeds)} draws; empty: no such pair")
+    figure.savefig(target.with_suffix(".png"), dpi=110, metadata={"Software": None})
+    figure.savefig(target.with_suffix(".svg"), metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def main_table(film: Film, cells: Cells) -> str:
+    """Return who tells the two sides apart at the main point in every draw, by aspect."""
+    lines = ["| aspect | pairs | always right | always wrong | ties only |", "|---|---|---|---|---|"]
+    for aspect in ASPECTS:
+        main = {who: cells.get((aspect, str(film.main), who), []) for who in EVALUATORS if who != "coin"}
+        pairs = max(map(len, main.values()), default=0)
+        columns = []
+        for outcome in ("right", "wrong", "tie"):
+            found = [who for who, given in main.items() if given and {a.outcome for a in given} == {outcome}]
+            columns.append(", ".join(found) or "–")
+        lines.append(f"| {aspect} | {pairs} | {' | '.join(columns)} |")
+    return "\n".join(lines) + "\n"
+
+
+def least_table(film: Film, cells: Cells) -> str:
+    """Return the least severity from which on an evaluator is right in every draw, by aspect."""
+    counts = [point for point in film.points if point.isdigit()]
+    lines = ["| aspect | from 1 clip on | only with more clips | also at `weak` |", "|---|---|---|---|"]
+    for aspect in ASPECTS:
+        first: dict[str, str] = {}
+        weak = []
+        for who in EVALUATORS:
+            if who == "coin":
+                continue
+            there = [point for point in counts if cells.get((aspect, point, who))]
+            for place, point in enumerate(there):
+                if all(share(cells[aspect, later, who]) == 1 for later in there[place:]):
+                    first[who] = point
+                    break
+            if share(cells.get((aspect, "weak", who), ())) == 1:
+                weak.append(who)
+        early = ", ".join(who for who, point in first.items() if point == counts[0]) or "–"
+        late = ", ".join(f"{who} ({point})" for who, point in first.items() if point != counts[0]) or "–"
+        lines.append(f"| {aspect} | {early} | {late} | {', '.join(weak) or '–'} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_answers(answers: Sequence[Answer], path: Path) -> None:
+    """Write every answer as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    fields = tuple(Answer.__dataclass_fields__)
+    writer.writerow(fields)
+    writer.writerows(sorted([getattr(answer, name) for name in fields] for answer in answers))
+    write_atomic(path, text.getvalue().encode())
+
+
+def write_submissions(film: Film, store: Store, out: Path) -> None:
+    """Write and check each evaluator's answers on the first draw as a submission."""
+    out.mkdir(parents=True, exist_ok=True)
+    release = Release.open(store, film.release(film.seeds[0]))
+    pairs = [record.pair_id for record in release.pairs()]
+    prices = load_prices(None)
+    for name in EVALUATORS:
+        card = Card(
+            name=name,
+            authors=("the SLVMEval builder",),
+            model=name,
+            description="a baseline that understands nothing of a video",
+        )
+        rows = JudgementsStore(store).rows([name], pairs)
+        used = UsedPrices(as_of=prices.as_of, source=prices.source)
+        write_atomic(out / f"{name}.json", submission_bytes(make_submission(release, rows, card, used)))
+        check_submission(out / f"{name}.json", release)
+
+
+PAGE = """# Which aspects can be told apart without understanding?
+
+Two freely licensed films, the ten aspects of the recipe `cpu-approx`, and evaluators that understand nothing
+of a video: five numbers of its frames, its length, a coin, and BRISQUE, a measure of single pictures with a
+fitted model. If one of them is right (or wrong) in every draw, that aspect's pairs can be answered without
+looking at what a video shows, and a judge's accuracy has to be read beside it.
+
+`make results` made this page, its figures, [every answer](answers.csv) and the [submissions](submissions/) of
+the first draw; `slvmeval submission check` checks these against the release that the same command builds.
+Equal inputs give equal pairs on any machine, so anybody can repeat it.
+
+{films}
+## Limits
+
+- **Two films**, one of them 7.6 s long: no third freely licensed film was found in a package of PyPI, Debian
+  or npm. Draws of one film are not independent samples of film, so the page counts draws and gives no
+  interval.
+- **Few clips of many**: in Big Buck Bunny five clips are a twelfth of the film. The paper's films last
+  1,141 s on average, and five clips of them weigh less.
+- **Classical operations stand in for diffusion.** `object_integrity` is salient-object removal with Telea's
+  inpainting and `color` a hue shift, with their own names in the provenance. They say nothing about Grounding
+  DINO, Stable Diffusion or Qwen-Image-Edit, whose weights no reachable package ships: an evaluator that sees
+  the smear of Telea's inpainting may see none in theirs. `background_consistency` has the small U²-Net and
+  generated landscapes.
+- **Captions** were written for this project, and its rules analysed them.
+- The evaluators see whole videos at 1 fps, as the paper's do.
+"""
+
+FILM = """## {title}
+
+![{title}](severity-{name}.png)
+
+{draws} draws; each is another choice of clips (and of everything else that is random) from the film. At
+{main} degraded clip{plural} and full strength:
+
+{main_table}
+How much damage is needed? An evaluator stands at the smallest number of clips from which on it is right in
+every draw; numbers of clips are {points}, and `weak` is at {main}.
+
+{least_table}
+{failed}"""
+
+
+def page(films: Sequence[Film], answers: Sequence[Answer]) -> str:
+    """Return the page."""
+    parts = []
+    for film in films:
+        own = [answer for answer in answers if answer.film == film.name]
+        cells = cells_of(own)
+        failed = sum(answer.outcome == "failed" for answer in own)
+        parts.append(
+            FILM.format(
+                title=film.title,
+                name=film.name,
+                draws=len(film.seeds),
+                main=film.main,
+                plural="s" * (film.main != 1),
+                points=", ".join(point for point in film.points if point.isdigit()),
+                main_table=main_table(film, cells),
+                least_table=least_table(film, cells),
+                failed=f"{len({a.pair for a in own})} pairs, {len(own)} answers, {failed} failed.\n",
+            )
+        )
+    return PAGE.format(films="\n".join(parts))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build, judge and write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.film_severity", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "results", help="films and store")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--draws", type=int, default=3, help="of each film")
+    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    chosen = parser.parse_args(arguments)
+    folder, out = chosen.folder.resolve(), chosen.out.resolve()
+    films = [replace(film, seeds=tuple(range(1, chosen.draws + 1))) for film in FILMS]
+    if not chosen.written:
+        for film in films:
+            build(film, folder, chosen.workers)
+    store = Store.open(folder / "store")
+    answers = [answer for film in films for answer in answers_of(film, store)]
+    out.mkdir(parents=True, exist_ok=True)
+    for film in films:
+        draw(film, cells_of([a for a in answers if a.film == film.name]), out / f"severity-{film.name}")
+    write_answers(answers, out / "answers.csv")
+    write_submissions(films[0], store, out / "submissions")
+    write_atomic(out / "README.md", page(films, answers).encode())
+    print(out / "README.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
