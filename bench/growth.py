@@ -1,8 +1,8 @@
 """Grow the number of sources: what each command costs, and how its cost grows.
 
-``python -m bench.growth`` builds releases of small videos, one store for each size, runs every command on them,
-and prints a table. ``--sizes 100 1000 4000`` gives the sizes, ``--folder DIR`` the place of videos, stores and
-measurements. A size that was measured is kept there as JSON and not measured again.
+``python -m bench.growth`` builds releases of small videos, one store for each size, runs every command on
+them, and prints a table. ``--sizes 100 1000 4000`` gives the sizes, ``--folder DIR`` the place of videos,
+stores and measurements. A measured step is kept there as JSON and not measured again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from tasks.recipe import BUILT_IN, Recipe
 SIZES = (100, 1000)
 CLIPS = 14
 CAPTION = (
-    "A red ball rolls quickly across the floor on the left of the frame, number {n} of film {film}. A blue box "
-    "stands on the right. In the background there is a green meadow."
+    "A red ball rolls quickly across the floor on the left of the frame, number {n} of film {film}. A blue "
+    "box stands on the right. In the background there is a green meadow."
 )
 #: One aspect with new pixels, one with fewer clips, one with moved clips.
 ASPECTS = ("aesthetics", "comprehensiveness", "temporal_flow")
@@ -45,8 +46,6 @@ STEPS = (
     "gallery",
     "export",
 )
-#: CPU seconds below which a step's growth is that of the start of Python.
-START_S = 1.0
 
 
 def growth_recipe() -> Recipe:
@@ -88,18 +87,16 @@ def base_film(folder: Path) -> bytes:
 
 def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
     """Run every step with a number of sources; return the usage of each, and the files of the store."""
-    place = folder / str(sources)
-    shutil.rmtree(place, ignore_errors=True)
+    place, kept = folder / str(sources), folder / f"{sources}.json"
+    measured = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {"sources": sources}
+    steps = measured.setdefault("steps", {})
+    if len(steps) == len(STEPS):
+        return measured
     videos, store = place / "videos", place / "store"
-    videos.mkdir(parents=True)
     base = base_film(folder)
-    for number in range(sources):
-        add_film(base, videos, number)
-    for film in videos.glob("*.mp4"):
-        # checksums of files that changed just now are not kept
-        os.utime(film, (1_700_000_000, 1_700_000_000))
+    if not steps:
+        _lay_out(place, videos, base, sources)
     recipe = place / "recipe.json"
-    recipe.write_text(growth_recipe().model_dump_json(), encoding="utf-8")
 
     def slvmeval(*words: str | Path) -> ProcessUsage:
         return run([sys.executable, "-m", "slvmeval", *words], {"PREFECT_HOME": str(place / "prefect")})
@@ -122,28 +119,46 @@ def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
         "gallery": lambda: slvmeval("gallery", "--quiet", "--out", place / "gallery", *of_store),
         "export": lambda: slvmeval("export", "--private", "--quiet", "--out", place / "export", *of_store),
     }
-    steps = {}
     for name in STEPS:
+        if name in steps:
+            continue
         usage = works[name]()
         steps[name] = asdict(usage) | {"output": {}}
         if name == "build":
-            files = sum(len(names) for _, _, names in os.walk(store))
-            stored = sum(
-                os.lstat(Path(root) / name).st_size for root, _, names in os.walk(store) for name in names
-            )
+            sizes = [
+                os.lstat(Path(root) / file).st_size for root, _, files in os.walk(store) for file in files
+            ]
+            measured |= {"files": len(sizes), "bytes": sum(sizes)}
+        write_atomic(kept, json.dumps(measured, indent=1).encode())
         print(f"{sources} {name}: {usage.cpu_s:.2f} CPU s, {usage.peak_mb:.0f} MB", file=sys.stderr)
     if not keep:
         shutil.rmtree(place)
-    return {"sources": sources, "steps": steps, "files": files, "bytes": stored}
+    return measured
 
 
-def exponent(few: dict[str, Any], many: dict[str, Any], value: Callable[[dict[str, Any]], float]) -> float:
-    """Return the exponent k of growth ~ n^k between two sizes."""
-    return math.log(value(many) / value(few)) / math.log(many["sources"] / few["sources"])
+def _lay_out(place: Path, videos: Path, base: bytes, sources: int) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    videos.mkdir(parents=True)
+    for number in range(sources):
+        add_film(base, videos, number)
+    for film in videos.glob("*.mp4"):
+        # checksums of files that changed just now are not kept
+        os.utime(film, (1_700_000_000, 1_700_000_000))
+    (place / "recipe.json").write_text(growth_recipe().model_dump_json(), encoding="utf-8")
+
+
+def _used(size: dict[str, Any], step: str, key: str) -> float:
+    return float(size["steps"][step][key])
+
+
+def _exponent(sizes: Sequence[dict[str, Any]], value: Callable[[dict[str, Any]], float]) -> str:
+    """Return the exponent k of growth ~ n^k between the last two sizes."""
+    few, many = sizes[-2:]
+    return f"{math.log(value(many) / value(few)) / math.log(many['sources'] / few['sources']):.2f}"
 
 
 def table(sizes: Sequence[dict[str, Any]]) -> str:
-    """Return the table in Markdown: CPU seconds, wall seconds and MB by size, and the growth of CPU and memory."""
+    """Return the table in Markdown: CPU, wall and memory by size, and the growth of CPU and memory."""
     numbers = [f"{size['sources']:,}" for size in sizes]
     rows = [["step", *(f"{n} sources" for n in numbers), "exponent: CPU", "memory"]]
     rows.append(["---"] * len(rows[0]))
@@ -154,13 +169,10 @@ def table(sizes: Sequence[dict[str, Any]]) -> str:
         ]
         growth = ["–", "–"]
         if len(sizes) > 1:
-            growth = [
-                f"{exponent(sizes[-2], sizes[-1], lambda size, k=key: size['steps'][step][k]):.2f}"  # type: ignore[misc]
-                for key in ("cpu_s", "peak_mb")
-            ]
+            growth = [_exponent(sizes, partial(_used, step=step, key=key)) for key in ("cpu_s", "peak_mb")]
         rows.append([step, *cells, *growth])
     cells = [f"{size['files']:,}, {size['bytes'] / 1e6:.0f} MB" for size in sizes]
-    growth = [f"{exponent(sizes[-2], sizes[-1], lambda size: size['files']):.2f}"] if len(sizes) > 1 else ["–"]
+    growth = [_exponent(sizes, lambda size: size["files"]) if len(sizes) > 1 else "–"]
     rows.append(["files in the store", *cells, *growth, ""])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
@@ -170,15 +182,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench" / "growth")
-    parser.add_argument("--keep", action="store_true", help="keep videos and stores, to profile commands on them")
+    parser.add_argument("--keep", action="store_true", help="keep videos and stores, to profile")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    for sources in given.sizes:
-        kept = given.folder / f"{sources}.json"
-        if not kept.is_file():
-            write_atomic(kept, json.dumps(measure(sources, given.folder.resolve(), given.keep), indent=1).encode())
-    texts = [(given.folder / f"{size}.json").read_text(encoding="utf-8") for size in sorted(given.sizes)]
-    print(table([json.loads(text) for text in texts]))
+    folder = given.folder.resolve()
+    print(table([measure(sources, folder, given.keep) for sources in sorted(given.sizes)]))
 
 
 if __name__ == "__main__":
