@@ -158,13 +158,13 @@ def _exponent(sizes: Sequence[dict[str, Any]], value: Callable[[dict[str, Any]],
 
 
 def table(sizes: Sequence[dict[str, Any]]) -> str:
-    """Return the table in Markdown: CPU, wall and memory by size, and the growth of CPU and memory."""
+    """Return the table in Markdown: CPU seconds and memory by size, and the growth of both."""
     numbers = [f"{size['sources']:,}" for size in sizes]
     rows = [["step", *(f"{n} sources" for n in numbers), "exponent: CPU", "memory"]]
     rows.append(["---"] * len(rows[0]))
     for step in STEPS:
         cells = [
-            f"{used['cpu_s']:.1f} s ({used['wall_s']:.1f} s), {used['peak_mb']:.0f} MB"
+            f"{used['cpu_s']:.1f} s, {used['peak_mb']:.0f} MB"
             for used in (size["steps"][step] for size in sizes)
         ]
         growth = ["–", "–"]

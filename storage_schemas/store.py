@@ -174,7 +174,7 @@ class Store:
         """Return whether the complete artifact exists."""
         # a large build asks this ten thousands of times: without the cost of a Path
         try:
-            os.stat(f"{self.root}/artifacts/{kind}/{id_[:2]}/{id_}/{MANIFEST_NAME}")
+            os.stat(f"{self.root}/artifacts/{kind}/{id_[:2]}/{id_}/{MANIFEST_NAME}")  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
