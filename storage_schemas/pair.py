@@ -192,7 +192,9 @@ class NoPair(Frozen):
 class SourceReport(Frozen):
     """The pairs that one source can provide.
 
-    `exact` is True if the frames are known from ingest, False if predicted from the packets.
+    `exact` is True if the frames are known from ingest, False if predicted from the packets. `spans` are the
+    first frame and the number of frames of each clip, `frames_checksum` that of all frames, empty if they are
+    predicted.
     """
 
     source_id: str
@@ -203,6 +205,8 @@ class SourceReport(Frozen):
     height: int
     exact: bool
     has_frames: bool
+    spans: tuple[tuple[int, int], ...]
+    frames_checksum: str
     pairs: tuple[PlannedPair, ...]
     no_pair: tuple[NoPair, ...]
 

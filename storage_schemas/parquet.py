@@ -31,13 +31,13 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     return canonical_json(value) if pa.types.is_string(kind) and isinstance(value, dict | list) else value
 
 
-def read_table(path: Path) -> pa.Table:
-    """Read a whole Parquet file.
+def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Read a Parquet file, or some of its columns.
 
     Avoids ``pq.read_table``, which imports pandas if installed and so takes more than a second.
     """
     with pq.ParquetFile(path) as file:
-        return file.read()
+        return file.read(columns)
 
 
 def read_dicts(path: Path) -> list[dict[str, Any]]:
@@ -50,13 +50,34 @@ def read_dicts(path: Path) -> list[dict[str, Any]]:
     IntegrityError
         If the file is damaged or not Parquet.
     """
+    rows: list[dict[str, Any]] = _read(path).to_pylist()
+    return rows
+
+
+def read_column(path: Path, name: str) -> list[Any]:
+    """Read one column of a Parquet file.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing.
+    IntegrityError
+        If the file is damaged, not Parquet, or has no such column.
+    """
+    values: list[Any] = _read(path, [name]).column(name).to_pylist()
+    return values
+
+
+def _read(path: Path, columns: list[str] | None = None) -> pa.Table:
     try:
-        rows: list[dict[str, Any]] = read_table(path).to_pylist()
+        table = read_table(path, columns)
+        if columns is not None and table.column_names != columns:
+            raise IntegrityError(f"{path} has no column {columns[0]!r}")
+        return table
     except FileNotFoundError as problem:
         raise StoreError(f"{path} is missing") from problem
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise IntegrityError(f"{path} is damaged: {problem}") from problem
-    return rows
 
 
 def read_rows(path: Path, model: type[TableRow], json_fields: tuple[str, ...] = ()) -> list[TableRow]:

@@ -18,7 +18,7 @@ from storage_schemas.commit import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.frames import FrameReader
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
-from storage_schemas.parquet import read_dicts, read_rows
+from storage_schemas.parquet import read_column, read_dicts, read_rows
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import FRAMES, Store, check_files, read_manifest
@@ -118,12 +118,16 @@ class Release:
         """Return the sources that have a pair, sorted by id."""
         return self._sources
 
+    @cached_property
+    def _by_source(self) -> dict[str, SourceRow]:
+        return {row.source_id: row for row in self._sources}
+
     def source(self, source_id: str) -> SourceRow:
         """Return one source's row."""
-        for row in self._sources:
-            if row.source_id == source_id:
-                return row
-        raise UserInputError(f"release {self.name} has no source {source_id!r}")
+        row = self._by_source.get(source_id)
+        if row is None:
+            raise UserInputError(f"release {self.name} has no source {source_id!r}")
+        return row
 
     @cached_property
     def _clips(self) -> dict[str, list[ClipRow]]:
@@ -158,11 +162,15 @@ class Release:
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:
         """Return the pairs, optionally of one aspect or source, sorted by aspect, source and severity."""
-        return [
-            record
-            for record in self._pairs
-            if aspect in (None, record.aspect) and source_id in (None, record.source_id)
-        ]
+        records = self._pairs if source_id is None else self._pairs_of_sources.get(source_id, ())
+        return [record for record in records if aspect in (None, record.aspect)]
+
+    @cached_property
+    def _pairs_of_sources(self) -> dict[str, list[PairRecord]]:
+        pairs: dict[str, list[PairRecord]] = defaultdict(list)
+        for record in self._pairs:
+            pairs[record.source_id].append(record)
+        return dict(pairs)
 
     def pair(self, pair_id: str) -> PairRecord:
         """Return one pair by its id or an unambiguous prefix of it.
@@ -172,12 +180,19 @@ class Release:
         UserInputError
             If no pair or several pairs match.
         """
+        whole = self._by_id.get(pair_id)
+        if whole is not None:
+            return whole
         matches = [record for record in self._pairs if record.pair_id.startswith(pair_id)]
         if len(matches) != 1:
             raise UserInputError(
                 f"{len(matches)} pairs of release {self.name} have an id that starts with {pair_id!r}"
             )
         return matches[0]
+
+    @cached_property
+    def _by_id(self) -> dict[str, PairRecord]:
+        return {record.pair_id: record for record in self._pairs}
 
     def degraded_clips(self) -> list[DegradedClipRow]:
         """Return the index of all degraded clips."""
@@ -189,7 +204,7 @@ class Release:
 
     def summary(self) -> dict[str, dict[str, Any]]:
         """Return planned, built and set-aside counts, with reasons, for every aspect of the recipe."""
-        built = Counter(record.aspect for record in self._pairs)
+        built = Counter(read_column(self.path / "pairs.parquet", "aspect"))
         reasons: dict[str, Counter[str]] = defaultdict(Counter)
         for row in self.set_aside():
             if row.aspect:

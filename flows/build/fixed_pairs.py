@@ -35,6 +35,14 @@ class InheritedPairs:
         """The (source id, aspect) whose pairs are taken unchanged."""
         return {(record.source_id, record.aspect) for record in self.records}
 
+    @cached_property
+    def _parents(self) -> dict[str, PairRecord]:
+        return {} if self.parent is None else {record.pair_id: record for record in self.parent.pairs()}
+
+    def record(self, pair_id: str) -> PairRecord | None:
+        """Return a pair of the parent, which is read already; None if it has no such pair."""
+        return self._parents.get(pair_id)
+
     def has(self, source_id: str, aspect: str) -> bool:
         """Return whether the pairs of a source and aspect are taken unchanged."""
         return (source_id, aspect) in self.keys

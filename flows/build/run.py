@@ -35,7 +35,8 @@ from tasks.captions.stage import is_analysed, make_analyser
 from tasks.llm.servers import Servers
 from tasks.models.hub import ModelCheck
 from tasks.pairs.degrade import read_pair
-from tasks.pairs.facts import source_facts, timeline_id
+from tasks.pairs.facts import timeline_id
+from tasks.pairs.known_reports import KnownReports
 from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw_candidates, plan_release
 from tasks.pairs.stages import (
     INSPECT,
@@ -163,7 +164,8 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
                 planned[pair.aspect] += 1
                 if pair.done:
                     try:
-                        records.append(read_pair(build.store, pair.pair_id))
+                        known = build.inherited.record(pair.pair_id)
+                        records.append(known or read_pair(build.store, pair.pair_id))
                         used.add(candidate.source_id)
                     except IntegrityError as problem:
                         damaged.append(_damaged_row(build, pair, candidate.source_id, problem))
@@ -214,10 +216,7 @@ def _no_pair_rows(build: Build) -> list[SetAsideRow]:
 def _source_tables(build: Build, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
     sources, clips = build.inherited.tables()
     for source_id in sorted(used):
-        facts = source_facts(build.store, build.sources[source_id], build.recipe, build.work.servers)
-        id_ = timeline_id(facts.source, build.recipe)
-        checksum = build.store.manifest(TIMELINE, id_).content_checksum
-        row, rows = source_rows(facts, build.recipe, checksum)
+        row, rows = source_rows(build.sources[source_id], build.reports[source_id], build.recipe)
         sources.append(row)
         clips += rows
     return sources, clips
@@ -239,6 +238,7 @@ class Build:
     options: BuildOptions
     progress: BuildProgress
     store: Store = field(init=False)
+    known: KnownReports = field(init=False)
     sources: dict[str, Source] = field(default_factory=dict)
     reports: dict[str, SourceReport] = field(default_factory=dict)
     rows: list[SetAsideRow] = field(default_factory=list)
@@ -290,6 +290,8 @@ class Build:
         self.store = self.options.open_store()
         self.store.clear_abandoned()
         check_models(self.recipe, self.options.model_folders, self.progress.say)
+        _, models = self.work.open()
+        self.known = KnownReports(self.store, self.recipe, models)
         self._scan()
         failures = {} if self.options.retry else known_failures(self.store)
         analyser = self.recipe.caption_analysis
@@ -298,7 +300,10 @@ class Build:
             known = failures.get(inspect_key(source, self.recipe))
             if not ingested:
                 known = failures.get(ingest_key(source, self.recipe)) or known
-            if ingested and is_analysed(self.store, source, analyser):
+            report = self.known.find(source) if ingested or known is None else None
+            if report is not None:
+                self.reports[source.id] = report
+            elif ingested and is_analysed(self.store, source, analyser):
                 # inspecting again is cheap, whatever failed before
                 calls = [(source, tuple(self.recipe.aspects))]
                 (outcome,) = run_batch(inspect_stage, self.work, calls, self.store_wait)
@@ -342,6 +347,7 @@ class Build:
                     self._draw()
                 try:
                     result = self.store_wait.until_done(partial(release_of, self, plan))
+                    self.known.keep(self.sources.values(), self.reports)
                     self.progress.note_summary(summary_rows(result.release))
                     return result
                 except ReleaseMoved:
@@ -364,6 +370,7 @@ class Build:
             if not self.options.retry:
                 self._use_failures(self.store_wait.until_done(partial(known_failures, self.store)))
             self._draw()
+        self.known.keep(self.sources.values(), self.reports)
 
     def plan(self) -> ReleasePlan:
         """Return the plan: all pairs of the release, and the cost of the missing ones."""

@@ -22,7 +22,7 @@ from storage_schemas.errors import (
     SlvmevalError,
     UserInputError,
 )
-from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.ids import artifact_id, digest_frames, digest_value
 from storage_schemas.model import ModelServer
 from storage_schemas.pair import NoPair, PlannedPair, SourceReport
 from storage_schemas.provenance import utc_now
@@ -231,6 +231,8 @@ def report(
         height=facts.timeline.height,
         exact=facts.timeline.exact,
         has_frames=store.has(FRAMES, frames_id(source, recipe)),
+        spans=tuple((span.first_frame, span.frame_count) for span in facts.spans),
+        frames_checksum=digest_frames(facts.timeline.digests) if facts.timeline.exact else "",
         pairs=tuple(_planned(store, job) for job in jobs),
         no_pair=tuple(
             NoPair(aspect=name, reason=problem.reason, message=problem.message)
@@ -250,9 +252,13 @@ def _planned(store: Store, job: PairJob) -> PlannedPair:
         main=job.main,
         new_frames=sum(span.frame_count for span in job.draw[: job.clips]) if pixels else 0,
         pool=job.operation.pool,
-        done=store.has(PAIR, job.pair_id)
-        and store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(job.pair_id))),
+        done=is_done(store, job.pair_id),
     )
+
+
+def is_done(store: Store, pair_id: str) -> bool:
+    """Return whether a pair is stored and verified."""
+    return store.has(PAIR, pair_id) and store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(pair_id)))
 
 
 def _pair_row(source: Source, job: PairJob, stage: str, problem: SetAside) -> SetAsideRow:

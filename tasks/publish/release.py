@@ -11,14 +11,14 @@ from typing import Any
 from storage_schemas.commit import Manifest, commit_folder, payload_files, staging_folder
 from storage_schemas.errors import StoreError
 from storage_schemas.ids import canonical_json, digest_value
-from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord
+from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord, SourceReport
 from storage_schemas.parquet import write_rows
 from storage_schemas.provenance import provenance, utc_now
 from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.set_aside import SET_ASIDE, SetAsideRow
-from storage_schemas.source import CLIPS, SOURCES, ClipRow, SourceRow
+from storage_schemas.source import CLIPS, SOURCES, ClipRow, Source, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, Store
-from tasks.pairs.facts import SourceFacts, frames_id
+from tasks.pairs.facts import frames_id
 from tasks.pairs.release_plan import duration_bin
 from tasks.recipe import Recipe
 
@@ -27,9 +27,8 @@ class ReleaseMoved(StoreError):
     """Another build wrote a version of the release after this build drew its pairs."""
 
 
-def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[SourceRow, list[ClipRow]]:
-    """Return the rows of a source and of its clips."""
-    source = facts.source
+def source_rows(source: Source, report: SourceReport, recipe: Recipe) -> tuple[SourceRow, list[ClipRow]]:
+    """Return the rows of an ingested source and of its clips."""
     row = SourceRow(
         source_id=source.id,
         adapter=source.adapter,
@@ -40,12 +39,12 @@ def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[Sour
         redistributable=source.redistributable,
         credit=source.credit,
         content_category=source.content_category,
-        duration_s=facts.timeline.duration_s,
+        duration_s=report.duration_s,
         frames_id=frames_id(source, recipe),
-        frames_checksum=checksum,
-        frame_count=facts.timeline.count,
-        width=facts.timeline.width,
-        height=facts.timeline.height,
+        frames_checksum=report.frames_checksum,
+        frame_count=report.frames,
+        width=report.width,
+        height=report.height,
         prompt_characters=len(source.prompt),
     )
     clips = [
@@ -54,11 +53,11 @@ def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[Sour
             clip=clip.index,
             start_s=clip.start_s,
             end_s=clip.end_s,
-            first_frame=span.first_frame,
-            frame_count=span.frame_count,
+            first_frame=first,
+            frame_count=count,
             caption=clip.caption,
         )
-        for clip, span in zip(source.clips, facts.spans, strict=True)
+        for clip, (first, count) in zip(source.clips, report.spans, strict=True)
     ]
     return row, clips
 

@@ -49,18 +49,23 @@ def index_data(
 
 
 def page_data(
-    release: Release, folder: SourceFolder, private: bool, differences: dict[str, float]
+    release: Release,
+    folder: SourceFolder,
+    private: bool,
+    differences: dict[str, float],
+    aspects: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the data of a source's page: its clips and all of its pairs in full.
 
-    `differences` gives the mean absolute difference of each degraded clip by its id.
+    `differences` gives the mean absolute difference of each degraded clip by its id, `aspects` is the result
+    of :func:`aspects_data`, which reads the whole release.
     """
     clips = release.clips(folder.row.source_id)
     pairs = release.pairs(source_id=folder.row.source_id)
     tile = strip_tile(folder.row.width, folder.row.height)
     return {
         "release": release_data(release, private),
-        "aspects": aspects_data(release),
+        "aspects": aspects,
         "source": {
             **source_head(folder),
             "adapter": folder.row.adapter,

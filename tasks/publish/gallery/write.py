@@ -1,12 +1,11 @@
-"""Write the gallery of a release: pages, scripts, videos and pictures, unless it is up to
-date.
-"""
+"""Write the gallery of a release: pages, scripts, videos and pictures, unless it is up to date."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from itertools import chain
@@ -23,7 +22,7 @@ from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.frame_restore import needs_frames, restore_frames
-from tasks.publish.gallery.data import index_data, page_data, script_json
+from tasks.publish.gallery.data import aspects_data, index_data, page_data, script_json
 from tasks.publish.pair_videos import encode_source, write_high, write_low
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.pictures import clip_strip, contact_sheet, jpeg
@@ -111,8 +110,9 @@ def write_gallery(
             folders[source_id] = SourceFolder(folder.row, folder.slug, hidden=why)
     for name in ASSETS:
         owned.write(f"assets/{name}", files(__package__).joinpath("assets", name).read_bytes())
+    aspects = aspects_data(release)
     for folder in folders.values():
-        data = page_data(release, folder, private, differences)
+        data = page_data(release, folder, private, differences, aspects)
         owned.write(folder.page, _page("pair.html.j2", data, "../", data["source"]["title"], marked))
     data = index_data(store, release, folders, private)
     owned.write("index.html", _page("index.html.j2", data, "", release.name, marked))
@@ -152,19 +152,25 @@ def _write_media(
         yield f"{row.title}: {record.aspect}"
 
 
-def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bool) -> bytes:
-    """Render a page; `marked` pages say that they must not be published."""
-    environment = jinja2.Environment(
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
         loader=jinja2.PackageLoader("tasks.publish.gallery"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bool) -> bytes:
+    """Render a page; `marked` pages say that they must not be published."""
     # the only unescaped string: script_json escapes every "<" in it
     embedded = Markup(script_json(data))
-    page = environment.get_template(template).render(
-        data=embedded, root=root, title=title, release=data["release"], marked=marked
+    page = (
+        _environment()
+        .get_template(template)
+        .render(data=embedded, root=root, title=title, release=data["release"], marked=marked)
     )
     return page.encode("utf-8", "replace")
 

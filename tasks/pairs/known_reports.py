@@ -1,0 +1,136 @@
+"""Reports on sources, kept between builds, so that known sources are neither opened nor drawn from again.
+
+A report is used again only while everything that it came from is the same: the source with its captions and
+the checksum of its video, the stored analysis and timeline, the recipe, the models, and the program.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+import storage_schemas
+import tasks
+from storage_schemas.commit import write_atomic
+from storage_schemas.errors import SetAside
+from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.pair import PlannedPair, SourceReport
+from storage_schemas.source import TIMELINE_FILE, Source
+from storage_schemas.store import ANALYSIS, FRAMES, TIMELINE, Store
+from tasks.aspects.registry import aspect as find_aspect
+from tasks.captions.stage import ANALYSIS_FILE, analysis_consumes
+from tasks.models.base import Models
+from tasks.pairs.facts import frames_id, timeline_id
+from tasks.pairs.stages import is_done
+from tasks.recipe import Recipe
+
+log = logging.getLogger(__name__)
+
+_REPORTS = TypeAdapter(dict[str, tuple[str, SourceReport]])
+
+
+class KnownReports:
+    """The reports of one recipe, in a file of the store's cache; a damaged one only costs time."""
+
+    def __init__(self, store: Store, recipe: Recipe, models: Models) -> None:
+        self._store, self._recipe = store, recipe
+        self._file = store.cache / "reports" / f"{_origin(recipe, models)}.json"
+        self._changed = False
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[str, SourceReport]]:
+        try:
+            return _REPORTS.validate_json(self._file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValidationError) as problem:
+            log.warning("cannot read %s, inspecting all sources again: %s", self._file, problem)
+            return {}
+
+    def find(self, source: Source) -> SourceReport | None:
+        """Return the report on a source, with what the store holds now; None if there is none."""
+        known = self._known.get(source.id)
+        if known is None or known[0] != self._stamp(source):
+            return None
+        report = known[1]
+        return report.model_copy(
+            update={
+                "has_frames": self._store.has(FRAMES, frames_id(source, self._recipe)),
+                "pairs": tuple(self._now(pair) for pair in report.pairs),
+            }
+        )
+
+    def _now(self, pair: PlannedPair) -> PlannedPair:
+        done = is_done(self._store, pair.pair_id)
+        return pair if done == pair.done else pair.model_copy(update={"done": done})
+
+    def keep(self, sources: Iterable[Source], reports: dict[str, SourceReport]) -> None:
+        """Keep the reports on these sources, and no others."""
+        kept = {}
+        for source in sources:
+            report = reports.get(source.id)
+            if report is not None:
+                known = self._known.get(source.id)
+                # a stamp costs more than a comparison
+                same = known is not None and known[1] == report
+                kept[source.id] = known if known is not None and same else (self._stamp(source), report)
+        if kept == self._known:
+            return
+        try:
+            write_atomic(self._file, _REPORTS.dump_json(kept))
+        except (OSError, SetAside) as problem:
+            log.warning("cannot keep reports in %s: %s", self._file, problem)
+        self.__dict__["_known"] = kept
+
+    def _stamp(self, source: Source) -> str:
+        """Return the checksum of what a report on a source came from."""
+        analysis = artifact_id(ANALYSIS, analysis_consumes(source, self._recipe.caption_analysis))
+        timeline = timeline_id(source, self._recipe)
+        return digest_value(
+            [
+                source.model_dump_json(),
+                _file_stamp(self._store.artifact_path(ANALYSIS, analysis) / ANALYSIS_FILE),
+                _file_stamp(self._store.artifact_path(TIMELINE, timeline) / TIMELINE_FILE),
+            ]
+        )
+
+
+def _file_stamp(path: Path) -> list[int]:
+    """Return what changes with a file's content; empty without the file."""
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return []
+    return [state.st_size, state.st_mtime_ns, state.st_ino]
+
+
+def _origin(recipe: Recipe, models: Models) -> str:
+    """Return the checksum of what the reports of all sources came from: recipe, models and program."""
+    consumed: list[Any] = []
+    modules = {type(find_aspect(name)).__module__ for name in recipe.aspects}
+    for name in recipe.aspects:
+        operation = recipe.operation(name)
+        # it may be another package's
+        modules.add(type(operation).__module__)
+        for point in recipe.points(name):
+            parameters = recipe.parameters(name, point.strength)
+            consumed.append([operation.consumed_models(parameters, models), operation.version])
+    folders = (Path(package.__path__[0]) for package in (tasks, storage_schemas))
+    program = {path for folder in folders for path in folder.rglob("*.py")}
+    program |= {Path(file) for name in modules if (file := sys.modules[name].__file__) is not None}
+    return digest_value(
+        {
+            "recipe": recipe.model_dump(mode="json", exclude={"pins", "annotation"}),
+            "models": json.loads(json.dumps(consumed, default=str)),
+            "program": [[str(path), *_file_stamp(path)] for path in sorted(program)],
+            "av": version("av"),
+        }
+    )
