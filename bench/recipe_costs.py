@@ -147,8 +147,8 @@ A pair has five degraded clips, so its cost does not depend on the film's length
 The paper drew {pairs:,} pairs from {sources:,} videos of {mean:,} s on average. Five clips have about
 {frames} frames at 1 fps (a clip of these captions lasts 10 s on average; Vript's were not looked at).
 
-- Film: {sources:,} × {mean:,} s × {film_share:.3f} = **{all_film:.0f} CPU hours**, {film_tb:.2f} TB of frames,
-  which can be evicted and made again.
+- Film: {sources:,} × {mean:,} s × {film_share:.3f} = **{all_film:.0f} CPU hours**, {film_tb:.2f} TB of
+  frames, which can be evicted and made again.
 - Pairs, of `cpu-approx`:
 
 | aspect | pairs | CPU hours: pairs × {frames} × CPU ms a frame | GB: pairs × {frames} × kB a frame |

@@ -1,7 +1,7 @@
 """BRISQUE as an evaluator: the video whose frames have the more natural statistics is better.
 
-A baseline with a fitted model, for aspects of quality: it sees blur, noise and block edges in single pictures,
-and neither content nor order.
+A baseline with a fitted model, for aspects of quality: it sees blur, noise and block edges in single
+pictures, and neither content nor order.
 """
 
 from __future__ import annotations
