@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
+from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
     from infra.profile import Profile
@@ -113,7 +114,7 @@ def _in_a_job(site: Profile, request: GpuCheckRequest, wait_s: float) -> GpuChec
 
 def _print(report: GpuCheckReport) -> None:
     gpus = ", ".join(report.gpus) or "no GPU"
-    memory = f" of {terminal.size_text(report.gpu_bytes)}" if report.gpu_bytes else ""
+    memory = f" of {size_text(report.gpu_bytes)}" if report.gpu_bytes else ""
     job = f", job {report.job}" if report.job else ""
     terminal.say(f"checked:   {report.host}{job}, {gpus}{memory}, in {report.seconds:.0f} s")
     models = [
@@ -146,7 +147,7 @@ def _row(aspect: CheckedAspect) -> tuple[Any, ...]:
         aspect.aspect,
         aspect.frames if made else "-",
         f"{aspect.frame_s:.3g}" if made else "-",
-        terminal.size_text(aspect.peak_bytes) if aspect.peak_bytes else "-",
+        size_text(aspect.peak_bytes) if aspect.peak_bytes else "-",
         aspect.pool,
         aspect.device,
         aspect.operation,
