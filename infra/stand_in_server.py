@@ -1,8 +1,8 @@
 """A stand-in for a model server: it answers every question validly, and knows nothing.
 
 ``python -m infra.stand_in_server --host HOST --port PORT``, with the key in ``VLLM_API_KEY``, as vLLM is
-started. It lets a site try its services, addresses and keys before it has a GPU. An answer is the smallest that
-the request's JSON schema allows, otherwise a sentence that says so: never use it for results.
+started. It lets a site try its services, addresses and keys before it has a GPU. An answer is the smallest
+that the request's JSON schema allows, otherwise a sentence that says so: never use it for results.
 """
 
 from __future__ import annotations

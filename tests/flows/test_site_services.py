@@ -1,4 +1,4 @@
-"""The services of compose.yaml and site.yaml as processes: their own commands, variables, order and checks."""
+"""The services of compose.yaml and site.yaml as processes: their commands, variables, order, checks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_ports_are_on_loopback_unless_asked_and_all_that_is_waited_for_exists() 
 
 
 class Site:
-    """The services on this machine: other addresses, folders and programs, everything else as in the files."""
+    """The services on this machine: other addresses, folders and programs, the rest as in the files."""
 
     def __init__(self, server: PrefectServer, folder: Path, variables: dict[str, str]) -> None:
         self.server, self.folder = server, folder
@@ -149,7 +149,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm) -> Iterato
 
 
 def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
-    """The model server, the deployments, the worker; a run of the main deployment; no pages before a campaign."""
+    """Model server, deployments, worker; a run of the main deployment; no pages before a campaign."""
     site.start("model-server")
     wait_for(lambda: site.healthy("model-server"), 60, "model server")
     assert site.start("deploy").wait(300) == 0, (site.server.processes.folder / "deploy.log").read_text()
