@@ -31,6 +31,14 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
+def _join(browser: socket.socket, server: socket.socket) -> None:
+    with browser, server:
+        back = threading.Thread(target=_pump, args=(server, browser), daemon=True)
+        back.start()
+        _pump(browser, server)
+        back.join()
+
+
 def _forward(listener: socket.socket, port: int) -> None:
     while True:
         try:
@@ -38,8 +46,7 @@ def _forward(listener: socket.socket, port: int) -> None:
         except OSError:
             return
         server = socket.create_connection(("127.0.0.1", port))
-        for one, other in ((browser, server), (server, browser)):
-            threading.Thread(target=_pump, args=(one, other), daemon=True).start()
+        threading.Thread(target=_join, args=(browser, server), daemon=True).start()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The services of compose.yaml and site.yaml as processes: their own commands, variables and checks."""
+"""The services of compose.yaml and site.yaml as processes: their commands, variables, order, checks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_ports_are_on_loopback_unless_asked_and_all_that_is_waited_for_exists() 
 
 
 class Site:
-    """The services on this machine: other addresses, folders and programs, all else as in the files."""
+    """The services on this machine: other addresses, folders and programs, the rest as in the files."""
 
     def __init__(self, server: PrefectServer, folder: Path, variables: dict[str, str]) -> None:
         self.server, self.folder = server, folder
