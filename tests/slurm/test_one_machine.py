@@ -127,8 +127,10 @@ def test_a_machine_that_cannot_run_it_is_told_why(tmp_path: Path) -> None:
 def test_daemons_are_killed_and_started_again_and_jobs_go_on(slurm: Slurm, tmp_path: Path) -> None:
     script = f"touch {tmp_path}/began; until [ -e {tmp_path}/go ]; do sleep 0.1; done; echo on"
     job = slurm.sbatch("-o", str(tmp_path / "out"), wrap=script)
-    # a daemon that is killed while it launches a job has its node drained
     slurm.wait((tmp_path / "began").exists)
+    began = (tmp_path / "began").stat().st_mtime
+    # Slurm saves its jobs every five seconds, and a controller that is killed before forgets the newest
+    slurm.wait(lambda: (slurm.folder / "state" / "job_state").stat().st_mtime > began)
     for daemon in (f"slurmd-{slurm.job(job)['NodeList']}", "slurmctld"):
         done = one_machine("restart", str(slurm.folder), daemon, "--away", "0.5")
         assert done.returncode == 0, done.stderr
