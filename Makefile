@@ -83,7 +83,7 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 \
 	  -m slurm tests/slurm
 
-bench: env  ## measure; the ratios land in build/bench/ratios.json
+bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with the sources: python -m bench.growth)
 	$(BIN)/python -m bench
 
 results: env  ## build two free films at many severities, judge them with baselines, write docs/results

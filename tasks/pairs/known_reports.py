@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +34,9 @@ from tasks.recipe import Recipe
 
 log = logging.getLogger(__name__)
 
+#: Number of files kept, the newest: one for each recipe and state of the program.
+MOST_FILES = 8
+
 _REPORTS = TypeAdapter(dict[str, tuple[str, SourceReport]])
 
 
@@ -43,7 +46,6 @@ class KnownReports:
     def __init__(self, store: Store, recipe: Recipe, models: Models) -> None:
         self._store, self._recipe = store, recipe
         self._file = store.cache / "reports" / f"{_origin(recipe, models)}.json"
-        self._changed = False
 
     @cached_property
     def _known(self) -> dict[str, tuple[str, SourceReport]]:
@@ -72,23 +74,29 @@ class KnownReports:
         done = is_done(self._store, pair.pair_id)
         return pair if done == pair.done else pair.model_copy(update={"done": done})
 
-    def keep(self, sources: Iterable[Source], reports: dict[str, SourceReport]) -> None:
+    def keep(self, sources: Iterable[Source], reports: Mapping[str, SourceReport]) -> None:
         """Keep the reports on these sources, and no others."""
-        kept = {}
+        try:
+            kept = dict(self._kept(sources, reports))
+            if kept != self._known:
+                write_atomic(self._file, _REPORTS.dump_json(kept))
+                self._known = kept
+                files = sorted(self._file.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)
+                for old in files[:-MOST_FILES]:
+                    old.unlink(missing_ok=True)
+        except (OSError, SetAside) as problem:
+            log.warning("cannot keep reports in %s: %s", self._file, problem)
+
+    def _kept(
+        self, sources: Iterable[Source], reports: Mapping[str, SourceReport]
+    ) -> Iterator[tuple[str, tuple[str, SourceReport]]]:
         for source in sources:
             report = reports.get(source.id)
             if report is not None:
                 known = self._known.get(source.id)
                 # a stamp costs more than a comparison
                 same = known is not None and known[1] == report
-                kept[source.id] = known if known is not None and same else (self._stamp(source), report)
-        if kept == self._known:
-            return
-        try:
-            write_atomic(self._file, _REPORTS.dump_json(kept))
-        except (OSError, SetAside) as problem:
-            log.warning("cannot keep reports in %s: %s", self._file, problem)
-        self.__dict__["_known"] = kept
+                yield source.id, known if known is not None and same else (self._stamp(source), report)
 
     def _stamp(self, source: Source) -> str:
         """Return the checksum of what a report on a source came from."""

@@ -1,0 +1,119 @@
+"""Reports on sources are used again, and only while nothing that they came from has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.build import run
+from flows.build.options import BuildOptions
+from infra.progress import BuildProgress
+from tasks.pairs import known_reports
+from tests.inline import build_inline
+
+AddFilm = Callable[[Path, int], Path]
+
+
+@pytest.fixture
+def inspected(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give the titles of the sources that were inspected while a build was prepared."""
+    titles: list[str] = []
+    inspect = run.inspect_stage
+
+    def inspect_and_note(work, source, aspects):  # type: ignore[no-untyped-def]
+        titles.append(source.title)
+        return inspect(work, source, aspects)
+
+    monkeypatch.setattr(run, "inspect_stage", inspect_and_note)
+    return titles
+
+
+def prepared(options: BuildOptions) -> run.Build:
+    with BuildProgress(quiet=True) as progress:
+        build = run.Build(options, progress)
+        build.prepare()
+    return build
+
+
+@pytest.fixture
+def one_aspect(options: BuildOptions, add_film: AddFilm, tmp_path: Path) -> BuildOptions:
+    """Two built sources and one aspect; only one source is drawn."""
+    for number in (1, 2):
+        add_film(tmp_path / "videos", number)
+    aspects = {"temporal_flow": options.recipe.aspects["temporal_flow"]}
+    recipe = options.recipe.model_copy(update={"aspects": aspects, "pairs_per_bin": 1})
+    options = options.model_copy(update={"recipe": recipe})
+    build_inline(options)
+    return options
+
+
+def test_known_sources_are_not_inspected_again(one_aspect: BuildOptions, inspected: list[str]) -> None:
+    build = prepared(one_aspect)
+    assert len(build.reports) == 2
+    assert inspected == []
+    # neither is the source that was not drawn, so no workers are started
+    assert build.idle()
+
+
+def test_what_left_the_store_is_missed(one_aspect: BuildOptions, inspected: list[str]) -> None:
+    release = build_inline(one_aspect).release
+    release.store.remove("pair", release.pairs()[0].pair_id)
+    build = prepared(one_aspect)
+    assert inspected == []
+    assert not build.idle()
+
+
+def test_changed_sources_are_inspected_again(
+    one_aspect: BuildOptions, inspected: list[str], tmp_path: Path
+) -> None:
+    release = build_inline(one_aspect).release
+    drawn = Path(release.sources()[0].video)
+    captions = drawn.with_suffix(".jsonl")
+    lines = [json.loads(line) for line in captions.read_text().splitlines()]
+    lines[0]["caption"] = "Nothing moves."
+    captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    build = prepared(one_aspect)
+    assert not build.idle()
+    assert [source.title for source in build._unknown()] == [drawn.stem]
+
+
+def test_a_changed_video_of_equal_size_and_name_is_another_source(
+    one_aspect: BuildOptions, tmp_path: Path
+) -> None:
+    drawn = Path(build_inline(one_aspect).release.sources()[0].video)
+    before = set(prepared(one_aspect).sources)
+    data = bytearray(drawn.read_bytes())
+    data[-1] ^= 1
+    state = drawn.stat()
+    drawn.write_bytes(data)
+    os.utime(drawn, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    build = prepared(one_aspect)
+    assert set(build.sources) != before
+    assert len(build._unknown()) == 1
+
+
+def test_a_changed_analysis_or_program_is_noticed(
+    one_aspect: BuildOptions, inspected: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for path in (tmp_path / "store" / "artifacts" / "analysis").rglob("analyses.parquet"):
+        os.utime(path, (1, 1))
+    build = prepared(one_aspect)
+    assert len(inspected) == 1
+    # the source that was not drawn has no timeline yet: it is inspected by a worker
+    assert len(build._unknown()) == 1
+    inspected.clear()
+    monkeypatch.setattr(known_reports, "version", lambda _: "another")
+    assert len(prepared(one_aspect)._unknown()) == 1
+    assert len(inspected) == 1
+
+
+def test_a_damaged_file_only_costs_time(one_aspect: BuildOptions, tmp_path: Path) -> None:
+    (file,) = (tmp_path / "store" / "cache" / "reports").iterdir()
+    file.write_text("{")
+    again = build_inline(one_aspect)
+    assert not again.new
+    assert json.loads(file.read_text())
