@@ -34,10 +34,14 @@ class Failure(StrEnum):
     NO_ANSWER = "no_answer"
     NOT_UNDERSTOOD = "not_understood"
     CUT_OFF = "cut_off"
+    #: The server rejected the request.
     REFUSED = "refused"
+    #: The model, or its provider's filter, refused to answer.
+    MODEL_REFUSED = "model_refused"
     CONTEXT_TOO_LONG = "context_too_long"
     SERVER_DOWN = "server_down"
     NOT_ALLOWED = "not_allowed"
+    QUOTA_USED_UP = "quota_used_up"
     LIMIT_REACHED = "limit_reached"
     VIDEO_UNREADABLE = "video_unreadable"
     PREREQUISITE_MISSING = "prerequisite_missing"
@@ -49,6 +53,7 @@ TRANSIENT_FAILURES = frozenset(
     {
         Failure.SERVER_DOWN,
         Failure.NOT_ALLOWED,
+        Failure.QUOTA_USED_UP,
         Failure.LIMIT_REACHED,
         Failure.PREREQUISITE_MISSING,
         Failure.INTERNAL_ERROR,

@@ -24,11 +24,13 @@ from storage_schemas.secrets import strike_out
 
 @dataclass(frozen=True)
 class ModelUsage:
-    """Tokens of a further model that a request needed, such as a captioner's."""
+    """Tokens of a further model that a request needed, such as a captioner's; fields as in :class:`Usage`."""
 
     model: str
     tokens_in: int = 0
     tokens_out: int = 0
+    cached_in: int = 0
+    written_in: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Usage:
         Number of attempts.
     others
         Tokens of further models, each with its own price.
+    cached_in, written_in
+        Of `tokens_in`, those read from and written to the provider's cache.
+    reasoning_out
+        Of `tokens_out`, those of the reasoning.
+    lost
+        Number of attempts that may have been paid and whose tokens nobody counted: they timed out.
     """
 
     frames: int = 0
@@ -55,13 +63,18 @@ class Usage:
     seconds: float = 0.0
     tries: int = 1
     others: tuple[ModelUsage, ...] = ()
+    cached_in: int = 0
+    written_in: int = 0
+    reasoning_out: int = 0
+    lost: int = 0
 
     def by_model(self, model: str) -> Usage:
         """Return the same usage with its tokens listed under `model` in `others`."""
         if not self.tokens_in and not self.tokens_out:
             return self
-        own = ModelUsage(model, self.tokens_in, self.tokens_out)
-        return replace(self, tokens_in=0, tokens_out=0, others=(own, *self.others))
+        own = ModelUsage(model, self.tokens_in, self.tokens_out, self.cached_in, self.written_in)
+        nothing = {"tokens_in": 0, "tokens_out": 0, "cached_in": 0, "written_in": 0}
+        return replace(self, **nothing, others=(own, *self.others))
 
     def tokens(self) -> tuple[int, int]:
         """Return the tokens in and out of all models."""
@@ -80,6 +93,10 @@ def total_usage(usages: Sequence[Usage]) -> Usage:
         seconds=sum(usage.seconds for usage in usages),
         tries=max((usage.tries for usage in usages), default=0),
         others=tuple(other for usage in usages for other in usage.others),
+        cached_in=sum(usage.cached_in for usage in usages),
+        written_in=sum(usage.written_in for usage in usages),
+        reasoning_out=sum(usage.reasoning_out for usage in usages),
+        lost=sum(usage.lost for usage in usages),
     )
 
 

@@ -13,7 +13,8 @@ from storage_schemas.judgements import Choice, Judgement
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
 from tasks.llm.answers import ask, prompt_digest, usage_of
-from tasks.llm.chat import ChatAnswer, ChatClient, client_of
+from tasks.llm.chat import ChatClient, client_of
+from tasks.llm.exchange import ChatAnswer
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import Servers, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
