@@ -6,6 +6,7 @@ writer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
@@ -167,6 +168,11 @@ class Judgement(Frozen):
     def answered(self) -> bool:
         """Whether there is an answer; a failed request counts as neither right nor wrong."""
         return self.preferred is not None
+
+    @property
+    def lost(self) -> int:
+        """Number of attempts that may have been paid and whose tokens nobody counted, from the details."""
+        return int(json.loads(self.details).get("lost", 0)) if self.failure is not None else 0
 
 
 def whole_characters(text: str) -> str:

@@ -95,7 +95,7 @@ def ask(
     try:
         answer = client.ask(request)
     except ServerDown as problem:
-        raise NotJudged(Failure.SERVER_DOWN, str(problem)) from problem
+        raise NotJudged(Failure.SERVER_DOWN, str(problem), usage=Usage(lost=problem.lost)) from problem
     except QuotaUsedUp as problem:
         raise NotJudged(Failure.QUOTA_USED_UP, str(problem)) from problem
     except NotAllowed as problem:
@@ -131,17 +131,29 @@ def ask(
 
 def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
     """Return the cost of an answer."""
+    counted = answer.tokens_in or 0
     return Usage(
         frames=frames,
-        tokens_in=answer.tokens_in or 0,
+        # an attempt that was lost before had the same request
+        tokens_in=counted * (1 + answer.lost),
         tokens_out=answer.tokens_out or 0,
         seconds=answer.seconds,
         tries=answer.tries,
         cached_in=answer.cached_in,
         written_in=answer.written_in,
         reasoning_out=answer.reasoning_out,
-        lost=answer.lost,
+        lost=0 if counted else answer.lost,
     )
+
+
+def discounted(answer: ChatAnswer) -> dict[str, int]:
+    """Return the counts of an answer's tokens that differ in price or kind, for its details; none if 0."""
+    counts = {
+        "cached": answer.cached_in,
+        "written": answer.written_in,
+        "reasoning": answer.reasoning_out,
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 def read_value(answer: ChatAnswer, key: str) -> str:

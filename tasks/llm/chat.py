@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tasks.llm.exchange import TOO_LARGE, ChatAnswer, ChatRequest, Sampling, kept
-from tasks.llm.providers.base import Provider, Rejected, TooLarge, TransientFault
+from tasks.llm.providers.base import Provider, Rejected, TransientFault
+from tasks.llm.providers.http import TooLarge
 from tasks.llm.providers.registry import open_provider
 from tasks.llm.servers import ChatServer, ServerDown
 
@@ -111,11 +112,13 @@ class ServerAsking:
         except (Rejected, TooLarge):
             pass
         except TransientFault as still:
-            raise ServerDown(
+            down = ServerDown(
                 f"model server {self._server.name} at {self._server.base} does not answer: {error}; {still}. "
                 "Start it, or wait until it is less busy, then run the same command again: answers received "
                 "so far are stored"
-            ) from still
+            )
+            down.lost = lost
+            raise down from still
         return ChatAnswer(tries=tries, lost=lost, error=error)
 
     async def _once(self, request: ChatRequest) -> ChatAnswer:

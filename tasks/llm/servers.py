@@ -25,7 +25,15 @@ _PATIENCE_S = 10.0
 
 
 class ServerDown(PrerequisiteError):
-    """A model server has not answered within its patience."""
+    """A model server has not answered within its patience.
+
+    Attributes
+    ----------
+    lost
+        Number of attempts that may have been paid.
+    """
+
+    lost = 0
 
 
 class NotAllowed(PrerequisiteError):
@@ -193,20 +201,17 @@ _LISTS: Mapping[ProviderName, tuple[str, str, str]] = {
 }
 
 
+#: The version of the interface that the pinned library asks for, too.
+_ANTHROPIC_VERSION = "2026-10-21"
+
+
 def _get(server: ChatServer, path: str, patience_s: float) -> Any:
     """Return the JSON value at a path of a server."""
     key = server.secret()
-    headers = (
-        {}
-        if key is None
-        else {
-            "openai": {"Authorization": f"Bearer {key}"},
-            "anthropic": {"x-api-key": key},
-            "google": {"x-goog-api-key": key},
-        }[server.provider]
-    )
+    name = "x-goog-api-key" if server.provider == "google" else "Authorization"
+    headers = {} if key is None else {name: key if server.provider == "google" else f"Bearer {key}"}
     if server.provider == "anthropic":
-        headers["anthropic-version"] = "2023-06-01"
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
     request = urllib.request.Request(f"{server.base}{path}", headers=headers)
     near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     opener = near if is_near(server.url) else urllib.request.build_opener()

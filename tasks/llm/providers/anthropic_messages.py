@@ -70,7 +70,10 @@ class AnthropicMessages(Provider):
         error = body.get("error")
         error = error if isinstance(error, dict) else {}
         text = error_text(error.get("message") or problem.body)
-        if problem.status_code == 402 or (problem.status_code in (400, 403, 429) and _QUOTA.search(text)):
+        details = error.get("details")
+        code = str(details.get("error_code")) if isinstance(details, dict) else ""
+        spent = problem.status_code == 402 or "spend_limit" in code
+        if spent or (problem.status_code in (400, 403, 429) and _QUOTA.search(text)):
             return quota_used_up(self.server, text)
         return self.status_fault(problem.status_code, text, problem.response.headers)
 

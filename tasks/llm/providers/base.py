@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from storage_schemas.secrets import strike_out
-from tasks.llm.exchange import MOST_BODY_BYTES, ChatAnswer, ChatRequest
-from tasks.llm.providers.http import AnswerTooLarge, caused_by
+from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.providers.http import TooLarge, caused_by
 from tasks.llm.servers import ChatServer, no_such_model, refused_key
 
 _TRANSIENT = frozenset({408, 409, 429})
@@ -35,10 +35,6 @@ class TransientFault(Exception):
 
 class Rejected(Exception):
     """The server rejected this request; a new attempt would be rejected too."""
-
-
-class TooLarge(Exception):
-    """The response to this request is larger than what is read of one."""
 
 
 class Provider(ABC):
@@ -75,10 +71,8 @@ class Provider(ABC):
 
     def connection_fault(self, problem: BaseException) -> Exception:
         """Return the fault of a request whose connection failed, or whose answer is too large."""
-        if caused_by(problem, AnswerTooLarge):
-            return TooLarge(
-                f"the response is larger than {MOST_BODY_BYTES >> 20} MiB, so it was not read to its end"
-            )
+        if caused_by(problem, TooLarge):
+            return TooLarge()
         cause = problem.__cause__ or problem
         return TransientFault(strike_out(str(cause)) or type(cause).__name__)
 

@@ -126,6 +126,8 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
 
 
 def _parts(kind: str, value: str) -> Iterator[dict[str, Any]]:
+    from google.genai.types import Blob
+
     if kind == "text":
         yield {"text": value}
         return
@@ -135,7 +137,7 @@ def _parts(kind: str, value: str) -> Iterator[dict[str, Any]]:
         return
     media_type = "image/jpeg" if data[0] == "video/jpeg" else data[0]
     for one in data[1].split(","):
-        yield {"inline_data": {"data": bytes_of(one), "mime_type": media_type}}
+        yield {"inline_data": Blob(data=bytes_of(one), mime_type=media_type)}
 
 
 def read_answer(response: Any, model: str) -> ChatAnswer:

@@ -12,8 +12,12 @@ from tasks.llm.servers import ChatServer, is_near
 _CONNECT_S = 10.0
 
 
-class AnswerTooLarge(Exception):
-    """A response is longer than the limit."""
+class TooLarge(Exception):
+    """The response to a request is larger than what is read of one."""
+
+    def __init__(self) -> None:
+        size = MOST_BODY_BYTES >> 20
+        super().__init__(f"the response is larger than {size} MiB, so it was not read to its end")
 
 
 def http_client(server: ChatServer) -> httpx2.AsyncClient:
@@ -42,7 +46,7 @@ class _Client(httpx2.AsyncClient):
             async for part in response.aiter_bytes():
                 body += part
                 if len(body) > MOST_BODY_BYTES:
-                    raise AnswerTooLarge(f"more than {MOST_BODY_BYTES} bytes")
+                    raise TooLarge
         finally:
             await response.aclose()
         headers = response.headers.copy()
