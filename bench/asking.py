@@ -26,7 +26,8 @@ from storage_schemas.source import Clip, Source
 from storage_schemas.store import ANALYSIS, Store
 from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import ANSWERS_FILE, source_analyses
-from tasks.llm.chat import ChatRequest, ask_all
+from tasks.llm.chat import ask_all
+from tasks.llm.exchange import ChatRequest
 from tasks.llm.servers import Servers
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 

@@ -6,6 +6,7 @@ writer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
@@ -34,10 +35,14 @@ class Failure(StrEnum):
     NO_ANSWER = "no_answer"
     NOT_UNDERSTOOD = "not_understood"
     CUT_OFF = "cut_off"
+    #: The server rejected the request.
     REFUSED = "refused"
+    #: The model, or its provider's filter, refused to answer.
+    MODEL_REFUSED = "model_refused"
     CONTEXT_TOO_LONG = "context_too_long"
     SERVER_DOWN = "server_down"
     NOT_ALLOWED = "not_allowed"
+    QUOTA_USED_UP = "quota_used_up"
     LIMIT_REACHED = "limit_reached"
     VIDEO_UNREADABLE = "video_unreadable"
     PREREQUISITE_MISSING = "prerequisite_missing"
@@ -49,6 +54,7 @@ TRANSIENT_FAILURES = frozenset(
     {
         Failure.SERVER_DOWN,
         Failure.NOT_ALLOWED,
+        Failure.QUOTA_USED_UP,
         Failure.LIMIT_REACHED,
         Failure.PREREQUISITE_MISSING,
         Failure.INTERNAL_ERROR,
@@ -162,6 +168,11 @@ class Judgement(Frozen):
     def answered(self) -> bool:
         """Whether there is an answer; a failed request counts as neither right nor wrong."""
         return self.preferred is not None
+
+    @property
+    def lost(self) -> int:
+        """Number of attempts that may have been paid and whose tokens nobody counted, from the details."""
+        return int(json.loads(self.details).get("lost", 0)) if self.failure is not None else 0
 
 
 def whole_characters(text: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -15,10 +16,31 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ModelServer(Frozen):
-    """An OpenAI-compatible server; a plain URL means default values for all other settings."""
+#: Protocols of model servers: OpenAI's chat completions, which most servers speak, Anthropic's messages, and
+#: Google's Gemini.
+ProviderName = Literal["openai", "anthropic", "google"]
+#: The providers' own servers, and the variables that usually hold their keys.
+PROVIDER_URLS: Mapping[ProviderName, str] = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "google": "https://generativelanguage.googleapis.com",
+}
+PROVIDER_KEYS: Mapping[ProviderName, str] = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "google": "GEMINI_API_KEY",
+}
 
-    url: str = Field(description="Base URL, such as 'http://gpu-head:8000/v1'.")
+
+class ModelServer(Frozen):
+    """A model server; a plain URL means default values for all other settings."""
+
+    url: str = Field(
+        description="Base URL, such as 'http://gpu-head:8000/v1'; may be left out with a provider."
+    )
+    provider: ProviderName = Field(
+        default="openai", description="Protocol: 'openai' (compatible servers too), 'anthropic' or 'google'."
+    )
     model: str | None = Field(
         default=None, description="Model name on the server; defaults to the recipe's name."
     )
@@ -37,7 +59,12 @@ class ModelServer(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _address_alone(cls, value: Any) -> Any:
-        return {"url": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"url": value}
+        if isinstance(value, dict) and "url" not in value and value.get("provider") in PROVIDER_URLS:
+            provider = value["provider"]
+            return {"key_variable": PROVIDER_KEYS[provider], **value, "url": PROVIDER_URLS[provider]}
+        return value
 
     @field_validator("url")
     @classmethod

@@ -20,7 +20,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.rng import derived_seed
 from tasks.annotation.installation import annotation_folder
 from tasks.llm.answers import UnusableAnswer
-from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
 from tasks.llm.servers import Servers, check_server

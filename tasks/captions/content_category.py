@@ -16,7 +16,7 @@ from storage_schemas.rng import derived_seed
 from storage_schemas.source import Source
 from tasks.captions.llm import ThinkingModel, shortened
 from tasks.llm.answers import UnusableAnswer
-from tasks.llm.chat import ChatAnswer, ChatRequest
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
 from tasks.llm.servers import Servers, check_server

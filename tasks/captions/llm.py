@@ -22,7 +22,7 @@ from storage_schemas.rng import derived_seed
 from tasks.captions.analyser import AnswerJournal, CaptionAnalyser, NotAnalysed
 from tasks.captions.answer_schema import analysis_schema, read_analysis
 from tasks.llm.answers import has_text
-from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text, without_marks
 from tasks.llm.servers import Servers, check_server

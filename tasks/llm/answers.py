@@ -9,8 +9,9 @@ from typing import Any
 
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, whole_characters
-from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest, Sampling
-from tasks.llm.servers import NotAllowed, ServerDown
+from tasks.llm.chat import ChatClient
+from tasks.llm.exchange import MOST_REASONING, MOST_TEXT, TOO_LARGE, ChatAnswer, ChatRequest, Sampling
+from tasks.llm.servers import NotAllowed, QuotaUsedUp, ServerDown
 from tasks.llm.usage import NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
 
@@ -94,10 +95,14 @@ def ask(
     try:
         answer = client.ask(request)
     except ServerDown as problem:
-        raise NotJudged(Failure.SERVER_DOWN, str(problem)) from problem
+        raise NotJudged(Failure.SERVER_DOWN, str(problem), usage=Usage(lost=problem.lost)) from problem
+    except QuotaUsedUp as problem:
+        raise NotJudged(Failure.QUOTA_USED_UP, str(problem)) from problem
     except NotAllowed as problem:
         raise NotJudged(Failure.NOT_ALLOWED, str(problem)) from problem
     usage = usage_of(answer)
+    if answer.error is not None and answer.finish_reason == TOO_LARGE:
+        raise NotJudged(Failure.CUT_OFF, answer.error, "", TOO_LARGE, usage)
     if answer.error is not None:
         too_long = _TOO_LONG.search(answer.error)
         raise NotJudged(Failure.CONTEXT_TOO_LONG if too_long else Failure.REFUSED, answer.error, usage=usage)
@@ -105,10 +110,16 @@ def ask(
     def failed(failure: Failure, message: str) -> NotJudged:
         return NotJudged(failure, message, answer.text, answer.finish_reason or "", usage)
 
+    if answer.refusal is not None:
+        message = f"the model refused: {clean_text(answer.refusal)[:_SHOWN]}"
+        raise NotJudged(Failure.MODEL_REFUSED, message, answer.refusal, answer.finish_reason or "", usage)
     if answer.finish_reason == "length":
         raise failed(Failure.CUT_OFF, f"cut off after {answer.tokens_out} tokens")
-    if answer.finish_reason == "content_filter":
-        raise failed(Failure.REFUSED, "the server's filter held the answer back")
+    if answer.finish_reason == TOO_LARGE:
+        raise failed(
+            Failure.CUT_OFF,
+            f"cut off: of an answer {MOST_TEXT:,} characters are kept, of its reasoning {MOST_REASONING:,}",
+        )
     try:
         thoughts, text = split_thinking(answer.text)
     except UnusableAnswer as problem:
@@ -120,13 +131,29 @@ def ask(
 
 def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
     """Return the cost of an answer."""
+    counted = answer.tokens_in or 0
     return Usage(
         frames=frames,
-        tokens_in=answer.tokens_in or 0,
+        # an attempt that was lost before had the same request
+        tokens_in=counted * (1 + answer.lost),
         tokens_out=answer.tokens_out or 0,
         seconds=answer.seconds,
         tries=answer.tries,
+        cached_in=answer.cached_in,
+        written_in=answer.written_in,
+        reasoning_out=answer.reasoning_out,
+        lost=0 if counted else answer.lost,
     )
+
+
+def discounted(answer: ChatAnswer) -> dict[str, int]:
+    """Return the counts of an answer's tokens that differ in price or kind, for its details; none if 0."""
+    counts = {
+        "cached": answer.cached_in,
+        "written": answer.written_in,
+        "reasoning": answer.reasoning_out,
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 def read_value(answer: ChatAnswer, key: str) -> str:

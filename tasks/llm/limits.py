@@ -140,8 +140,10 @@ class Spending:
                 _give_back(mine, usd, tokens)
                 mine["asked"] += 1
                 mine["failed"] += row.failure is not None
-                mine["usd"] += row.cost_usd or 0.0
-                mine["tokens"] += row.tokens_in + row.tokens_out
+                # a judgement's attempts whose tokens nobody counted cost what was expected
+                lost = getattr(row, "lost", 0)
+                mine["usd"] += (row.cost_usd or 0.0) + lost * usd
+                mine["tokens"] += row.tokens_in + row.tokens_out + lost * tokens
                 mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
 
     def stop(self, name: str, message: str) -> None:

@@ -175,8 +175,8 @@ class Meter:
             self._in_a_row = self._in_a_row + 1 if transient else 0
             many = self._in_a_row >= MOST_IN_A_ROW
         for row in rows:
-            if row.failure is Failure.NOT_ALLOWED:
-                self.stop(row.message, Failure.NOT_ALLOWED)
+            if row.failure in (Failure.NOT_ALLOWED, Failure.QUOTA_USED_UP):
+                self.stop(row.message, row.failure)
             elif self.spending.limits.usd is not None and row.cost_usd is None:
                 self.stop(_NO_PRICE.format("the model of an answer"), Failure.PREREQUISITE_MISSING)
         if many:

@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
 from tasks.llm.answers import UnusableAnswer, split_thinking
-from tasks.llm.chat import ChatAnswer, ChatRequest, ask_all
+from tasks.llm.chat import ask_all
+from tasks.llm.exchange import TOO_LARGE, ChatAnswer, ChatRequest
 from tasks.llm.servers import ChatServer
 
 Answer = TypeVar("Answer")
@@ -128,6 +129,10 @@ def whole_text(answer: ChatAnswer, most_tokens: int) -> tuple[str, str]:
     UnusableAnswer
         If it was cut off or has no text.
     """
+    if answer.refusal is not None:
+        raise UnusableAnswer(f"it was refused: {answer.refusal[:200]}")
+    if answer.finish_reason == TOO_LARGE:
+        raise UnusableAnswer("it was far too long, be brief")
     if answer.finish_reason == "length":
         raise UnusableAnswer(f"it was cut off after {most_tokens} tokens, be brief")
     thoughts, text = split_thinking(answer.text)

@@ -11,7 +11,8 @@ from storage_schemas.errors import Reason, SetAside
 from storage_schemas.ids import digest_value
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
 from tasks.llm.answers import ask, not_understood, once, usage_of
-from tasks.llm.chat import ChatAnswer, ChatClient
+from tasks.llm.chat import ChatClient
+from tasks.llm.exchange import ChatAnswer
 from tasks.llm.usage import NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import json
 import os
@@ -11,23 +12,36 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 from pydantic import ConfigDict, SecretStr, ValidationError
 
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.model import PROVIDER_KEYS, PROVIDER_URLS, Frozen, ModelServer, ProviderName
 from storage_schemas.secrets import know, strike_out
 
 _PATIENCE_S = 10.0
 
 
 class ServerDown(PrerequisiteError):
-    """A model server has not answered within its patience."""
+    """A model server has not answered within its patience.
+
+    Attributes
+    ----------
+    lost
+        Number of attempts that may have been paid.
+    """
+
+    lost = 0
 
 
 class NotAllowed(PrerequisiteError):
     """A model server rejects all requests: it refuses the key, or does not have the model."""
+
+
+class QuotaUsedUp(NotAllowed):
+    """The account of a model server has no credit or quota left."""
 
 
 class ChatServer(Frozen):
@@ -35,6 +49,7 @@ class ChatServer(Frozen):
 
     name: str
     url: str
+    provider: ProviderName = "openai"
     model: str
     key_variable: str | None = None
     key: SecretStr | None = None
@@ -44,8 +59,8 @@ class ChatServer(Frozen):
 
     @property
     def base(self) -> str:
-        """The base address of the interface, which ends in ``/v1``."""
-        return base_address(self.url)
+        """The base address of the interface; OpenAI's ends in ``/v1``."""
+        return base_address(self.url) if self.provider == "openai" else self.url.rstrip("/")
 
     def secret(self) -> str | None:
         """Return the server's key, if it has one.
@@ -79,15 +94,18 @@ class _Announced(Frozen):
     key: SecretStr | None = None
 
 
-#: OpenAI's own servers, used if the profile does not define ``openai``.
-OPENAI = ChatServer(name="openai", url="https://api.openai.com/v1", model="", key_variable="OPENAI_API_KEY")
+#: The providers' own servers, used if the profile does not define these names.
+PROVIDERS: Mapping[str, ChatServer] = {
+    name: ChatServer(name=name, url=PROVIDER_URLS[name], provider=name, model="", key_variable=key_variable)
+    for name, key_variable in PROVIDER_KEYS.items()
+}
 
 
 @dataclass(frozen=True)
 class Servers:
     """Finds servers by name: in the profile, else among those announced in the store.
 
-    ``openai`` is OpenAI's own server if neither defines it.
+    ``openai``, ``anthropic`` and ``google`` are the providers' own servers if neither defines them.
     """
 
     named: Mapping[str, ModelServer] = field(default_factory=dict)
@@ -114,8 +132,8 @@ class Servers:
                     "again, or name it in the profile"
                 ) from problem
             return ChatServer(name=name, url=announcement.url, key=announcement.key, model=model)
-        if name == OPENAI.name:
-            return OPENAI.model_copy(update={"model": model})
+        if name in PROVIDERS:
+            return PROVIDERS[name].model_copy(update={"model": model})
         others = f" (it has {', '.join(sorted(self.named))})" if self.named else ""
         raise PrerequisiteError(
             f"model server {name!r}, for {model}, is not in the profile{others}. Start one "
@@ -159,7 +177,7 @@ def is_near(url: str) -> bool:
     return address.is_loopback or address.is_private
 
 
-def list_models(url: str, key: str | None = None, patience_s: float = _PATIENCE_S) -> list[str]:
+def list_models(server: ChatServer, patience_s: float = _PATIENCE_S) -> list[str]:
     """Return the models that a server lists.
 
     Raises
@@ -167,20 +185,42 @@ def list_models(url: str, key: str | None = None, patience_s: float = _PATIENCE_
     OSError, ValueError
         If it does not answer, or with something else; see :func:`why`.
     """
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    request = urllib.request.Request(f"{base_address(url)}/models", headers=headers)
+    path, list_name, name = _LISTS[server.provider]
+    values = _get(server, path, patience_s)
+    try:
+        return [strike_out(str(model[name])).removeprefix("models/") for model in values[list_name]]
+    except (KeyError, TypeError) as problem:
+        raise ValueError(f"no list of models in {strike_out(repr(values)):.200}") from problem
+
+
+#: By provider: path of the list of models, and the names of the list and of a model's id in it.
+_LISTS: Mapping[ProviderName, tuple[str, str, str]] = {
+    "openai": ("/models", "data", "id"),
+    "anthropic": ("/v1/models?limit=1000", "data", "id"),
+    "google": ("/v1beta/models?pageSize=1000", "models", "name"),
+}
+
+
+#: The version of the interface that the pinned library asks for, too.
+_ANTHROPIC_VERSION = "2026-10-21"
+
+
+def _get(server: ChatServer, path: str, patience_s: float) -> Any:
+    """Return the JSON value at a path of a server."""
+    key = server.secret()
+    name = "x-goog-api-key" if server.provider == "google" else "Authorization"
+    headers = {} if key is None else {name: key if server.provider == "google" else f"Bearer {key}"}
+    if server.provider == "anthropic":
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
+    request = urllib.request.Request(f"{server.base}{path}", headers=headers)
     near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    opener = near if is_near(url) else urllib.request.build_opener()
+    opener = near if is_near(server.url) else urllib.request.build_opener()
     try:
         with opener.open(request, timeout=patience_s) as answer:
-            values = json.loads(answer.read().decode("utf-8"))
+            return json.loads(answer.read().decode("utf-8"))
     except urllib.error.HTTPError as problem:
         problem.close()  # releases the connection
         raise
-    try:
-        return [strike_out(str(model["id"])) for model in values["data"]]
-    except (KeyError, TypeError) as problem:
-        raise ValueError(f"no list of models in {strike_out(repr(values)):.200}") from problem
 
 
 def why(problem: Exception) -> str:
@@ -201,8 +241,9 @@ def check_server(server: ChatServer) -> None:
         If it does not answer, refuses the key, or lacks the model.
     """
     where = f"model server {server.name} at {server.base}"
+    need_library(server.provider)
     try:
-        models = list_models(server.url, server.secret())
+        models = _models_like(server)
     except urllib.error.HTTPError as problem:
         if problem.code in (401, 403):
             raise refused_key(server) from problem
@@ -214,6 +255,46 @@ def check_server(server: ChatServer) -> None:
         ) from problem
     if server.model not in models:
         raise no_such_model(server, models)
+
+
+def quota_used_up(server: ChatServer, text: str = "") -> QuotaUsedUp:
+    """Return the error for a server whose account has no credit or quota left."""
+    return QuotaUsedUp(
+        f"the quota of model server {server.name} at {server.base} is used up{text}: add credit or raise the "
+        "limit there, or wait until it is renewed, then run the same command again: answers received so far "
+        "are stored"
+    )
+
+
+def _models_like(server: ChatServer) -> list[str]:
+    """Return the models that a server lists, with its own if it knows that by another name."""
+    models = list_models(server)
+    if server.model in models or server.provider == "openai":
+        return models
+    try:
+        _get(server, f"{_LISTS[server.provider][0].partition('?')[0]}/{quote(server.model)}", _PATIENCE_S)
+    except urllib.error.HTTPError as problem:
+        if problem.code == 404:
+            return models
+        raise
+    return [*models, server.model]
+
+
+#: By provider: the library that it needs beside ours.
+_LIBRARIES: Mapping[str, str] = {"anthropic": "anthropic", "google": "google.genai"}
+
+
+def need_library(provider: ProviderName) -> None:
+    """Raise PrerequisiteError if the library of a provider is not installed."""
+    name = _LIBRARIES.get(provider)
+    try:
+        if name is None or importlib.util.find_spec(name) is not None:
+            return
+    except ModuleNotFoundError:
+        pass  # the package around it is missing, too
+    raise PrerequisiteError(
+        f"the library of the provider {provider} is not installed: pip install 'slvmeval[providers]'"
+    )
 
 
 def refused_key(server: ChatServer) -> NotAllowed:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import resources
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,13 @@ from storage_schemas.secrets import strike_out
 
 @dataclass(frozen=True)
 class ModelUsage:
-    """Tokens of a further model that a request needed, such as a captioner's."""
+    """Tokens of a further model that a request needed, such as a captioner's; fields as in :class:`Usage`."""
 
     model: str
     tokens_in: int = 0
     tokens_out: int = 0
+    cached_in: int = 0
+    written_in: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Usage:
         Number of attempts.
     others
         Tokens of further models, each with its own price.
+    cached_in, written_in
+        Of `tokens_in`, those read from and written to the provider's cache.
+    reasoning_out
+        Of `tokens_out`, those of the reasoning.
+    lost
+        Number of attempts that may have been paid and whose tokens nobody counted: they timed out.
     """
 
     frames: int = 0
@@ -55,13 +63,18 @@ class Usage:
     seconds: float = 0.0
     tries: int = 1
     others: tuple[ModelUsage, ...] = ()
+    cached_in: int = 0
+    written_in: int = 0
+    reasoning_out: int = 0
+    lost: int = 0
 
     def by_model(self, model: str) -> Usage:
         """Return the same usage with its tokens listed under `model` in `others`."""
         if not self.tokens_in and not self.tokens_out:
             return self
-        own = ModelUsage(model, self.tokens_in, self.tokens_out)
-        return replace(self, tokens_in=0, tokens_out=0, others=(own, *self.others))
+        own = ModelUsage(model, self.tokens_in, self.tokens_out, self.cached_in, self.written_in)
+        nothing = {"tokens_in": 0, "tokens_out": 0, "cached_in": 0, "written_in": 0}
+        return replace(self, **nothing, others=(own, *self.others))
 
     def tokens(self) -> tuple[int, int]:
         """Return the tokens in and out of all models."""
@@ -80,6 +93,10 @@ def total_usage(usages: Sequence[Usage]) -> Usage:
         seconds=sum(usage.seconds for usage in usages),
         tries=max((usage.tries for usage in usages), default=0),
         others=tuple(other for usage in usages for other in usage.others),
+        cached_in=sum(usage.cached_in for usage in usages),
+        written_in=sum(usage.written_in for usage in usages),
+        reasoning_out=sum(usage.reasoning_out for usage in usages),
+        lost=sum(usage.lost for usage in usages),
     )
 
 
@@ -146,10 +163,15 @@ class NotJudged(SlvmevalError):
 
 
 class Price(Frozen):
-    """Dollars per million tokens."""
+    """Dollars per million tokens; without a price of their own, tokens of the cache cost what others do."""
 
     input_per_million: float = Field(ge=0)
     output_per_million: float = Field(ge=0)
+    cached_input_per_million: float | None = Field(default=None, ge=0)
+
+
+#: The package with the providers' public prices, and where it is made.
+_PACKAGE, _PACKAGE_SOURCE = "genai-prices", "https://github.com/pydantic/genai-prices"
 
 
 class Prices(Frozen):
@@ -158,25 +180,42 @@ class Prices(Frozen):
     Parameters
     ----------
     as_of
-        Date on which the prices were looked up.
+        Date on which the prices were looked up, or the version of the package.
     source
         Where they were looked up.
     models
         Prices by the model's name at its server.
+    package
+        Whether the package's prices apply to models that are not in `models`.
     """
 
     as_of: str = ""
     source: str = ""
     models: dict[str, Price] = Field(default_factory=dict)
+    package: bool = False
 
-    def cost(self, model: str, tokens_in: int, tokens_out: int) -> float | None:
-        """Return the price of tokens in dollars; None if the model has no price."""
+    def cost(
+        self, model: str, tokens_in: int, tokens_out: int, cached_in: int = 0, written_in: int = 0
+    ) -> float | None:
+        """Return the price of tokens in dollars; None if the model has no price.
+
+        Parameters
+        ----------
+        cached_in, written_in
+            Of `tokens_in`, those read from and written to the provider's cache.
+        """
         if not tokens_in and not tokens_out:
             return 0.0
         price = self.models.get(model)
         if price is None:
-            return None
-        return (tokens_in * price.input_per_million + tokens_out * price.output_per_million) / 1e6
+            if not self.package:
+                return None
+            return _package_cost(model, tokens_in, tokens_out, cached_in, written_in)
+        cached_price = price.cached_input_per_million
+        if cached_price is None:
+            cached_price = price.input_per_million
+        dollars = (tokens_in - cached_in) * price.input_per_million + cached_in * cached_price
+        return (dollars + tokens_out * price.output_per_million) / 1e6
 
     def of(self, estimates: Iterable[Estimate]) -> float | None:
         """Return the price of estimates in dollars; None if one of them has no price."""
@@ -184,15 +223,42 @@ class Prices(Frozen):
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
+def _package_cost(
+    model: str, tokens_in: int, tokens_out: int, cached_in: int, written_in: int
+) -> float | None:
+    """Return the price of tokens by the package, which go with its version; None if unknown."""
+    from genai_prices import Usage as Priced
+    from genai_prices import calc_price
+
+    counted = {"cache_read_tokens": cached_in, "cache_write_tokens": written_in}
+    tokens = Priced(
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        **{name: count for name, count in counted.items() if count},
+    )
+    try:
+        return float(calc_price(tokens, model).total_price)
+    except LookupError:
+        return None
+
+
 def load_prices(path: str | None = None) -> Prices:
-    """Return the price list of a TOML file; by default, the one of this package.
+    """Return the public prices of the package ``genai-prices``, with those of a TOML file over them.
 
     Raises
     ------
     UserInputError
-        If it cannot be read or is invalid.
+        If the file cannot be read or is invalid.
     """
-    place = resources.files("tasks.llm").joinpath("prices.toml") if path is None else Path(path)
+    package = f"{_PACKAGE} {metadata.version(_PACKAGE)}"
+    if path is None:
+        return Prices(as_of=package, source=_PACKAGE_SOURCE, package=True)
+    own = _read_prices(Path(path))
+    source = "; ".join(part for part in (own.source or path, f"else {package}") if part)
+    return own.model_copy(update={"source": source, "package": True})
+
+
+def _read_prices(place: Path) -> Prices:
     try:
         return Prices.model_validate(tomllib.loads(place.read_text(encoding="utf-8")))
     except OSError as problem:
@@ -207,8 +273,9 @@ def load_prices(path: str | None = None) -> Prices:
 
 def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
     """Return a row's fields for the cost of its request, over all models and videos."""
-    parts = [(model, usage.tokens_in, usage.tokens_out) for usage in usages]
-    parts += [(one.model, one.tokens_in, one.tokens_out) for usage in usages for one in usage.others]
+    named: list[tuple[str, Usage | ModelUsage]] = [(model, usage) for usage in usages]
+    named += [(other.model, other) for usage in usages for other in usage.others]
+    parts = [(name, one.tokens_in, one.tokens_out, one.cached_in, one.written_in) for name, one in named]
     costs = [prices.cost(*part) for part in parts]
     return {
         "frames": sum(usage.frames for usage in usages),

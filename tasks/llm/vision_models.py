@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import Field
@@ -22,6 +24,9 @@ CHOICE_TOKENS = 7
 #: Tokens of five intervals as JSON; of the time before a frame.
 INTERVALS_TOKENS = 90
 TIME_TOKENS = 8
+
+#: OpenAI's models since GPT-4o, which share a vocabulary.
+_OF_OPENAI = re.compile(r"gpt-(4o|4\.1|4\.5|5)|o[1-9](-|$)")
 
 _IN_NO_KEY = {"server", "schema_tokens", "thinking_tokens", "description_tokens"}
 
@@ -56,8 +61,9 @@ class VlmModel(Frozen):
     square_px
         For ``merged-patches``: side of the square that counts as one token; None for Qwen3-VL's.
     characters_per_token
-        Mean for English text, for estimates and the context check. For our prompts, descriptions of aspects
-        and captions it is 4.4 to 4.8, with the vocabularies of both GPT-5 and Qwen.
+        Mean for English text, for models that are not OpenAI's: estimates and the context check. For our
+        prompts, descriptions of aspects and captions it is 4.4 to 4.8, with the vocabularies of both GPT-5
+        and Qwen.
     schema_tokens
         Tokens of the answer's JSON Schema if the server writes it into the prompt, as in OpenAI's published
         message format (harmony); vLLM does not. Part of no key.
@@ -133,8 +139,17 @@ class VlmModel(Frozen):
         )
 
     def text_tokens(self, text: str) -> int:
-        """Return the approximate number of tokens of a text."""
+        """Return the number of tokens of a text: by GPT's vocabulary, or approximate for others."""
+        if _OF_OPENAI.match(self.model):
+            return len(_gpt_vocabulary().encode_ordinary(text))
         return math.ceil(len(text) / self.characters_per_token)
+
+
+@cache
+def _gpt_vocabulary() -> Any:
+    import bpe_openai
+
+    return bpe_openai.get_encoding("o200k_base")
 
 
 def model_from(

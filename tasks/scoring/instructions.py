@@ -10,7 +10,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
 from tasks.llm.answers import not_understood, objects, once, read_value
-from tasks.llm.chat import ChatAnswer
+from tasks.llm.exchange import ChatAnswer
 from tasks.llm.prompt_files import DESCRIPTIONS, own_description, prompt_catalogue, prompt_text
 from tasks.scoring.base import AspectText
 

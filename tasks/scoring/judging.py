@@ -190,7 +190,9 @@ class Judging(Kind[Request]):
                 "message": problem.message,
                 "raw": problem.raw,
                 "finish_reason": problem.finish_reason,
-                "details": canonical_json(dict(problem.details)),
+                "details": canonical_json(
+                    {**problem.details, **({"lost": problem.usage.lost} if problem.usage.lost else {})}
+                ),
                 **self._failed_usage(request, problem.usage),
             }
 

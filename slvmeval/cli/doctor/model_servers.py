@@ -47,7 +47,7 @@ def check_model_server(name: str, servers: Servers, advice: str, ask: bool) -> F
     what = f"server {name}"
     try:
         server = servers.find(name, "")
-        models = list_models(server.url, server.secret())
+        models = list_models(server)
     except PrerequisiteError as problem:
         return Finding(what, CheckVerdict.FAIL, one_line(str(problem)))
     except (OSError, ValueError) as problem:
@@ -153,7 +153,8 @@ def _clip(server: ChatServer) -> tuple[float, str, str]:
 def _chat(server: ChatServer, picture: bool) -> tuple[float, str, str]:
     """Ask for one of a few words by a JSON Schema, as judges and the caption analysis do."""
     from tasks.llm.answers import UnusableAnswer
-    from tasks.llm.chat import ChatClient, ChatRequest, Sampling
+    from tasks.llm.chat import ChatClient
+    from tasks.llm.exchange import ChatRequest, Sampling
     from tasks.llm.questions import whole_text
 
     words, right = (("red", "green", "blue"), "red") if picture else (("yes", "no"), "yes")

@@ -12,8 +12,9 @@ from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Choice, Judgement
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
-from tasks.llm.answers import ask, prompt_digest, usage_of
-from tasks.llm.chat import ChatAnswer, ChatClient, client_of
+from tasks.llm.answers import ask, discounted, prompt_digest, usage_of
+from tasks.llm.chat import ChatClient, client_of
+from tasks.llm.exchange import ChatAnswer
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import Servers, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
@@ -128,6 +129,7 @@ class VideoJudge(PairwiseJudge):
                     "expected_in": self._text_tokens(text) + shown * self._frame_tokens(first),
                     "in": answer.tokens_in or 0,
                     "out": answer.tokens_out or 0,
+                    **discounted(answer),
                 },
                 **where,
             },

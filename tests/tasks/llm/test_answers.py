@@ -6,7 +6,7 @@ import pytest
 
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import read_value
-from tasks.llm.chat import ChatAnswer
+from tasks.llm.exchange import ChatAnswer
 from tasks.llm.usage import NotJudged
 from tasks.scoring.instructions import read_choice
 

@@ -16,8 +16,9 @@ import pytest
 from infra.profile import load_profile
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import ModelServer
-from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest, ChatServer, Sampling, ask_all, client_of
-from tasks.llm.servers import Servers
+from tasks.llm.chat import ChatClient, ask_all, client_of
+from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.servers import ChatServer, Servers
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 HELLO = ChatRequest(messages=({"role": "user", "content": "hello"},))

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from tasks.llm.chat import ChatClient, ChatRequest
+from tasks.llm.chat import ChatClient
 from tasks.llm.embeddings import EmbeddingsClient, Refused
+from tasks.llm.exchange import ChatRequest
 from tasks.llm.servers import ChatServer, list_models
 from tasks.models.clip import ServedClip
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -77,4 +78,5 @@ def test_a_list_of_models_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage_schemas.secrets._reported", {})
     monkeypatch.setenv("MY_API_KEY", KEY)
     with FaultyServer(models=(f"model-of-{KEY}",)) as server:
-        assert list_models(server.url, KEY) == ["model-of-[MY_API_KEY removed]"]
+        asked = ChatServer(name="s", url=server.url, model="", key_variable="MY_API_KEY")
+        assert list_models(asked) == ["model-of-[MY_API_KEY removed]"]

@@ -9,7 +9,7 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError
 from tasks.llm.answers import UnusableAnswer
-from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
 from tasks.llm.servers import ChatServer
 from tests.tiny_models.faulty_server import FaultyServer, Reply

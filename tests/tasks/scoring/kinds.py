@@ -20,8 +20,9 @@ from storage_schemas.row_store import RowId, RowStore
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
 from tasks.llm.answer_store import AnswerStore
-from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest
+from tasks.llm.chat import ChatClient
 from tasks.llm.conversation import LiveAsker, Roles, Step
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import Limits, Spending
 from tasks.llm.meter import Meter
 from tasks.llm.requests import Calls

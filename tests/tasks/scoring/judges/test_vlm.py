@@ -19,7 +19,8 @@ from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
-from tasks.llm.chat import ChatAnswer, ChatClient
+from tasks.llm.chat import ChatClient
+from tasks.llm.exchange import ChatAnswer
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
@@ -111,12 +112,13 @@ def test_one_request_has_the_centre_frames_of_both_videos_in_order(
         (Reply('{"better": "First"}'), Failure.NOT_UNDERSTOOD),
         (Reply('{"better": ["first"]}'), Failure.NOT_UNDERSTOOD),
         (Reply('["first"]'), Failure.NOT_UNDERSTOOD),
-        (Reply("[" * 100_000), Failure.NOT_UNDERSTOOD),
+        (Reply("[" * 60_000), Failure.NOT_UNDERSTOOD),
+        (Reply("[" * 100_000), Failure.CUT_OFF),
         (Reply(""), Failure.NO_ANSWER),
         (Reply(None), Failure.NO_ANSWER),
         (Reply("<think>it is the first"), Failure.CUT_OFF),
         (Reply('{"better": "fir', finish_reason="length"), Failure.CUT_OFF),
-        (Reply("", finish_reason="content_filter"), Failure.REFUSED),
+        (Reply("", finish_reason="content_filter"), Failure.MODEL_REFUSED),
         (Reply(status=400, body=b'{"error": {"message": "bad image"}}'), Failure.REFUSED),
         (
             Reply(status=400, body=b'{"error": {"message": "maximum context length is 9 tokens"}}'),

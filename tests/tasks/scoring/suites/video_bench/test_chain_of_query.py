@@ -180,7 +180,7 @@ def test_more_answers_than_questions_are_not_understood(tmp_path: Path) -> None:
         ({"first assistant": {"analysis": "-", "questions": "Why?"}}, Failure.NOT_UNDERSTOOD, "questions"),
         ({"second assistant": []}, Failure.NOT_UNDERSTOOD, "second assistant: "),
         ({"answer": {"description": "-", "answers": ["Yes."]}}, Failure.NOT_UNDERSTOOD, "1 answers to 3"),
-        ({"answer": Reply("", finish_reason="content_filter")}, Failure.REFUSED, "answer: "),
+        ({"answer": Reply("", finish_reason="content_filter")}, Failure.MODEL_REFUSED, "answer: "),
         ({"score": Reply('{"sc', finish_reason="length")}, Failure.CUT_OFF, "score: "),
     ],
 )

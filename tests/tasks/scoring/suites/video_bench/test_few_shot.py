@@ -153,7 +153,7 @@ def test_every_video_is_scored_once_in_a_batch_that_fits(count: int, shots: int,
         ),
         ({"scores": [3, 4, 5]}, Failure.NOT_UNDERSTOOD, "no list"),
         ("3, 4 and 5", Failure.NOT_UNDERSTOOD, "not JSON"),
-        (Reply("", finish_reason="content_filter"), Failure.REFUSED, "few-shot: "),
+        (Reply("", finish_reason="content_filter"), Failure.MODEL_REFUSED, "few-shot: "),
     ],
 )
 def test_an_answer_for_other_videos_is_none_for_the_whole_batch(

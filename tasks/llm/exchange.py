@@ -1,0 +1,104 @@
+"""A request to a language model and its answer, in the one form that all providers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from storage_schemas.model import Frozen
+from storage_schemas.secrets import strike_out
+
+#: Longest text and longest reasoning of an answer that are kept, in characters; what is longer is cut. The
+#: reasoning of the longest answers that judges ask for (32,768 tokens) has about 150,000.
+MOST_TEXT, MOST_REASONING = 64 << 10, 256 << 10
+#: Longest body of a response, in bytes; what is longer is not read.
+MOST_BODY_BYTES = 4 << 20
+#: The finish reason of an answer that is longer.
+TOO_LARGE = "too_large"
+
+
+class Sampling(Frozen):
+    """Sampling parameters; None leaves a value to the server."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    most_tokens: int | None = None
+
+
+class ChatRequest(Frozen):
+    """One request.
+
+    Parameters
+    ----------
+    messages
+        In the interface's form: ``{"role": …, "content": …}``, where content is a text or a list of parts.
+    answer_schema
+        JSON Schema of the answer, or None for free text.
+    sampling
+        Sampling parameters.
+    extra_body
+        Fields that only some servers support, such as vLLM's ``top_k``.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    answer_schema: dict[str, Any] | None = None
+    sampling: Sampling = Sampling()
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+
+
+class ChatAnswer(Frozen):
+    """The answer to a request, or the reason in `error` if there is none.
+
+    Parameters
+    ----------
+    text, reasoning
+        The answer, and the reasoning that the server separated from it.
+    refusal
+        Why the model refuses to answer, in its own words or its provider's; None if it does not.
+    finish_reason
+        ``stop``, ``length``, :data:`TOO_LARGE`, or another word of the provider.
+    tokens_in, tokens_out
+        All tokens of the request and of the answer, as the server counts them; None if it does not say.
+    cached_in, written_in
+        Of `tokens_in`, those read from and written to the provider's cache, which have prices of their own.
+    reasoning_out
+        Of `tokens_out`, those of the reasoning.
+    seconds
+        Duration of the last call.
+    tries
+        Number of calls.
+    lost
+        Number of calls that were given up while the server may have worked on them, so that they may be paid.
+    """
+
+    text: str = ""
+    reasoning: str = ""
+    refusal: str | None = None
+    finish_reason: str | None = None
+    model: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cached_in: int = 0
+    written_in: int = 0
+    reasoning_out: int = 0
+    seconds: float = 0.0
+    tries: int = 1
+    lost: int = 0
+    error: str | None = None
+
+
+def kept(answer: ChatAnswer) -> ChatAnswer:
+    """Return an answer without secrets, and no longer than what is kept of one."""
+    reasoning, text = strike_out(answer.reasoning), strike_out(answer.text)
+    changes: dict[str, Any] = {
+        "text": text[:MOST_TEXT],
+        "reasoning": reasoning[:MOST_REASONING],
+        "refusal": answer.refusal and strike_out(answer.refusal)[:MOST_TEXT],
+        "finish_reason": answer.finish_reason and strike_out(answer.finish_reason)[:100],
+        "model": strike_out(answer.model)[:200],
+    }
+    if len(text) > MOST_TEXT or len(reasoning) > MOST_REASONING:
+        changes["finish_reason"] = TOO_LARGE
+    return answer.model_copy(update=changes)

@@ -1,0 +1,173 @@
+"""Google's Gemini."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from storage_schemas.secrets import strike_out
+from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.providers.base import Provider, TransientFault, error_text
+from tasks.llm.providers.http import http_client
+from tasks.llm.providers.parts import bytes_of, data_of, parts_of, without_none
+from tasks.llm.servers import ChatServer, quota_used_up, refused_key
+
+#: Finish reasons that say that the provider holds an answer back.
+_REFUSALS = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "IMAGE_SAFETY",
+        "LANGUAGE",
+        "MODEL_ARMOR",
+    }
+)
+_FINISH = {"STOP": "stop", "MAX_TOKENS": "length"}
+_SECONDS = re.compile(r"([0-9.]+)s")
+
+
+class Gemini(Provider):
+    """Sends contents by Google's library to the Gemini Developer API."""
+
+    def __init__(self, server: ChatServer) -> None:
+        from google import genai
+
+        super().__init__(server)
+        self._http = http_client(server)
+        options: Any = {
+            "base_url": server.base,
+            "api_version": "v1beta",
+            "timeout": round(server.timeout_s * 1000),
+            "retry_options": {"attempts": 1},
+            "httpx_async_client": self._http,
+        }
+        self._client: Any = genai.Client(
+            api_key=server.secret() or "none", vertexai=False, http_options=options
+        )
+
+    async def send(self, request: ChatRequest) -> ChatAnswer:
+        """Return the answer to a request."""
+        import httpx2
+        from google.genai import errors
+
+        try:
+            response = await self._client.aio.models.generate_content(
+                model=self.server.model, **arguments(request)
+            )
+        except errors.APIError as problem:
+            raise self._status(problem) from problem
+        except httpx2.TimeoutException as problem:
+            raise self.timed_out() from problem
+        except httpx2.HTTPError as problem:
+            raise self.connection_fault(problem) from problem
+        except errors.UnknownApiResponseError as problem:
+            raise TransientFault(
+                f"the response is not an answer{error_text(problem)}", lost=True
+            ) from problem
+        except ValueError as problem:
+            # a body that is not JSON, or of another form
+            raise TransientFault(
+                f"the response is not an answer{error_text(problem)}", lost=True
+            ) from problem
+        return read_answer(response, self.server.model)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def _status(self, problem: Any) -> Exception:
+        error = problem.details.get("error") if isinstance(problem.details, dict) else None
+        error = error if isinstance(error, dict) else {}
+        text = error_text(error.get("message") or problem.message)
+        details = [one for one in error.get("details") or [] if isinstance(one, dict)]
+        if any(one.get("reason") == "API_KEY_INVALID" for one in details):
+            return refused_key(self.server)
+        quotas = [
+            one for detail in details for one in detail.get("violations") or [] if isinstance(one, dict)
+        ]
+        if problem.code == 429 and any("PerDay" in str(one.get("quotaId")) for one in quotas):
+            return quota_used_up(self.server, text)
+        fault = self.status_fault(problem.code, text, getattr(problem.response, "headers", None) or {})
+        if isinstance(fault, TransientFault) and fault.retry_after_s is None:
+            # the pause is in the body
+            delays = (_SECONDS.fullmatch(str(one.get("retryDelay"))) for one in details)
+            fault.retry_after_s = next((float(found[1]) for found in delays if found), None)
+        return fault
+
+
+def arguments(request: ChatRequest) -> dict[str, Any]:
+    """Return a request as the library's arguments."""
+    system: list[dict[str, Any]] = []
+    contents: list[dict[str, Any]] = []
+    for message in request.messages:
+        parts = [each for part in parts_of(message["content"]) for each in _parts(*part)]
+        if message["role"] == "system":
+            system += parts
+        else:
+            contents.append({"role": "model" if message["role"] == "assistant" else "user", "parts": parts})
+    sampling = request.sampling
+    config = without_none(
+        {
+            "system_instruction": {"parts": system} if system else None,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "seed": sampling.seed,
+            "max_output_tokens": sampling.most_tokens,
+            "response_mime_type": "application/json" if request.answer_schema else None,
+            "response_json_schema": request.answer_schema,
+            "http_options": {"extra_body": dict(request.extra_body)} if request.extra_body else None,
+        }
+    )
+    return {"contents": contents, "config": config}
+
+
+def _parts(kind: str, value: str) -> Iterator[dict[str, Any]]:
+    from google.genai.types import Blob
+
+    if kind == "text":
+        yield {"text": value}
+        return
+    data = data_of(value)
+    if data is None:
+        yield {"file_data": {"file_uri": value}}
+        return
+    media_type = "image/jpeg" if data[0] == "video/jpeg" else data[0]
+    for one in data[1].split(","):
+        yield {"inline_data": Blob(data=bytes_of(one), mime_type=media_type)}
+
+
+def read_answer(response: Any, model: str) -> ChatAnswer:
+    """Return the answer in a response of the library."""
+    usage, candidates = response.usage_metadata, response.candidates or []
+    blocked = response.prompt_feedback and response.prompt_feedback.block_reason
+    refusal, text, thoughts, finish = None, "", "", ""
+    if candidates:
+        one = candidates[0]
+        finish = str(getattr(one.finish_reason, "value", one.finish_reason) or "")
+        parts = (one.content and one.content.parts) or []
+        text = "".join(part.text for part in parts if part.text and not part.thought)
+        thoughts = "".join(part.text for part in parts if part.text and part.thought)
+        if finish in _REFUSALS:
+            refusal, text = one.finish_message or text or finish, ""
+    elif blocked:
+        finish = str(getattr(blocked, "value", blocked))
+        refusal = response.prompt_feedback.block_reason_message or f"the prompt was blocked: {finish}"
+    else:
+        raise TransientFault("the response has no candidates", lost=True)
+    reasoning = (usage and usage.thoughts_token_count) or 0
+    return ChatAnswer(
+        text=text,
+        reasoning=thoughts,
+        refusal=refusal,
+        finish_reason=_FINISH.get(finish, strike_out(finish).lower()),
+        model=response.model_version or model,
+        tokens_in=(usage and usage.prompt_token_count) or 0,
+        # the reasoning is counted apart, and paid like the answer
+        tokens_out=((usage and usage.candidates_token_count) or 0) + reasoning,
+        cached_in=(usage and usage.cached_content_token_count) or 0,
+        reasoning_out=reasoning,
+    )

@@ -1,0 +1,215 @@
+"""A server of this process that speaks the protocols of OpenAI, Anthropic and Gemini.
+
+It listens on the loopback interface only, in a thread that ends with the `with` block.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = "key-0123456789"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the server does with one request: an answer, or a kind of :func:`error`."""
+
+    text: str = '{"better": "first"}'
+    refusal: str | None = None
+    finish: str = "stop"
+    error: str = ""
+    delay_s: float = 0.0
+
+
+@dataclass
+class Seen:
+    """One request."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass
+class ProviderServer:
+    """Serves one provider's protocol until its `with` block ends."""
+
+    provider: str
+    plan: Callable[[int], Said] = lambda number: Said()
+    seen: list[Seen] = field(default_factory=list)
+
+    def __enter__(self) -> ProviderServer:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}" + ("/v1" if self.provider == "openai" else "")
+
+    def allowed(self, headers: dict[str, str]) -> bool:
+        if self.provider == "google":
+            return headers.get("x-goog-api-key") == KEY
+        return headers.get("authorization") == f"Bearer {KEY}"
+
+    def respond(self, said: Said) -> tuple[int, dict[str, str], Any]:
+        if said.error:
+            return error(self.provider, said.error)
+        return 200, {}, {"openai": _openai, "anthropic": _anthropic, "google": _google}[self.provider](said)
+
+
+def _openai(said: Said) -> dict[str, Any]:
+    message = {"role": "assistant", "content": None if said.refusal else said.text, "refusal": said.refusal}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m-2026",
+        "choices": [{"index": 0, "message": message, "finish_reason": said.finish, "logprobs": None}],
+        "usage": {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "total_tokens": 120,
+            "prompt_tokens_details": {"cached_tokens": 60},
+            "completion_tokens_details": {"reasoning_tokens": 15},
+        },
+    }
+
+
+def _anthropic(said: Said) -> dict[str, Any]:
+    stop = {"stop": "end_turn", "length": "max_tokens"}[said.finish]
+    refused = {"type": "refusal", "category": "bio", "explanation": said.refusal}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m-2026",
+        "content": [] if said.refusal else [{"type": "text", "text": said.text}],
+        "stop_reason": "refusal" if said.refusal else stop,
+        "stop_details": refused if said.refusal else None,
+        "usage": {
+            "input_tokens": 40,
+            "cache_read_input_tokens": 60,
+            "cache_creation_input_tokens": 0,
+            "output_tokens": 20,
+            "output_tokens_details": {"thinking_tokens": 15},
+        },
+    }
+
+
+def _google(said: Said) -> dict[str, Any]:
+    usage = {
+        "promptTokenCount": 100,
+        "cachedContentTokenCount": 60,
+        "candidatesTokenCount": 5,
+        "thoughtsTokenCount": 15,
+        "totalTokenCount": 120,
+    }
+    finish = {"stop": "STOP", "length": "MAX_TOKENS"}[said.finish]
+    candidate: dict[str, Any] = {"index": 0, "finishReason": finish}
+    candidate["content"] = {"role": "model", "parts": [{"text": said.text}]}
+    if said.refusal:
+        candidate = {"index": 0, "finishReason": "SAFETY"}
+        candidate["content"] = {"role": "model", "parts": [{"text": said.refusal}]}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m-2026"}
+
+
+def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
+    """Return status, headers and body of an error: too-fast, no-credit, bad, key, overloaded, no-model."""
+    if kind == "page":
+        return 200, {}, "<html>gateway</html>"
+    if provider == "openai":
+        status, code, text = {
+            "too-fast": (429, "rate_limit_exceeded", "slow down"),
+            "no-credit": (429, "insufficient_quota", "You exceeded your current quota"),
+            "bad": (400, "invalid_value", "bad image"),
+            "key": (401, "invalid_api_key", "wrong key"),
+            "overloaded": (503, None, "overloaded"),
+            "no-model": (404, "model_not_found", "no such model"),
+        }[kind]
+        headers = {"Retry-After": "0.5"} if kind == "too-fast" else {}
+        return status, headers, {"error": {"message": text, "type": code, "param": None, "code": code}}
+    if provider == "anthropic":
+        status, code, text = {
+            "too-fast": (429, "rate_limit_error", "slow down"),
+            "no-credit": (400, "invalid_request_error", "Your credit balance is too low to access the API"),
+            "bad": (400, "invalid_request_error", "bad image"),
+            "key": (401, "authentication_error", "invalid x-api-key"),
+            "overloaded": (529, "overloaded_error", "overloaded"),
+            "no-model": (404, "not_found_error", "model: m"),
+        }[kind]
+        headers = {"Retry-After": "0.5"} if kind == "too-fast" else {}
+        return status, headers, {"type": "error", "error": {"type": code, "message": text}}
+    base = "type.googleapis.com/google.rpc."
+    retry = {"@type": f"{base}RetryInfo", "retryDelay": "0.5s"}
+    day = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+    quota = {"@type": f"{base}QuotaFailure", "violations": [{"quotaId": day}]}
+    bad_key = {"@type": f"{base}ErrorInfo", "reason": "API_KEY_INVALID"}
+    status, code, text, details = {
+        "too-fast": (429, "RESOURCE_EXHAUSTED", "slow down", [retry]),
+        "no-credit": (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota", [quota, retry]),
+        "bad": (400, "INVALID_ARGUMENT", "bad image", []),
+        "key": (400, "INVALID_ARGUMENT", "API key not valid", [bad_key]),
+        "overloaded": (503, "UNAVAILABLE", "overloaded", []),
+        "no-model": (404, "NOT_FOUND", "models/m is not found", []),
+    }[kind]
+    return status, {}, {"error": {"code": status, "message": text, "status": code, "details": details}}
+
+
+def _handler(server: ProviderServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            number = len(server.seen)
+            server.seen.append(Seen(self.path, headers, body))
+            said = server.plan(number)
+            time.sleep(said.delay_s)
+            known = server.allowed(headers)
+            self._send(*(server.respond(said) if known else error(server.provider, "key")))
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            name = path.rpartition("/models")[2].strip("/")
+            model = {"id": "listed", "name": "models/listed", "type": "model"}
+            if not server.allowed({k.lower(): v for k, v in self.headers.items()}):
+                self._send(*error(server.provider, "key"))
+            elif name in ("", "listed", "alias"):
+                listed = {"data": [model], "models": [model], "has_more": False}
+                self._send(200, {}, model if name else listed)
+            else:
+                self._send(*error(server.provider, "no-model"))
+
+        def _send(self, status: int, headers: dict[str, str], value: Any) -> None:
+            body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+            try:
+                self.send_response(status)
+                for name, text in {**headers, "Content-Length": str(len(body))}.items():
+                    self.send_header(name, text)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
