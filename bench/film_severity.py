@@ -166,7 +166,7 @@ def draw(film: Film, cells: Cells, target: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "slvmeval", "svg.fonttype": "none", "font.size": 8})
+    matplotlib.rcParams["font.size"] = 8
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(2, 5, figsize=(14, 5.6), sharey=True, layout="constrained")
@@ -191,9 +191,8 @@ def draw(film: Film, cells: Cells, target: Path) -> None:
                     )
     assert image is not None
     figure.colorbar(image, ax=panels, shrink=0.7, label="share of draws answered rightly, ties half")
-    figure.suptitle(f"{film.title}; {len(film.seeds)} draws; empty: no such pair")
-    figure.savefig(target.with_suffix(".png"), dpi=110, metadata={"Software": None})
-    figure.savefig(target.with_suffix(".svg"), metadata={"Date": None})
+    figure.suptitle(f"{film.title}; draws: {len(film.seeds)}; empty: no such pair")
+    figure.savefig(target.with_suffix(".png"), dpi=90, metadata={"Software": None})
     pyplot.close(figure)
 
 
@@ -265,37 +264,52 @@ def write_submissions(film: Film, store: Store, out: Path) -> None:
 
 PAGE = """# Which aspects can be told apart without understanding?
 
-Two freely licensed films, the ten aspects of the recipe `cpu-approx`, and evaluators that understand nothing
-of a video: five numbers of its frames, its length, a coin, and BRISQUE, a measure of single pictures with a
-fitted model. If one of them is right (or wrong) in every draw, that aspect's pairs can be answered without
-looking at what a video shows, and a judge's accuracy has to be read beside it.
+Freely licensed film, the ten aspects of the recipe `cpu-approx`, and evaluators that understand nothing of
+a video: its length, five numbers of its frames, a coin, and BRISQUE, a measure of single pictures with a
+fitted model. Where one of them is right (or wrong: then its opposite is right) in draw after draw, that
+aspect's pairs can be answered without looking at what a video shows, and a judge's accuracy has to be read
+beside it.
 
-`make results` made this page, its figures, [every answer](answers.csv) and the [submissions](submissions/) of
-the first draw; `slvmeval submission check` checks these against the release that the same command builds.
-Equal inputs give equal pairs on any machine, so anybody can repeat it.
+`python -m bench.film_severity {command}` made this page, its figures, [every answer](answers.csv) and the
+[submissions](submissions/) of the first draw; `make results` makes three draws of both films of the
+demonstration. `slvmeval submission check` compares a submission with the release that the same command
+builds: equal inputs give equal pairs on any machine, so anybody can repeat it.
+
+## What follows from how pairs are made
+
+- **One damaged clip is noticed as surely as ten.** Outside the damaged clips the two videos of a pair are
+  equal to the bit, so a number that is computed of all frames differs by the damage alone, however short.
+  Which way it differs may change with the clips. Greater severity helps people and models, not these
+  evaluators.
+- **Length gives `comprehensiveness` away**: clips are removed, so the longer video is always the better
+  one.
+- **`temporal_flow` and `spatial_relationship` are ties** for numbers of single frames that do not mind
+  order or a mirror: both sides have the same. What sees neighbours (motion, scenes) or left and right
+  (size, BRISQUE) differs, in a direction that has nothing to do with quality.
+- A wrong answer in all draws is as informative as a right one: styles add edges and contrast, so whoever
+  prefers these prefers the damaged side.
 
 {films}
 ## Limits
 
-- **Two films**, one of them 7.6 s long: no third freely licensed film was found in a package of PyPI, Debian
-  or npm. Draws of one film are not independent samples of film, so the page counts draws and gives no
-  interval.
-- **Few clips of many**: in Big Buck Bunny five clips are a twelfth of the film. The paper's films last
-  1,141 s on average, and five clips of them weigh less.
+- **Little film.** Draws of one film are no independent samples of film, and the severities of one draw are
+  nested: the tables count draws and give no interval. With a single draw a cell is one pair, which a coin
+  answers rightly half the time. No third freely licensed film was found in a package of PyPI, Debian or
+  npm.
 - **Classical operations stand in for diffusion.** `object_integrity` is salient-object removal with Telea's
-  inpainting and `color` a hue shift, with their own names in the provenance. They say nothing about Grounding
-  DINO, Stable Diffusion or Qwen-Image-Edit, whose weights no reachable package ships: an evaluator that sees
-  the smear of Telea's inpainting may see none in theirs. `background_consistency` has the small U²-Net and
-  generated landscapes.
+  inpainting and `color` a hue shift, with their own names in the provenance. They say nothing about
+  Grounding DINO, Stable Diffusion or Qwen-Image-Edit, whose weights no reachable package ships: an
+  evaluator that sees the smear of Telea's inpainting may see none in theirs. `background_consistency` has
+  the small U²-Net and generated landscapes.
 - **Captions** were written for this project, and its rules analysed them.
-- The evaluators see whole videos at 1 fps, as the paper's do.
+- No language or vision-language model judged: a judge that sees pictures needs weights that no package has.
 """
 
 FILM = """## {title}
 
 ![{title}](severity-{name}.png)
 
-{draws} draws; each is another choice of clips (and of everything else that is random) from the film. At
+Draws: {draws}. Each is another choice of clips (and of everything else that is random) from the film. At
 {main} degraded clip{plural} and full strength:
 
 {main_table}
@@ -306,8 +320,8 @@ every draw; numbers of clips are {points}, and `weak` is at {main}.
 {failed}"""
 
 
-def page(films: Sequence[Film], answers: Sequence[Answer]) -> str:
-    """Return the page."""
+def page(films: Sequence[Film], answers: Sequence[Answer], command: str) -> str:
+    """Return the page; `command` has the arguments that choose films and draws."""
     parts = []
     for film in films:
         own = [answer for answer in answers if answer.film == film.name]
@@ -326,7 +340,7 @@ def page(films: Sequence[Film], answers: Sequence[Answer]) -> str:
                 failed=f"{len({a.pair for a in own})} pairs, {len(own)} answers, {failed} failed.\n",
             )
         )
-    return PAGE.format(films="\n".join(parts))
+    return PAGE.format(command=command, films="\n".join(parts))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -335,11 +349,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "results", help="films and store")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--workers", type=int, default=2)
+    names = [film.name for film in FILMS]
+    parser.add_argument("--film", action="append", choices=names, help="all by default; may be repeated")
     parser.add_argument("--draws", type=int, default=3, help="of each film")
     parser.add_argument("--written", action="store_true", help="only write, from what was judged")
     chosen = parser.parse_args(arguments)
     folder, out = chosen.folder.resolve(), chosen.out.resolve()
-    films = [replace(film, seeds=tuple(range(1, chosen.draws + 1))) for film in FILMS]
+    seeds = tuple(range(1, chosen.draws + 1))
+    wanted = chosen.film or names
+    films = [replace(film, seeds=seeds) for film in FILMS if film.name in wanted]
     if not chosen.written:
         for film in films:
             build(film, folder, chosen.workers)
@@ -350,7 +368,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         draw(film, cells_of([a for a in answers if a.film == film.name]), out / f"severity-{film.name}")
     write_answers(answers, out / "answers.csv")
     write_submissions(films[0], store, out / "submissions")
-    write_atomic(out / "README.md", page(films, answers).encode())
+    command = " ".join([*(f"--film {name}" for name in wanted), f"--draws {chosen.draws}"])
+    write_atomic(out / "README.md", page(films, answers, command).encode())
     print(out / "README.md")
     return 0
 

@@ -1,0 +1,68 @@
+"""The tables of the results on free film: who is right in every draw, and from which severity on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench.film_severity import EVALUATORS, FILMS, Answer, cells_of, least_table, main_table, share
+
+FILM = replace(FILMS[0], main=5, clips=(1, 2, 10), seeds=(1, 2))
+
+
+def answers(outcomes: dict[tuple[str, str], tuple[str, str]]) -> list[Answer]:
+    """Two draws' answers for aesthetics, by severity and evaluator."""
+    return [
+        Answer("bunny", seed, f"{point}-{seed}", "aesthetics", point, who, outcome)
+        for (point, who), both in outcomes.items()
+        for seed, outcome in zip((1, 2), both, strict=True)
+    ]
+
+
+def row(table: str) -> list[str]:
+    (line,) = (line for line in table.splitlines() if line.startswith("| aesthetics |"))
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_severities_stand_in_order() -> None:
+    assert FILM.points == ("1", "2", "5", "10", "weak", "medium")
+
+
+def test_only_who_gives_the_same_answer_in_every_draw_is_named() -> None:
+    cells = cells_of(
+        answers(
+            {
+                ("5", "size"): ("right", "right"),
+                ("5", "contrast"): ("right", "wrong"),
+                ("5", "motion"): ("wrong", "wrong"),
+                ("5", "duration"): ("tie", "tie"),
+                ("5", "coin"): ("right", "right"),
+            }
+        )
+    )
+    assert row(main_table(FILM, cells)) == ["2", "size", "motion", "duration"]
+
+
+def test_an_evaluator_stands_where_it_begins_to_be_right_for_good() -> None:
+    right, mixed = ("right", "right"), ("right", "wrong")
+    cells = cells_of(
+        answers(
+            {(point, "size"): right for point in ("1", "2", "5", "10")}
+            | {
+                (point, "motion"): right if point in ("1", "5", "10") else mixed
+                for point in ("1", "2", "5", "10")
+            }
+            | {(point, "contrast"): mixed for point in ("1", "2", "5", "10")}
+            | {("weak", "contrast"): right}
+        )
+    )
+    assert row(least_table(FILM, cells)) == ["size", "motion (5)", "contrast"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [(("right", "tie"), 0.75), (("failed", "wrong"), 0.0), (("failed", "failed"), None)],
+)
+def test_a_tie_is_half_and_a_failure_is_no_answer(outcomes: tuple[str, str], expected: float | None) -> None:
+    assert share(answers({("5", EVALUATORS[0]): outcomes})) == expected
