@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
@@ -27,6 +28,8 @@ TIME_TOKENS = 8
 
 #: OpenAI's models since GPT-4o, which share a vocabulary.
 _OF_OPENAI = re.compile(r"gpt-(4o|4\.1|4\.5|5)|o[1-9](-|$)")
+#: Characters that the tokenizer gets at once: it takes at most 200,000 tokens. A cut adds a token at most.
+_PIECE = 40_000
 
 _IN_NO_KEY = {"server", "schema_tokens", "thinking_tokens", "description_tokens"}
 
@@ -141,13 +144,17 @@ class VlmModel(Frozen):
     def text_tokens(self, text: str) -> int:
         """Return the number of tokens of a text: by GPT's vocabulary, or approximate for others."""
         if _OF_OPENAI.match(self.model):
-            return len(_gpt_vocabulary().encode_ordinary(text))
+            pieces = (text[begin : begin + _PIECE] for begin in range(0, len(text), _PIECE))
+            return sum(len(_gpt_vocabulary().encode_ordinary(piece)) for piece in pieces)
         return math.ceil(len(text) / self.characters_per_token)
 
 
 @cache
 def _gpt_vocabulary() -> Any:
-    import bpe_openai
+    with warnings.catch_warnings():
+        # it reads its files in an old way
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import bpe_openai
 
     return bpe_openai.get_encoding("o200k_base")
 

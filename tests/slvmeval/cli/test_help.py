@@ -42,7 +42,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("suite scores", "suite alignment", "suite ablations", "suite correlations"),
         "suite aesthetics-bound",
         *("suite prompts make", "suite prompts review", "suite prompts accept", "suite prompts statistics"),
-        *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
+        *("slurm script", "gpu-check", "deploy", "run", "serve-llm", "captions compare", "captions show"),
         *("annotate publish", "annotate publish-ratings", "annotate serve", "annotate translate"),
         "annotate collect",
         *("annotate export", "annotate import", "annotate status", "annotate links", "annotate erase"),

@@ -68,11 +68,14 @@ def test_nothing_is_asked_where_nothing_is_named() -> None:
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
 def test_a_model_server_says_its_models(address: str, path: str) -> None:
     finding = server(address + path)
-    assert (finding.verdict, finding.message) == (CheckVerdict.OK, f"{address} serves qwen, clip")
+    # its models are known, but it was asked nothing
+    assert finding == Finding(
+        "server captions", CheckVerdict.UNSEEN, f"{address} serves qwen, clip; it was asked nothing"
+    )
 
 
 def test_a_server_without_models(address: str) -> None:
-    assert server(f"{address}/empty").message.endswith("serves no models")
+    assert server(f"{address}/empty").message.endswith("serves no models; it was asked nothing")
 
 
 @pytest.mark.parametrize(("path", "why"), [("/nothing", "HTTP 404"), ("/other", "JSONDecodeError")])
@@ -97,7 +100,7 @@ def test_a_server_that_has_another_model_or_wants_a_key(
         (finding,) = check_servers(site, "profile s.toml", ask=False)
         return finding
 
-    assert found(model="clip").verdict is CheckVerdict.OK
+    assert found(model="clip").verdict is CheckVerdict.UNSEEN
     assert "it serves qwen, clip, but not qwen3" in found(model="qwen3").message
     monkeypatch.delenv("CAPTIONS_KEY", raising=False)
     assert "variable CAPTIONS_KEY" in found(key_variable="CAPTIONS_KEY").message
@@ -107,7 +110,7 @@ def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert server(address).verdict is CheckVerdict.OK
+    assert server(address).verdict is CheckVerdict.UNSEEN
 
 
 def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +203,7 @@ def test_of_several_models_the_one_in_use_is_asked(tmp_path: Path) -> None:
     assert mini.verdict is CheckVerdict.OK
     unknown, requests = asked(tmp_path, answer("yes"), models=tuple("abcdefgh"))
     assert requests == []
-    assert "serves a, b, c, d, e and 3 more; nothing was sent" in unknown.message
+    assert "serves a, b, c, d, e and 3 more; it was asked nothing, name the model" in unknown.message
     _, (body,) = asked(tmp_path, answer("yes"), models=("a", "b"), model="b")
     assert body["model"] == "b"
 
