@@ -68,9 +68,7 @@ class DisturbedBuild(Building):
             folder.mkdir()
         self.idle_s, self.h100_jobs = 20, 1
         self.site_lines = f'job_logs = "{self.folder / "logs"}"'
-        shifted = (
-            f"if [ -f {self.clock} ]; then export {_CLOCK} FAKETIME=$(cat {self.clock}); fi"
-        )
+        shifted = f"if [ -f {self.clock} ]; then export {_CLOCK} FAKETIME=$(cat {self.clock}); fi"
         started = f"date +%s > {self.folder}/job-$SLURM_JOB_ID"
         self.cpu_lines = f"workers = 1\nsetup = ['{shifted}', '{started}']"
         self.variables = {
