@@ -163,7 +163,7 @@ def run_job(
                 break
             if job is not None and job.pending and time.monotonic() > end:
                 raise PrerequisiteError(
-                    f"job {number} got no node of partition {job.name} within {wait_s:.0f} s "
+                    f"job {number} got no node of pools.{GPU_POOL} within {wait_s:.0f} s "
                     f"({job.reason or 'no reason given'}): wait longer with --wait, or look at `sinfo`"
                 )
             time.sleep(poll_s)

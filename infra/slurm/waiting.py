@@ -43,7 +43,8 @@ _LASTING = (
     (r"(QOS|Assoc)M(ax|in)(Cpu|CPU).*Per(Job|Node)|QOSMinCpu", LastingWait(("cores", "qos"), _LIMIT)),
     (r"(QOS|Assoc)M(ax|in).*PerJob|QOSUsageThreshold", LastingWait(("qos", "cores", "memory"), _LIMIT)),
     (
-        r"(QOS|Assoc)Grp.*(Minutes|RunMin)",
+        # not run minutes, which running jobs give back
+        r"(QOS|Assoc)Grp(?!.*RunM).*Minutes",
         LastingWait(("account", "qos"), "the account's budget is used up", ours=False),
     ),
     (r"PartitionNodeLimit", LastingWait(("partition",), "the partition has too few nodes for a job")),

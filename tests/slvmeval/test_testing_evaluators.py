@@ -77,6 +77,22 @@ def test_a_new_package_overwrites_nothing(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_new_package_may_fill_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.chdir(tmp_path / "link")
+    write_package("my-judge", Shape.judge, Path())
+    names = ["README.md", "my_judge.py", "pyproject.toml", "test_my_judge.py"]
+    assert sorted(path.name for path in Path.cwd().iterdir()) == names
+
+
+def test_a_new_package_hides_no_module(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="a Python module numpy already"):
+        write_package("numpy", Shape.judge, tmp_path / "package")
+    assert not list(tmp_path.iterdir())
+
+
 def test_new_packages_are_installed_and_judge(judged_store: Path, tmp_path: Path) -> None:
     write_package("my-judge", Shape.judge, tmp_path / "judge")
     write_package("colourful", Shape.scorer, tmp_path / "scorer")

@@ -18,12 +18,13 @@ KEY = "key-0123456789"
 
 @dataclass(frozen=True)
 class Said:
-    """What the server does with one request: an answer, or a kind of :func:`error`."""
+    """What the server does with one request: an answer, a kind of :func:`error`, or another text."""
 
     text: str = '{"better": "first"}'
     refusal: str | None = None
     finish: str = "stop"
     error: str = ""
+    page: str = ""
     delay_s: float = 0.0
 
 
@@ -67,6 +68,8 @@ class ProviderServer:
         return headers.get("authorization") == f"Bearer {KEY}"
 
     def respond(self, said: Said) -> tuple[int, dict[str, str], Any]:
+        if said.page:
+            return 200, {}, said.page
         if said.error:
             return error(self.provider, said.error)
         return 200, {}, {"openai": _openai, "anthropic": _anthropic, "google": _google}[self.provider](said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import re
 import tempfile
@@ -93,6 +94,8 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         )
     if name in BUILT_IN or name in added_evaluators():
         raise UserInputError(f"there is an evaluator {name} already: choose another name")
+    if importlib.util.find_spec(module) is not None:
+        raise UserInputError(f"there is a Python module {module} already: choose another name")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise UserInputError(f"{place} exists and is not an empty folder: name another one with --folder")
     words = {"name": name, "module": module, "class_name": _class_name(name)}
@@ -103,15 +106,23 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         "pyproject.toml": "pyproject.toml.txt",
         "README.md": "README.md.txt",
     }
+    # without links, for a link cannot be replaced by a folder
+    place = place.resolve()
+    is_there = place.exists()
     place.parent.mkdir(parents=True, exist_ok=True)
     # all of the package or none of it
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as unfinished:
+    with tempfile.TemporaryDirectory(dir=place if is_there else place.parent, prefix=".new-") as unfinished:
         package = Path(unfinished) / "package"
         package.mkdir()
         for target, source in written.items():
             text = Template((texts / source).read_text(encoding="utf-8")).substitute(words)
             (package / target).write_text(text, encoding="utf-8")
-        package.replace(place)
+        if not is_there:
+            package.replace(place)
+            return
+        # the folder stays the same one: a shell may be in it, or it is a mount
+        for file in package.iterdir():
+            file.replace(place / file.name)
 
 
 def _module(name: str) -> str:

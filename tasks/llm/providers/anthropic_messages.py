@@ -57,8 +57,8 @@ class AnthropicMessages(Provider):
             raise self.connection_fault(problem) from problem
         try:
             return read_answer(raw.http_response.json())
-        except ValueError as problem:
-            shown = error_text(raw.http_response.text[:80])
+        except (ValueError, RecursionError) as problem:
+            shown = error_text(raw.http_response.text)
             raise TransientFault(f"the response is not a message{shown}", lost=True) from problem
 
     async def close(self) -> None:

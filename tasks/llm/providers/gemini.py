@@ -64,11 +64,7 @@ class Gemini(Provider):
             raise self.timed_out() from problem
         except httpx2.HTTPError as problem:
             raise self.connection_fault(problem) from problem
-        except errors.UnknownApiResponseError as problem:
-            raise TransientFault(
-                f"the response is not an answer{error_text(problem)}", lost=True
-            ) from problem
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             # a body that is not JSON, or of another form
             raise TransientFault(
                 f"the response is not an answer{error_text(problem)}", lost=True

@@ -23,6 +23,7 @@ def test_the_examples_hold() -> None:
         "BeginTime",
         "QOSMaxJobsPerUserLimit",
         "QOSGrpNodeLimit",
+        "AssocGrpCPURunMinutesLimit",
     ],
 )
 def test_a_wait_that_other_jobs_end(reason: str) -> None:

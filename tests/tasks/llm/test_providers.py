@@ -181,6 +181,15 @@ def test_a_profile_names_a_provider_only(provider: str) -> None:
     assert found.url.startswith("https://")
 
 
+def test_a_page_in_place_of_an_answer_shows_no_part_of_the_key(provider: str) -> None:
+    # the place at which the text is cut is within the key
+    page = "<" * 75 + KEY + ">" * 215 + KEY
+    with ProviderServer(provider, saying(Said(page=page))) as server:
+        with pytest.raises(ServerDown) as caught:
+            answer_of(server, patience_s=0.0)
+    assert KEY[:5] not in str(caught.value)
+
+
 def test_its_cached_tokens_are_cheaper(provider: str) -> None:
     model = {"openai": "gpt-5-2025-08-07", "anthropic": "claude-sonnet-4-5", "google": "gemini-2.5-pro"}
     prices = load_prices()
