@@ -5,8 +5,11 @@ Listing them imports none of those packages.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from storage_schemas.errors import PrerequisiteError
 
@@ -29,7 +32,8 @@ def added_points(group: str, taken: Collection[str], what: str) -> dict[str, Ent
         If two packages, or a package and this project, use the same name.
     """
     points: dict[str, EntryPoint] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+    installed = installed_points(group, _state_of_path())
+    for point in sorted(installed, key=lambda point: (point.name, point.value)):
         if point.name in taken:
             raise PrerequisiteError(
                 f"package entry point {point.value} names its {what} {point.name!r}, like a built-in {what}: "
@@ -43,3 +47,21 @@ def added_points(group: str, taken: Collection[str], what: str) -> dict[str, Ent
             )
         points[point.name] = point
     return points
+
+
+@lru_cache(maxsize=32)
+def installed_points(group: str, state: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group; all packages are read, once for each state of the path."""
+    return tuple(entry_points(group=group))
+
+
+def _state_of_path() -> tuple[tuple[str, int], ...]:
+    """Return the folders of installed packages with their times, which change when one is installed."""
+    return tuple((folder, _changed_ns(folder or ".")) for folder in sys.path)
+
+
+def _changed_ns(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -19,10 +19,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]
     """A list of (name, value) that stands for what other packages add."""
     added: list[tuple[str, str]] = []
 
-    def entry_points(group: str) -> EntryPoints:
+    def installed_points(group: str, _state: object) -> EntryPoints:
         return EntryPoints(EntryPoint(name, value, group) for name, value in added)
 
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+    monkeypatch.setattr(plugins, "installed_points", installed_points)
     registry.aspect.cache_clear()
     yield added
     registry.aspect.cache_clear()

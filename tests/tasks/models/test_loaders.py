@@ -18,7 +18,9 @@ from tests.tasks.models.checkpoints import mirror
 
 def install(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
     result = [EntryPoint(name, value, loaders.GROUP) for name, value in points]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: result if group == loaders.GROUP else [])
+    monkeypatch.setattr(
+        plugins, "installed_points", lambda group, _state: result if group == loaders.GROUP else []
+    )
 
 
 @pytest.fixture

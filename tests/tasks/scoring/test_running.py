@@ -99,8 +99,8 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     added: list[tuple[str, str]] = []
     monkeypatch.setattr(
         plugins,
-        "entry_points",
-        lambda group: EntryPoints(EntryPoint(name, value, group) for name, value in added),
+        "installed_points",
+        lambda group, _state: EntryPoints(EntryPoint(name, value, group) for name, value in added),
     )
     setup = Setup(store_path=str(tmp_path))
     added[:] = [("mine", "no_such_module:x")]
