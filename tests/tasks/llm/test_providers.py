@@ -184,9 +184,8 @@ def test_a_profile_names_a_provider_only(provider: str) -> None:
 def test_a_page_in_place_of_an_answer_shows_no_part_of_the_key(provider: str) -> None:
     # the place at which the text is cut is within the key
     page = "<" * 75 + KEY + ">" * 215 + KEY
-    with ProviderServer(provider, saying(Said(page=page))) as server:
-        with pytest.raises(ServerDown) as caught:
-            answer_of(server, patience_s=0.0)
+    with ProviderServer(provider, saying(Said(page=page))) as server, pytest.raises(ServerDown) as caught:
+        answer_of(server, patience_s=0.0)
     assert KEY[:5] not in str(caught.value)
 
 
