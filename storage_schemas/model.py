@@ -61,7 +61,9 @@ class ModelServer(Frozen):
     def _address_alone(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"url": value}
-        if isinstance(value, dict) and "url" not in value and value.get("provider") in PROVIDER_URLS:
+        # a list has no hash, and becomes an error of the field
+        known = tuple(PROVIDER_URLS)
+        if isinstance(value, dict) and "url" not in value and value.get("provider") in known:
             provider = value["provider"]
             return {"key_variable": PROVIDER_KEYS[provider], **value, "url": PROVIDER_URLS[provider]}
         return value

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Failure
@@ -179,6 +180,11 @@ def test_a_profile_names_a_provider_only(provider: str) -> None:
     found = Servers({"mine": entry}).find("mine", "m")
     assert found == Servers().find(provider, "m").model_copy(update={"name": "mine"})
     assert found.url.startswith("https://")
+
+
+def test_a_provider_that_is_no_text_is_a_mistake_in_the_profile(provider: str) -> None:
+    with pytest.raises(ValidationError, match="provider"):
+        ModelServer.model_validate({"provider": [provider]})
 
 
 def test_a_page_in_place_of_an_answer_shows_no_part_of_the_key(provider: str) -> None:
