@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from storage_schemas.commit import MANIFEST_NAME
 from storage_schemas.errors import Reason
 from storage_schemas.pair import PairRecord, SourceReport
 from storage_schemas.provenance import utc_now
@@ -39,9 +40,18 @@ class InheritedPairs:
     def _parents(self) -> dict[str, PairRecord]:
         return {} if self.parent is None else {record.pair_id: record for record in self.parent.pairs()}
 
-    def record(self, pair_id: str) -> PairRecord | None:
-        """Return a pair of the parent, which is read already; None if it has no such pair."""
-        return self._parents.get(pair_id)
+    @cached_property
+    def _written_ns(self) -> int:
+        return 0 if self.parent is None else (self.parent.path / MANIFEST_NAME).stat().st_mtime_ns
+
+    def record(self, store: Store, pair_id: str) -> PairRecord | None:
+        """Return a pair of the parent, which is read already; None if it has none, or an older one."""
+        record = self._parents.get(pair_id)
+        if record is None:
+            return None
+        # a damaged pair that was made again may have other checksums
+        made_ns = (store.artifact_path(PAIR, pair_id) / MANIFEST_NAME).stat().st_mtime_ns
+        return record if made_ns <= self._written_ns else None
 
     def has(self, source_id: str, aspect: str) -> bool:
         """Return whether the pairs of a source and aspect are taken unchanged."""

@@ -164,7 +164,7 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
                 planned[pair.aspect] += 1
                 if pair.done:
                     try:
-                        known = build.inherited.record(pair.pair_id)
+                        known = build.inherited.record(build.store, pair.pair_id)
                         records.append(known or read_pair(build.store, pair.pair_id))
                         used.add(candidate.source_id)
                     except IntegrityError as problem:

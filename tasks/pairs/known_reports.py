@@ -63,6 +63,9 @@ class KnownReports:
         if known is None or known[0] != self._stamp(source):
             return None
         report = known[1]
+        if not report.exact and self._store.has(TIMELINE, timeline_id(source, self._recipe)):
+            # another build stored the timeline between the inspection and the stamp
+            return None
         return report.model_copy(
             update={
                 "has_frames": self._store.has(FRAMES, frames_id(source, self._recipe)),

@@ -111,6 +111,36 @@ def test_a_changed_analysis_or_program_is_noticed(
     assert len(inspected) == 1
 
 
+def test_a_predicted_report_is_not_kept_for_frames_that_another_build_stored(
+    one_aspect: BuildOptions, tmp_path: Path
+) -> None:
+    build = prepared(one_aspect)
+    (predicted,) = [report for report in build.reports.values() if not report.exact]
+    for file in (tmp_path / "store" / "cache" / "reports").iterdir():
+        file.unlink()
+    # this build has inspected the source; before it keeps its report, another one stores the frames
+    both = one_aspect.recipe.model_copy(update={"pairs_per_bin": 2})
+    build_inline(one_aspect.model_copy(update={"recipe": both, "release": "other"}))
+    for file in (tmp_path / "store" / "cache" / "reports").iterdir():
+        file.unlink()
+    again = known_reports.KnownReports(build.store, build.recipe, build.work.open()[1])
+    again.keep(build.sources.values(), build.reports)
+    later = prepared(one_aspect)
+    assert later.reports[predicted.source_id].exact
+
+
+def test_a_pair_that_was_made_again_is_listed_as_it_is_now(one_aspect: BuildOptions) -> None:
+    release = build_inline(one_aspect).release
+    (pair,) = release.pairs()
+    path = release.store.artifact_path("pair", pair.pair_id)
+    manifest = path / "manifest.json"
+    record = path / "pair.json"
+    record.write_text(pair.model_copy(update={"low_checksum": "made again"}).model_dump_json())
+    os.utime(manifest)
+    (listed,) = build_inline(one_aspect).release.pairs()
+    assert listed.low_checksum == "made again"
+
+
 def test_a_damaged_file_only_costs_time(one_aspect: BuildOptions, tmp_path: Path) -> None:
     (file,) = (tmp_path / "store" / "cache" / "reports").iterdir()
     file.write_text("{")
