@@ -277,8 +277,8 @@ class PoolJobs:
         if now - self._stuck_since >= LASTING_S:
             keys = ", ".join(f"pools.{self.pool_name}.{key}" for key in ours[0].keys)
             self.problem = PrerequisiteError(
-                f"pool {self.pool_name}: its jobs would wait for ever ({jobs[0].reason}): {ours[0].remedy}; "
-                f"look at {keys} in the profile"
+                f"pool {self.pool_name}: its jobs would never start by themselves ({jobs[0].reason}): "
+                f"{ours[0].remedy}; look at {keys} in the profile"
             )
 
     def _failed(self, job: Job, how: str) -> None:

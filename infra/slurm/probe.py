@@ -190,7 +190,7 @@ def probe_pools(
 
 
 def _until_over(waiting: set[str], wait_s: float, poll_s: float) -> dict[str, commands.Job]:
-    """Return the jobs by name when they have ended, their time is up, or they would wait for ever."""
+    """Return the jobs by name when they have ended, their time is up, or their wait does not end."""
     began = time.monotonic()
     end = began + wait_s
     seen: dict[str, commands.Job] = {}

@@ -47,13 +47,9 @@ _LASTING = (
         r"(QOS|Assoc)Grp(?!.*RunM).*Minutes",
         LastingWait(("account", "qos"), "the account's budget is used up", ours=False),
     ),
-    (r"PartitionNodeLimit", LastingWait(("partition",), "the partition has too few nodes for a job")),
+    (r"PartitionNodeLimit", LastingWait(("partition",), "too few of its nodes are up", ours=False)),
     (r"BadConstraints", LastingWait(("constraint", "gres", "directives"), "no node has all of it")),
     (r"Partition(Down|Inactive)", LastingWait(("partition",), "`sinfo -s` shows which are up", ours=False)),
-    (
-        r"ReqNodeNotAvail|NodeDown|Reservation",
-        LastingWait(("directives", "partition"), "the nodes are down or reserved", ours=False),
-    ),
     (r"JobHeld", LastingWait((), "somebody holds it: `scontrol release` lets it go", ours=False)),
 )
 

@@ -257,16 +257,12 @@ def test_each_kind_of_node_is_probed_with_what_the_pool_asks_for(
 def test_a_wait_that_does_not_end_by_itself_is_an_error(
     slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    profile = changed(tmp_path, only_cpu=True)
-    slurm.run("scontrol", "update", "PartitionName=cpu", "MinNodes=2")
-    try:
-        began = time.monotonic()
-        verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
-    finally:
-        slurm.run("scontrol", "update", "PartitionName=cpu", "MinNodes=0")
+    held = ("[pools.cpu]", '[pools.cpu]\ndirectives = ["--hold"]')
+    began = time.monotonic()
+    verdict, words = doctor(capsys, changed(tmp_path, held, only_cpu=True), store, code=1)["node of cpu"]
     assert verdict == "FAIL"
-    assert "would wait for ever (PartitionNodeLimit)" in words
-    assert "pools.cpu.partition" in words
+    assert "would never start by itself (JobHeld" in words
+    assert "`scontrol release`" in words
     # it is not waited for to the end
     assert time.monotonic() - began < 60
     slurm.wait(lambda: not slurm.squeue())

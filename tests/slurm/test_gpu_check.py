@@ -23,6 +23,7 @@ def site(tmp_path: Path, memory: str, *lines: str) -> Path:
         cpu="",
         site="\n".join(lines),
         h100_memory=memory,
+        h100_jobs=2,
         idle_s=60,
     )
     path.write_text(text + f'setup = ["export PYTHONPATH={ROOT}"]\n')

@@ -28,6 +28,7 @@ def site(tmp_path: Path) -> Profile:
             cpu="",
             site="",
             h100_memory="1GiB",
+            h100_jobs=2,
             idle_s=60,
         )
         # the nodes are this machine

@@ -138,7 +138,8 @@ def _no_answer(probed: Probed, name: str, where: str, store: Path) -> tuple[Chec
             keys = ", ".join(f"pools.{name}.{key}" for key in lasting.keys)
             look = f"; look at {keys} in {where}" if keys else ""
             return CheckVerdict.FAIL, (
-                f"{probed.node}: the probe job would wait for ever ({job.reason}): {lasting.remedy}{look}"
+                f"{probed.node}: the probe job would never start by itself ({job.reason}): "
+                f"{lasting.remedy}{look}"
             )
         why = f" ({job.reason})" if job.reason else ""
         return CheckVerdict.UNSEEN, (

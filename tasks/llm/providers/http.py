@@ -25,7 +25,8 @@ def http_client(server: ChatServer) -> httpx2.AsyncClient:
     # the environment's proxy does not lead to servers of the local network
     return _Client(
         trust_env=not is_near(server.url),
-        follow_redirects=True,
+        # a key in a header of the provider's own would go along to another host
+        follow_redirects=False,
         timeout=httpx2.Timeout(server.timeout_s, connect=min(_CONNECT_S, server.timeout_s), pool=None),
         limits=httpx2.Limits(
             max_connections=server.concurrency, max_keepalive_connections=server.concurrency

@@ -125,7 +125,7 @@ class OpenAIChat(Provider):
     def _status(self, problem: Any) -> Exception:
         body = problem.body if isinstance(problem.body, dict) else {}
         text = error_text(body.get("message") or problem.body)
-        if {body.get("code"), body.get("type")} & _QUOTA:
+        if {str(body.get("code")), str(body.get("type"))} & _QUOTA:
             return quota_used_up(self.server, text)
         return self.status_fault(problem.status_code, text, problem.response.headers)
 

@@ -304,7 +304,7 @@ def test_jobs_that_would_wait_for_ever_are_a_problem_after_a_while(
     assert cluster.jobs.problem is None
     wait("QOSMaxCpuPerJobLimit", 2)
     text = str(cluster.jobs.problem)
-    assert "would wait for ever (QOSMaxCpuPerJobLimit)" in text
+    assert "would never start by themselves (QOSMaxCpuPerJobLimit)" in text
     assert "pools.cpu.cores, pools.cpu.qos in the profile" in text
 
 

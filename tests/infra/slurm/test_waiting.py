@@ -39,7 +39,7 @@ def test_a_wait_that_other_jobs_end(reason: str) -> None:
         # the site may end these
         ("PartitionDown", False),
         ("JobHeldAdmin", False),
-        ("ReqNodeNotAvail, Reserved for maintenance", False),
+        ("PartitionNodeLimit", False),
         ("AssocGrpCPUMinutesLimit", False),
     ],
 )

@@ -123,7 +123,10 @@ def test_a_missing_gpu_is_a_warning_where_models_may_run_without() -> None:
     assert "allow_cpu_models" in warning.message
 
 
-@pytest.mark.parametrize("reason", ["Priority", "Resources", "QOSMaxCpuPerUserLimit", "None", "Unheard"])
+@pytest.mark.parametrize(
+    "reason",
+    ["Priority", "Resources", "ReqNodeNotAvail, Reserved", "QOSMaxCpuPerUserLimit", "None", "Unheard"],
+)
 def test_a_job_that_only_waited_was_not_checked(reason: str) -> None:
     (finding,) = findings(job=Job("7", "probe", "PENDING", reason))
     assert finding.verdict is CheckVerdict.UNSEEN
@@ -150,14 +153,13 @@ def test_a_job_that_only_waited_was_not_checked(reason: str) -> None:
         ("PartitionNodeLimit", "pools.cpu.partition"),
         ("PartitionDown", "pools.cpu.partition"),
         ("BadConstraints", "pools.cpu.constraint"),
-        ("ReqNodeNotAvail, UnavailableNodes:n1", "pools.cpu.directives"),
         ("AssocGrpCPUMinutesLimit", "pools.cpu.account"),
     ],
 )
 def test_a_wait_that_does_not_end_is_an_error_with_what_to_change(reason: str, keys: str) -> None:
     (finding,) = findings(job=Job("7", "probe", "PENDING", reason))
     assert finding.verdict is CheckVerdict.FAIL
-    assert f"would wait for ever ({reason})" in finding.message
+    assert f"would never start by itself ({reason})" in finding.message
     assert f"look at {keys}" in finding.message
     assert "profile s.toml" in finding.message
 
