@@ -314,22 +314,3 @@ def test_a_source_that_ends_its_worker(building: Building, undisturbed: Release)
     others = {r.pair_id: r.low_checksum for r in undisturbed.pairs() if r.source_id != poison}
     assert {r.pair_id: r.low_checksum for r in release.pairs()} == others
     nothing_left(building)
-
-
-def test_in_random_sequence(building: Building, undisturbed: Release) -> None:
-    chosen = random.Random(20_261_122)
-    building.start()
-    for at in (4, 8, 12, 16):
-        building.reached(at)
-        fault = chosen.choice(FAULTS)
-        before = building.committed()
-        fault(building)
-        assert before.items() <= building.committed().items()
-    building.reached(20)
-    building.kill(chosen.choice([signal.SIGTERM, signal.SIGKILL]))
-    before = building.committed()
-    for node, state in building.slurm.sinfo().items():
-        if state.startswith("drain"):
-            building.slurm.resume(node)
-    building.start()
-    check(building, undisturbed, before)

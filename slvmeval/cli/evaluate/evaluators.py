@@ -56,8 +56,15 @@ def new(
 
     Example: `slvmeval evaluators new my-judge`
     """
+    from storage_schemas.errors import UserInputError
+
     place = folder or Path(name)
-    write_package(name, shape, place)
+    try:
+        write_package(name, shape, place)
+    except OSError as problem:
+        raise UserInputError(
+            f"{place} cannot be written ({problem.strerror}): name another folder with --folder"
+        ) from problem
     terminal.say(
         f"the package of the {shape} {name} is in {place}: {_module(name)}.py is all of it. Next:",
         f"  pip install -e {place}",

@@ -6,6 +6,7 @@ such files.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -164,8 +165,10 @@ def compare(
     made = compare_evaluators(gathered, first, second, points / 100)
     table = comparison_table(made)
     if table.rows:
-        columns, rows = _numbers_first(table)
-        numbers = sum(column.is_number for column in table.shown)
+        # a terminal is narrow; the page has the rest
+        shown = tuple(column for column in table.columns if column.key not in _ON_THE_PAGE_ONLY)
+        columns, rows = _numbers_first(replace(table, columns=shown))
+        numbers = sum(column.is_number for column in shown)
         terminal.console().print(terminal.table(table.title, columns, rows, numbers))
     terminal.say(*verdict(made))
     if out is None:
@@ -178,6 +181,10 @@ def compare(
     terminal.say(str(page))
     if open_it:
         typer.launch(page.as_uri())
+
+
+#: Columns of a comparison that a terminal does not show.
+_ON_THE_PAGE_ONLY = ("first_better", "second_better", "shown", "pairs_for_seen")
 
 
 def _tie_policy(ties: str) -> TiePolicy:
