@@ -148,8 +148,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm) -> Iterato
             yield result
 
 
+@pytest.mark.xdist_group("site")
 def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
-    """Model server, deployments, worker; a run of the main deployment; no pages before a campaign."""
+    """Model server, deployments, worker, a run of the main deployment; pages once there is a campaign."""
     site.start("model-server")
     wait_for(lambda: site.healthy("model-server"), 60, "model server")
     assert site.start("deploy").wait(300) == 0, (site.server.processes.folder / "deploy.log").read_text()
@@ -172,8 +173,17 @@ def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
     pages = site.start("annotation")
     assert pages.wait(120) != 0
     assert "annotate publish" in (site.server.processes.folder / "annotation.log").read_text()
+    site.server.processes.environment["SLVMEVAL_PROFILE"] = str(site.folder / "site.toml")
+    site.server.slvmeval("annotate", "publish", "main", "--private-audience")
+    command = [*site.command("annotation"), "--private-audience"]
+    with subprocess.Popen(command, env=site.environment("annotation"), cwd=site.folder) as process:
+        try:
+            wait_for(lambda: site.healthy("annotation"), 120, "annotation pages")
+        finally:
+            process.terminate()
 
 
+@pytest.mark.xdist_group("site")
 def test_the_servers_ask_for_their_secrets(site: Site) -> None:
     if not site.healthy("model-server"):
         site.start("model-server")
@@ -184,14 +194,3 @@ def test_the_servers_ask_for_their_secrets(site: Site) -> None:
     for address in (f"{url}/models", f"{site.server.api}/flows/count"):
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(address, data=b"{}" if "flows" in address else None)
-
-
-def test_the_annotation_pages_answer_once_a_campaign_is_published(site: Site) -> None:
-    site.server.processes.environment["SLVMEVAL_PROFILE"] = str(site.folder / "site.toml")
-    site.server.slvmeval("annotate", "publish", "main", "--private-audience")
-    command = [*site.command("annotation"), "--private-audience"]
-    with subprocess.Popen(command, env=site.environment("annotation"), cwd=site.folder) as process:
-        try:
-            wait_for(lambda: site.healthy("annotation"), 120, "annotation pages")
-        finally:
-            process.terminate()

@@ -6,13 +6,10 @@ again; no job is left in the queue; no run is left Running.
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -94,52 +91,6 @@ def jobs(building: Building, state: str, *options: str) -> list[dict[str, str]]:
     return [job for job in building.slurm.squeue(*options) if job["state"] == state]
 
 
-def cancelled(building: Building, ids: list[str]) -> bool:
-    """Cancel jobs, which may have ended meanwhile, and return whether there were any."""
-    for id_ in ids:
-        subprocess.run(["scancel", id_], env=building.slurm.environment, capture_output=True, timeout=60)
-    return bool(ids)
-
-
-def cancel_running(building: Building) -> None:
-    building.wait(lambda: cancelled(building, [job["id"] for job in jobs(building, "RUNNING")[:1]]))
-
-
-def cancel_pending(building: Building) -> None:
-    """No node takes jobs, so that one has to wait; then it is cancelled."""
-    for node in ("g1", "g2"):
-        building.slurm.drain(node)
-    try:
-        building.wait(
-            lambda: cancelled(building, [job["id"] for job in jobs(building, "PENDING", "-p", "h100")])
-        )
-    finally:
-        for node in ("g1", "g2"):
-            building.slurm.resume(node)
-
-
-def kill_worker(building: Building) -> None:
-    def killed() -> bool:
-        workers = building.workers("cpu") + building.workers("h100")
-        if workers:
-            with suppress(ProcessLookupError):
-                os.kill(random.Random(1).choice(workers).pid, signal.SIGKILL)
-        return bool(workers)
-
-    building.wait(killed)
-
-
-def drain_node(building: Building) -> None:
-    """A node goes out of service, and its jobs with it; it is back at the end of the test."""
-    building.wait(lambda: jobs(building, "RUNNING"))
-    for job in jobs(building, "RUNNING")[:1]:
-        building.slurm.drain(job["node"])
-        cancelled(building, [other["id"] for other in building.slurm.squeue("-w", job["node"])])
-
-
-FAULTS = (cancel_running, cancel_pending, kill_worker, drain_node)
-
-
 def test_left_alone_with_a_node_that_is_not_fit(building: Building, undisturbed: Release) -> None:
     # short enough that the workers of a pool end while the other works, and come again
     building.idle_s = 3
@@ -191,15 +142,6 @@ def test_a_profile_that_does_not_fit_is_said_before_the_first_job(
     # not even the folder in which a run's jobs would leave their logs
     assert building.slurm.squeue() == []
     assert not list(building.store.glob("cache/slurm*"))
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_each_alone(building: Building, undisturbed: Release, fault: Callable[[Building], None]) -> None:
-    building.start()
-    building.reached(6)
-    before = building.committed()
-    fault(building)
-    check(building, undisturbed, before)
 
 
 def test_a_time_limit_reached(building: Building, undisturbed: Release) -> None:
