@@ -279,8 +279,7 @@ builds: equal inputs give equal pairs on any machine, so anybody can repeat it.
 
 - **One damaged clip is noticed as surely as ten.** Outside the damaged clips the two videos of a pair are
   equal to the bit, so a number that is computed of all frames differs by the damage alone, however short.
-  Which way it differs may change with the clips. Greater severity helps people and models, not these
-  evaluators.
+  Which way it differs may change with the clips.
 - **Length gives `comprehensiveness` away**: clips are removed, so the longer video is always the better
   one.
 - **`temporal_flow` and `spatial_relationship` are ties** for numbers of single frames that do not mind
@@ -293,9 +292,9 @@ builds: equal inputs give equal pairs on any machine, so anybody can repeat it.
 ## Limits
 
 - **Little film.** Draws of one film are no independent samples of film, and the severities of one draw are
-  nested: the tables count draws and give no interval. With a single draw a cell is one pair, which a coin
-  answers rightly half the time. No third freely licensed film was found in a package of PyPI, Debian or
-  npm.
+  nested: the tables count draws and give no interval. A coin is right in both of two draws one time in
+  four, so a single mark says little. A third freely licensed film was looked for by the names of packages of
+  PyPI, Debian and npm only.
 - **Classical operations stand in for diffusion.** `object_integrity` is salient-object removal with Telea's
   inpainting and `color` a hue shift, with their own names in the provenance. They say nothing about
   Grounding DINO, Stable Diffusion or Qwen-Image-Edit, whose weights no reachable package ships: an
