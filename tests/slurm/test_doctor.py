@@ -217,7 +217,8 @@ def test_a_busy_cluster_is_not_called_good_and_the_job_is_taken_away(
     slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     profile = changed(tmp_path, only_cpu=True)
-    busy = [slurm.sbatch("-p", "cpu", "-w", node, "--exclusive", wrap="sleep 600") for node in ("c1", "c2")]
+    quiet = ("-p", "cpu", "--exclusive", "--output=/dev/null")
+    busy = [slurm.sbatch(*quiet, "-w", node, wrap="sleep 600") for node in ("c1", "c2")]
     slurm.wait(lambda: all(job["state"] == "RUNNING" for job in slurm.squeue()))
     verdict, words = doctor(capsys, profile, store, "--probe-wait", "3", code=3)["node of cpu"]
     assert verdict == "?"
