@@ -143,7 +143,8 @@ def test_a_script_that_slurm_refuses(
 ) -> None:
     profile = changed(tmp_path, ("[pools.cpu]", '[pools.cpu]\ndirectives = ["--nodelist=nowhere"]'))
     verdict, words = doctor(capsys, profile, store, "--no-probe", code=1)["script cpu"]
-    assert (verdict == "FAIL" and "nowhere" in words) or "node" in words
+    assert verdict == "FAIL"
+    assert "node" in words
     assert f"look at pools.cpu.directives in profile {profile}" in words
 
 
