@@ -14,12 +14,15 @@ from tests.slurm.conftest import Slurm
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = 15
+#: Draws 14 kinds. Slurm's own process of a job stays alive: where it dies after the driver and its guard,
+#: nobody is left who tells Slurm that the job is over.
+SEED = 353
 
 
 @pytest.mark.timeout(1800)
 def test_random_faults_lose_change_and_leave_nothing(slurm_of_session: Slurm, tmp_path: Path) -> None:
     """The campaign starts a Slurm of its own; where that of the session is skipped, so is this."""
-    command = [sys.executable, "-m", "bench.faults", "--count", str(COUNT), "--seed", "21"]
+    command = [sys.executable, "-m", "bench.faults", "--count", str(COUNT), "--seed", str(SEED)]
     ran = subprocess.run(
         [*command, "--folder", str(tmp_path / "faults")],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
