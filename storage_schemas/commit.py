@@ -19,6 +19,7 @@ from pydantic import Field
 
 from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.ids import digest_file
+from storage_schemas.json_checksum import with_checksum
 from storage_schemas.model import Frozen
 
 #: Version of everything under a store's folder; a store of any other version is refused.
@@ -177,8 +178,7 @@ def commit_folder(staged: Path, target: Path, manifest: Manifest) -> bool:
     with storage_errors(target.parent):
         sync_tree(staged)
         commit_point(manifest.kind, "payload_synced")
-        text = manifest.model_dump_json(indent=1)
-        (staged / MANIFEST_NAME).write_text(text, encoding="utf-8")
+        (staged / MANIFEST_NAME).write_bytes(with_checksum(manifest.model_dump_json(indent=1)))
         sync_path(staged / MANIFEST_NAME)
         sync_path(staged)
         commit_point(manifest.kind, "manifest_written")

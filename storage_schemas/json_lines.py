@@ -1,5 +1,6 @@
 """Append-only JSON Lines files with one writer each: one file (`LinesFile`) or a folder (`LinesFolder`).
 
+Each line ends with its checksum (:mod:`storage_schemas.json_checksum`).
 The file name identifies the writing process.
 """
 
@@ -19,6 +20,7 @@ from pydantic import ValidationError
 
 from storage_schemas.commit import process_alive, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
+from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.secrets import strike_out_row
 
@@ -67,7 +69,7 @@ class LinesFile:
                 self._synced = upto
 
     def _write(self, entry: dict[str, Any]) -> int:
-        line = json.dumps(strike_out_row(entry)).encode()
+        line = with_checksum(json.dumps(strike_out_row(entry)))
         with self._write_lock, storage_errors(self.path.parent):
             append_line(self._handle, line)
             self._written += 1
@@ -130,10 +132,10 @@ def _entries(path: Path, begin: int = 0) -> tuple[list[dict[str, Any]], int]:
     whole = lines[: lines.rfind(b"\n") + 1]
     entries = []
     for line in whole.split(b"\n")[:-1]:
-        try:
-            entries.append(json.loads(line))
-        except ValueError as problem:
-            raise IntegrityError(f"{path} is damaged ({problem}): remove the line {line[:60]!r}") from problem
+        text = without_checksum(line)
+        if text is None:
+            raise IntegrityError(f"{path} is damaged: remove the line {line[:60]!r}")
+        entries.append(json.loads(text))
     return entries, begin + len(whole)
 
 
@@ -198,7 +200,7 @@ class LinesFolder(Generic[LineRow]):
             self._read_upto[path] = upto + len(whole)
             for line in whole.split(b"\n")[:-1]:
                 try:
-                    yield self._model.model_validate_json(line)
+                    yield self._model.model_validate_json(without_checksum(line) or b"")
                 except ValidationError:
                     log.warning("%s has an incomplete line: %s", path, self._lost)
 
@@ -216,7 +218,7 @@ class LinesFolder(Generic[LineRow]):
                 path = self.folder / f"{uuid.uuid4().hex}.jsonl"
                 self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
                 sync_path(self.folder)
-            append_line(self._handle, json.dumps(strike_out_row(row.model_dump(mode="json"))).encode())
+            append_line(self._handle, with_checksum(json.dumps(strike_out_row(row.model_dump(mode="json")))))
             os.fsync(self._handle)
 
     def close(self) -> None:

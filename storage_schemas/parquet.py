@@ -31,7 +31,7 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     return canonical_json(value) if pa.types.is_string(kind) and isinstance(value, dict | list) else value
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+def read_table(path: Path | pa.NativeFile, columns: list[str] | None = None) -> pa.Table:
     """Read a Parquet file, or some of its columns.
 
     Avoids ``pq.read_table``, which imports pandas if installed and so takes more than a second.

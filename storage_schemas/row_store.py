@@ -5,6 +5,7 @@ A Parquet file is written atomically and never changed.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
+from storage_schemas.ids import digest_file
 from storage_schemas.json_lines import (
     LinesFile,
     StoredRow,
@@ -35,6 +37,9 @@ T = TypeVar("T")
 RowId = tuple[Any, ...]
 #: How often reading is retried if files were replaced meanwhile.
 _TRIES = 5
+#: Digits of the content's SHA-256 in the name of a file.
+_DIGITS = 32
+_DIGEST = re.compile(rf"(?:^|-)([0-9a-f]{{{_DIGITS}}})(?:~[^.]*)?\.(?:parquet|json)$")
 
 
 def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
@@ -58,15 +63,15 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
         ) from problem
 
 
-def write_part(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file of rows atomically."""
+def write_part(path: Path, table: pa.Table, named: Callable[[Path], Path] | None = None) -> None:
+    """Write a Parquet file of rows atomically; `named` gives its path from that of the written draft."""
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
         try:
             pq.write_table(table, draft, compression="zstd")
             sync_path(draft)
-            draft.replace(path)
+            draft.replace(named(draft) if named is not None else path)
         finally:
             draft.unlink(missing_ok=True)
         sync_path(path.parent)
@@ -88,14 +93,21 @@ def parts_of(folder: Path) -> list[Path]:
 
 
 def add_part(folder: Path, table: pa.Table, task: str = "") -> None:
-    """Write rows as another file of a folder, named after the task that made them, if any."""
-    write_part(folder / new_name(f"~{task}.parquet" if task else ".parquet"), table)
+    """Write rows as another file of a folder, named after its content and the task that made it, if any."""
+    ending = f"~{task}.parquet" if task else ".parquet"
+    write_part(folder / "part", table, lambda draft: folder / new_name(digest_file(draft), ending))
 
 
-def new_name(ending: str) -> str:
-    """Return a unique file name that starts with the time."""
+def new_name(digest: str, ending: str) -> str:
+    """Return a unique file name of the time and the SHA-256 of the file's content."""
     stamp = datetime.now(UTC).isoformat(timespec="microseconds").replace(":", "").replace("+0000", "Z")
-    return f"{stamp}-{uuid.uuid4().hex[:8]}{ending}"
+    return f"{stamp}-{digest[:_DIGITS]}{ending}"
+
+
+def is_sound(path: Path) -> bool:
+    """Return whether a file's content has the checksum that :func:`new_name` put into its name."""
+    named = _DIGEST.search(path.name)
+    return named is not None and digest_file(path).startswith(named[1])
 
 
 def retry_read(read: Callable[[], T]) -> T:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
+import logging
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import TRANSIENT_REASONS, Reason
 from storage_schemas.model import Frozen
-from storage_schemas.parquet import read_rows, write_rows
-from storage_schemas.provenance import utc_now
+from storage_schemas.parquet import read_rows
+from storage_schemas.row_store import add_part, is_sound, parts_of
 from storage_schemas.secrets import strike_out_row
 from storage_schemas.store import Store
+
+log = logging.getLogger(__name__)
 
 SET_ASIDE = pa.schema(
     [
@@ -55,23 +56,18 @@ def append_failures(store: Store, rows: Sequence[SetAsideRow]) -> None:
     """Write rows to a new file; existing files are not changed."""
     if not rows:
         return
-    with storage_errors(store.failures):
-        store.failures.mkdir(parents=True, exist_ok=True)
-        stamp = utc_now().replace(":", "").replace("+0000", "Z")
-        path = store.failures / f"{stamp}-{uuid.uuid4().hex[:8]}.parquet"
-        draft = path.with_suffix(".draft")
-        write_rows(draft, SET_ASIDE, [strike_out_row(row.model_dump(mode="json")) for row in rows])
-        sync_path(draft)
-        draft.rename(path)
-        sync_path(store.failures)
+    plain = [strike_out_row(row.model_dump(mode="json")) for row in rows]
+    add_part(store.failures, pa.Table.from_pylist(plain, schema=SET_ASIDE))
 
 
 def known_failures(store: Store) -> dict[str, SetAsideRow]:
     """Return the failures that are not retried, by the checksum of their inputs."""
     failures: dict[str, SetAsideRow] = {}
-    if store.failures.is_dir():
-        for path in sorted(store.failures.glob("*.parquet")):
-            for row in read_rows(path, SetAsideRow):
-                if row.key and not row.transient:
-                    failures[row.key] = row
+    for path in parts_of(store.failures):
+        if not is_sound(path):
+            log.warning("%s does not match the checksum in its name: what it names is tried again", path)
+            continue
+        for row in read_rows(path, SetAsideRow):
+            if row.key and not row.transient:
+                failures[row.key] = row
     return failures

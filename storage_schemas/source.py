@@ -192,9 +192,11 @@ def read_timeline(store: Store, id_: str) -> Timeline:
     ------
     StoreError
         If it does not exist.
+    IntegrityError
+        If it is damaged.
     """
     content = store.manifest(TIMELINE, id_).content
-    table = read_table(store.artifact_path(TIMELINE, id_) / TIMELINE_FILE)
+    table = read_table(pa.BufferReader(store.read(TIMELINE, id_, TIMELINE_FILE)))
     return Timeline(
         width=content["width"],
         height=content["height"],

@@ -17,10 +17,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +45,9 @@ from storage_schemas.commit import (
 )
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
+from storage_schemas.json_checksum import without_checksum
+
+log = logging.getLogger(__name__)
 
 #: Kinds of artifact. Frames and encoded segments are caches, recreated from the source when needed; the
 #: timeline (frames of a source with their checksums) is kept.
@@ -54,6 +59,9 @@ PAIR = "pair"
 VERIFIED = "verified"
 ENCODED = "encoded"
 CACHE_KINDS = (FRAMES, ENCODED)
+KINDS = (TIMELINE, FRAMES, ANALYSIS, DEGRADED_CLIP, PAIR, VERIFIED, ENCODED)
+
+_REMEDY = "`slvmeval verify --deep --repair` removes it, and the next build makes it again"
 
 
 @dataclass
@@ -192,6 +200,33 @@ class Store:
         """
         return read_manifest(self.artifact_path(kind, id_))
 
+    def read(self, kind: str, id_: str, name: str) -> bytes:
+        """Return the content of one payload file of an artifact, checked against its manifest.
+
+        Raises
+        ------
+        StoreError
+            If the artifact does not exist.
+        IntegrityError
+            If the file or the manifest is damaged.
+        """
+        folder = self.artifact_path(kind, id_)
+        stored = read_manifest(folder).files.get(name)
+        try:
+            data = (folder / name).read_bytes()
+        except FileNotFoundError as problem:
+            raise IntegrityError(f"{folder / name} is missing: {_REMEDY}") from problem
+        if stored is None or hashlib.sha256(data).hexdigest() != stored.sha256:
+            raise IntegrityError(f"{folder / name} does not match its manifest: {_REMEDY}")
+        return data
+
+    def discard(self, kind: str, id_: str, problem: IntegrityError) -> None:
+        """Remove an artifact that a build found damaged and is about to make again."""
+        log.warning("%s; making it again", problem)
+        # another process may have found the same
+        with suppress(StoreError, FileNotFoundError):
+            self.remove(kind, id_)
+
     def manifests(self, kind: str) -> Iterator[Manifest]:
         """Yield the manifest of every complete artifact of a kind, sorted by id."""
         for path in sorted((self.root / "artifacts" / kind).glob(f"*/*/{MANIFEST_NAME}")):
@@ -253,7 +288,7 @@ class Store:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of the artifact or release version in `folder`.
+    """Read the manifest of the artifact or release version in `folder`, checked against its own checksum.
 
     Raises
     ------
@@ -264,26 +299,47 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST_NAME
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        text = without_checksum(path.read_bytes())
+        if text is None:
+            raise IntegrityError(f"{path} does not match its own checksum: {_REMEDY}")
+        return Manifest.model_validate_json(text)
     except FileNotFoundError as problem:
         raise StoreError(f"no complete artifact in {folder}: run the build again") from problem
     except ValidationError as problem:
-        raise IntegrityError(f"{path} is damaged: remove {folder} and build again ({problem})") from problem
+        raise IntegrityError(f"{path} is damaged: {_REMEDY} ({problem})") from problem
 
 
-def check_files(folder: Path, progress: Callable[[int], None] | None = None) -> None:
-    """Check size and checksum of every payload file of an artifact against its manifest.
+def file_problems(folder: Path) -> list[str]:
+    """Return what is wrong with the files of an artifact or release version: damaged, missing, or extra ones.
 
     Raises
     ------
-    IntegrityError
-        Naming the first file that is missing or differs.
+    StoreError
+        If there is no manifest, or it cannot be read.
     """
-    for name, stored in read_manifest(folder).files.items():
+    files = read_manifest(folder).files
+    problems = []
+    for name, stored in files.items():
         path = folder / name
         if not path.is_file():
-            raise IntegrityError(f"{path} is missing: remove {folder} and build again")
-        if path.stat().st_size != stored.bytes or digest_file(path) != stored.sha256:
-            raise IntegrityError(f"{path} does not match its manifest: remove {folder} and build again")
-        if progress is not None:
-            progress(stored.bytes)
+            problems.append(f"{path} is missing: {_REMEDY}")
+        elif path.stat().st_size != stored.bytes or digest_file(path) != stored.sha256:
+            problems.append(f"{path} does not match its manifest: {_REMEDY}")
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    extra = sorted(there - {*files, MANIFEST_NAME})
+    return problems + [f"{folder / name} is not in the manifest: remove it" for name in extra]
+
+
+def check_files(folder: Path) -> None:
+    """Check every file of an artifact or release version against its manifest.
+
+    Raises
+    ------
+    StoreError
+        If there is no manifest.
+    IntegrityError
+        Naming every file that is missing, differs or is not in the manifest.
+    """
+    problems = file_problems(folder)
+    if problems:
+        raise IntegrityError("; ".join(problems))

@@ -263,7 +263,8 @@ class VotesStore:
         erased = Erased(mark=_mark(campaign, worker), votes=len(votes), decisions=len(decisions), at=at)
         # from here on the rows are ignored, even if the files remain
         folder = self.path / "erased" / _checked(campaign)
-        write_atomic(folder / new_name(".json"), erased.model_dump_json().encode())
+        data = erased.model_dump_json()
+        write_atomic(folder / new_name(digest_text(data), ".json"), data.encode())
         # another process may erase another worker at the same time and rewrite a file that held both
         while any([self._sweep(kind, campaign) for kind in _SCHEMAS]):
             pass

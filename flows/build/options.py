@@ -23,7 +23,8 @@ from flows.parameters import (
 )
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import UserInputError, did_you_mean
+from storage_schemas.errors import IntegrityError, UserInputError, did_you_mean
+from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
@@ -301,7 +302,7 @@ class BuildParameters(FlowParameters):
 
 def remember(store: Store, options: BuildOptions) -> None:
     """Store a build's options."""
-    write_atomic(request_path(store, options.release), options.model_dump_json(indent=1).encode())
+    write_atomic(request_path(store, options.release), with_checksum(options.model_dump_json(indent=1)))
 
 
 def last_options(store: Store, release: str) -> BuildOptions:
@@ -314,7 +315,7 @@ def last_options(store: Store, release: str) -> BuildOptions:
     """
     path = request_path(store, release)
     try:
-        options = BuildOptions.model_validate_json(path.read_bytes())
+        options = BuildOptions.model_validate_json(read_checked_json(path))
         # JSON loses the options' types
         sources = tuple(
             root.model_copy(update={"options": typed_options(root.kind, root.options)})
@@ -326,10 +327,10 @@ def last_options(store: Store, release: str) -> BuildOptions:
             f"no build of release {release!r} was started in {store.root}: run `slvmeval build` first, or "
             "choose another --release"
         ) from problem
-    except ValidationError as problem:
+    except (ValidationError, IntegrityError) as problem:
         raise UserInputError(
-            f"{path} was written by another version of this program: run `slvmeval build --retry` with "
-            "the same options as before"
+            f"{path} is damaged or was written by another version of this program: run "
+            "`slvmeval build --retry` with the same options as before"
         ) from problem
 
 

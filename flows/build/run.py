@@ -401,6 +401,8 @@ class Build:
             parent = Release.open(self.store, self.options.release)
         except UserInputError:
             return None
+        # damage would get into the next version, with a checksum of its own
+        parent.check()
         origin = filtered_from(parent)
         if origin is not None:
             raise UserInputError(

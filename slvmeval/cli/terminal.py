@@ -209,7 +209,14 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 @contextmanager
 def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
     """Yield a callback for (steps done, total steps, note): a progress bar, or log lines."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     terminal = sys.stderr.isatty()
     bars = Progress(
@@ -217,6 +224,8 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[note]}", markup=False),
         console=console(stderr=True),
         disable=quiet or not terminal,

@@ -9,10 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from storage_schemas.analysis import ANALYSES, CaptionAnalysis, CaptionAnswer
-from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.errors import IntegrityError, Reason, SetAside, UserInputError
 from storage_schemas.ids import artifact_id, digest_text, digest_value
 from storage_schemas.parquet import read_table, write_rows
 from storage_schemas.provenance import provenance
@@ -96,7 +97,7 @@ def is_analysed(store: Store, source: Source, recipe: AnalyserRecipe) -> bool:
 def source_analyses(
     store: Store, source: Source, recipe: AnalyserRecipe, servers: Servers | None = None
 ) -> tuple[CaptionAnalysis, ...]:
-    """Return the analysis of each clip's caption, in clip order; analyse them if necessary.
+    """Return the analysis of each clip's caption, in clip order; analyse them if they are not, or damaged.
 
     Raises
     ------
@@ -107,11 +108,15 @@ def source_analyses(
     """
     consumes = analysis_consumes(source, recipe)
     id_ = artifact_id(ANALYSIS, consumes)
-    if not store.has(ANALYSIS, id_):
-        with AnswerJournal(store.partial_analyses / id_) as journal:
-            _analyse(store, source, make_analyser(recipe, servers), consumes, journal)
-            journal.remove()
-    return read_analyses(store.artifact_path(ANALYSIS, id_) / ANALYSIS_FILE)
+    if store.has(ANALYSIS, id_):
+        try:
+            return read_analyses(store, id_)
+        except IntegrityError as problem:
+            store.discard(ANALYSIS, id_, problem)
+    with AnswerJournal(store.partial_analyses / id_) as journal:
+        _analyse(store, source, make_analyser(recipe, servers), consumes, journal)
+        journal.remove()
+    return read_analyses(store, id_)
 
 
 def _analyse(
@@ -177,7 +182,14 @@ def write_analyses(path: Path, source_id: str, analyser: str, analyses: tuple[Ca
     write_rows(path, ANALYSES, rows)
 
 
-def read_analyses(path: Path) -> tuple[CaptionAnalysis, ...]:
-    """Read what :func:`write_analyses` wrote."""
-    texts = read_table(path).column("analysis").to_pylist()
+def read_analyses(store: Store, id_: str) -> tuple[CaptionAnalysis, ...]:
+    """Read the stored analyses of a source's clips.
+
+    Raises
+    ------
+    IntegrityError
+        If they are damaged.
+    """
+    table = read_table(pa.BufferReader(store.read(ANALYSIS, id_, ANALYSIS_FILE)))
+    texts = table.column("analysis").to_pylist()
     return _LIST.validate_json("[" + ",".join(texts) + "]")

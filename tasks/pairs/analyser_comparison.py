@@ -56,7 +56,7 @@ def stored_analyses(store: Store) -> list[StoredAnalysis]:
             StoredAnalysis(
                 source_id=str(source_ids[0]) if source_ids else "",
                 manifest=manifest,
-                analyses=read_analyses(folder / ANALYSIS_FILE),
+                analyses=read_analyses(store, manifest.id),
                 has_answers=ANSWERS_FILE in manifest.files,
             )
         )

@@ -342,9 +342,7 @@ def read_pair(store: Store, pair_id: str) -> PairRecord:
     IntegrityError
         If the artifact is damaged.
     """
-    store.manifest(PAIR, pair_id)
-    path = store.artifact_path(PAIR, pair_id) / PAIR_FILE
     try:
-        return PairRecord.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError) as problem:
-        raise IntegrityError(f"{path} is damaged: remove its folder and build again ({problem})") from problem
+        return PairRecord.model_validate_json(store.read(PAIR, pair_id, PAIR_FILE))
+    except ValidationError as problem:
+        raise IntegrityError(f"{PAIR_FILE} of pair {pair_id} does not fit: {problem}") from problem

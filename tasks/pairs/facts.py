@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.analysis import CaptionAnalysis
-from storage_schemas.errors import Reason, SetAside
+from storage_schemas.errors import IntegrityError, Reason, SetAside
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
 from storage_schemas.source import Source, Timeline, read_timeline
@@ -95,10 +95,14 @@ def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -
 
 
 def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
-    """Return the stored timeline of a source, or one predicted from its packets."""
+    """Return the stored timeline of a source; without a sound one, one predicted from its packets."""
     id_ = timeline_id(source, recipe)
     if store.has(TIMELINE, id_):
-        return read_timeline(store, id_)
+        try:
+            return read_timeline(store, id_)
+        except IntegrityError as problem:
+            # ingest makes it again
+            store.discard(TIMELINE, id_, problem)
     probe(Path(source.video))
     return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side)
 

@@ -20,8 +20,9 @@ from pydantic import TypeAdapter, ValidationError
 import storage_schemas
 import tasks
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import SetAside
+from storage_schemas.errors import IntegrityError, SetAside
 from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.pair import PlannedPair, SourceReport
 from storage_schemas.source import TIMELINE_FILE, Source
 from storage_schemas.store import ANALYSIS, FRAMES, TIMELINE, Store
@@ -50,10 +51,10 @@ class KnownReports:
     @cached_property
     def _known(self) -> dict[str, tuple[str, SourceReport]]:
         try:
-            return _REPORTS.validate_json(self._file.read_bytes())
+            return _REPORTS.validate_json(read_checked_json(self._file))
         except FileNotFoundError:
             return {}
-        except (OSError, ValidationError) as problem:
+        except (OSError, ValidationError, IntegrityError) as problem:
             log.warning("cannot read %s, inspecting all sources again: %s", self._file, problem)
             return {}
 
@@ -82,7 +83,7 @@ class KnownReports:
         try:
             kept = dict(self._kept(sources, reports))
             if kept != self._known:
-                write_atomic(self._file, _REPORTS.dump_json(kept))
+                write_atomic(self._file, with_checksum(_REPORTS.dump_json(kept)))
                 self._known = kept
                 files = sorted(self._file.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)
                 for old in files[:-MOST_FILES]:

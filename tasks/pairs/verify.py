@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import numpy as np
-
 from storage_schemas.errors import IntegrityError, Reason, SetAside, StoreError
 from storage_schemas.frames import FrameReader
 from storage_schemas.ids import artifact_id, digest_frame, digest_frames
@@ -21,7 +19,7 @@ from tasks.aspects.registry import aspect as find_aspect
 from tasks.pairs.degrade import low_checksum, read_pair, shown_frames
 from tasks.pairs.degrade_clip import absolute_difference
 from tasks.pairs.intervals import degraded_intervals
-from tasks.pairs.view import open_record
+from tasks.pairs.view import Side, open_record
 
 #: Part of a verification's inputs: increasing it makes every pair be verified again.
 VERIFIER_VERSION = 1
@@ -208,8 +206,47 @@ def _degraded_problems(store: Store, record: PairRecord, segment: Segment, sourc
     return []
 
 
+def high_problems(store: Store, record: PairRecord) -> list[str]:
+    """Read the high side of a pair frame by frame, as a judge would; all pairs of a source have the same."""
+    try:
+        high = open_record(store, record, "").high
+        if digest_frames(_digests(high, 0, len(high))) != record.high_checksum:
+            return ["the high side's frames do not match their checksum"]
+    except StoreError as problem:
+        return [str(problem)]
+    return []
+
+
+def low_problems(store: Store, record: PairRecord, source: SourceCheck) -> list[str]:
+    """Read the low side of a pair frame by frame, as a judge would; untouched frames must be the source's.
+
+    The source's frames were compared with its checksums before.
+    """
+    problems: list[str] = []
+    try:
+        low = open_record(store, record, "").low
+        digests: list[int] = []
+        for segment in record.segments:
+            some = _digests(low, len(digests), segment.frame_count)
+            digests += some
+            first = segment.first_frame
+            of_source = source.reader.digests[first : first + segment.frame_count].tolist()
+            if segment.kind != "degraded" and some != of_source:
+                problems.append(f"untouched frames of clip {segment.clip} differ between the sides")
+        if digest_frames(digests) != record.low_checksum:
+            problems.append("the low side's frames do not match their checksum")
+    except StoreError as problem:
+        problems.append(str(problem))
+    return problems
+
+
+def _digests(side: Side, first: int, count: int) -> list[int]:
+    batches = (range(n, min(n + _BATCH, first + count)) for n in range(first, first + count, _BATCH))
+    return [digest_frame(planes) for batch in batches for planes in side.planes(batch)]
+
+
 def verify_deep(store: Store, record: PairRecord) -> list[str]:
-    """Read both sides of a pair frame by frame, as a judge would, and check every file's checksum.
+    """Read both sides of a pair frame by frame, and check every file's checksum.
 
     Returns
     -------
@@ -227,22 +264,7 @@ def verify_deep(store: Store, record: PairRecord) -> list[str]:
         except StoreError as problem:
             problems.append(str(problem))
     try:
-        pair = open_record(store, record, "")
-        if digest_frames(digest_frame(planes) for planes in pair.high) != record.high_checksum:
-            problems.append("the high side's frames do not match their checksum")
-        if digest_frames(digest_frame(planes) for planes in pair.low) != record.low_checksum:
-            problems.append("the low side's frames do not match their checksum")
-        place = 0
-        for segment in record.segments:
-            if segment.kind != "degraded":
-                for offset in range(0, segment.frame_count, _BATCH):
-                    count = min(_BATCH, segment.frame_count - offset)
-                    low = pair.low.planes(range(place + offset, place + offset + count))
-                    first = segment.first_frame + offset
-                    if not np.array_equal(low, pair.high.planes(range(first, first + count))):
-                        problems.append(f"untouched frames of clip {segment.clip} differ between the sides")
-                        break
-            place += segment.frame_count
+        source = SourceCheck(FrameReader(frames_path(store, record.frames_id)))
     except StoreError as problem:
-        problems.append(str(problem))
-    return problems
+        return [*problems, str(problem)]
+    return problems + high_problems(store, record) + low_problems(store, record, source)

@@ -10,9 +10,9 @@ Files are only added, each atomically by one writer. A damaged file is ignored.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
-import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import SetAside
 from storage_schemas.ids import canonical_json, digest_text
+from storage_schemas.row_store import new_name
 from storage_schemas.store import Store
 from tasks.pairs.view import Side
 
@@ -178,10 +179,11 @@ class _Shelf:
         sink = pa.BufferOutputStream()
         table = pa.table([pa.array(ids, pa.string()), values], schema=self._schema)
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        path = self.folder / f"{uuid.uuid4().hex}.parquet"
+        data = sink.getvalue().to_pybytes()
+        path = self.folder / new_name(hashlib.sha256(data).hexdigest(), ".parquet")
         self._read.add(path.name)
         try:
-            write_atomic(path, sink.getvalue().to_pybytes())
+            write_atomic(path, data)
         except (OSError, SetAside) as problem:
             # this process has the rows; only the next one has to compute them again
             log.warning("features of frames are not stored in %s: %s", self.folder, problem)

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import Reason, SetAside
+from storage_schemas.errors import IntegrityError, Reason, SetAside
 from storage_schemas.ids import digest_file
+from storage_schemas.json_checksum import read_checked_json, with_checksum
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class ContentHashes:
         if self._file is None or not self._unsaved:
             return
         try:
-            write_atomic(self._file, json.dumps(self._known, sort_keys=True).encode())
+            write_atomic(self._file, with_checksum(json.dumps(self._known, sort_keys=True)))
         except (OSError, SetAside) as problem:
             _log.warning("cannot cache checksums in %s: %s", self._file, problem)
         self._unsaved = False
@@ -100,8 +101,8 @@ class ContentHashes:
         if self._file is None or not self._file.exists():
             return {}
         try:
-            rows = json.loads(self._file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as problem:
+            rows = json.loads(read_checked_json(self._file))
+        except (OSError, ValueError, IntegrityError) as problem:
             _log.warning("cannot read %s, computing checksums again: %s", self._file, problem)
             return {}
         if not isinstance(rows, dict):

@@ -19,6 +19,7 @@ from flows.build.options import BuildOptions
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, PAIR, Store
 from tests.inline import build_inline
+from tests.resealed import reseal
 
 CLEAN = {"lost": 0, "differing": 0, "made_twice": 0, "stuck": 0, "left_over": 0, "set_aside": 0}
 
@@ -78,8 +79,7 @@ def test_it_finds_what_is_lost_differs_or_was_made_again(
     store.remove(PAIR, pair.id)
     assert found().lost == [f"pair {pair.id}"]
     frames = next(iter(store.manifests(FRAMES)))
-    manifest = store.artifact_path(FRAMES, frames.id) / "manifest.json"
-    manifest.write_text(manifest.read_text().replace(frames.content_checksum, "0" * 64))
+    reseal(store.artifact_path(FRAMES, frames.id), content_checksum="0" * 64)
     assert found().differing == [f"frames {frames.id}"]
     (tmp_path / "planted-was-imported").touch()
     assert found().differing[-1] == "the planted tasks.py was imported"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import multiprocessing
 import shutil
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.store import FRAMES, Store
 from tasks.publish.release import write_release
 from tasks.recipe import BUILT_IN
+from tests.resealed import reseal
 from tests.storage_schemas.written_store import COUNT, write_store
 
 RECIPE = BUILT_IN["cpu-approx"]
@@ -83,9 +83,7 @@ def test_a_name_cannot_leave_the_store(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_release_of_another_schema_version_is_refused(store: Store) -> None:
-    path = Release.open(store).path / "manifest.json"
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps({**values, "schema_version": 3}))
+    reseal(Release.open(store).path, schema_version=3)
     with pytest.raises(StoreError, match="has schema version 3, this program supports 1"):
         Release.open(store)
 

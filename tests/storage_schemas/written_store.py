@@ -5,6 +5,7 @@ One source, its frames, a degraded clip, a pair and a release.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,9 @@ def _finish(
         "files": files,
         "provenance": {},
     }
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    body = json.dumps(manifest).encode().removesuffix(b"}")
+    checksum = hashlib.sha256(body).hexdigest().encode()
+    (folder / "manifest.json").write_bytes(body + b', "checksum": "%s"}' % checksum)
 
 
 def _record(pair_id: str, frames_id: str, clip_id: str, high: str, low: str) -> PairRecord:

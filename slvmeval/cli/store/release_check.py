@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from infra.executor import InlineExecutor, ProcessExecutor
 from slvmeval.cli.terminal import teller
 from storage_schemas.commit import retire_folder
 from storage_schemas.errors import IntegrityError, SetAside, StoreError
@@ -15,18 +19,22 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import RELEASE, Release, frames_path
 from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, check_files
+from storage_schemas.store_check import check_place, places
 from tasks.media.ffmpeg_command import FfmpegCommand
+from tasks.pairs.degrade import read_pair
 from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
-from tasks.pairs.verify import SourceCheck, pair_problems, verified_consumes, verify_deep
+from tasks.pairs.verify import SourceCheck, high_problems, low_problems, pair_problems, verified_consumes
 from tasks.publish.frame_restore import restore_frames
+from tasks.publish.release import release_checksum
 from tasks.recipe import recipe_from
 
 
 @dataclass(frozen=True)
 class ReleaseDamage:
-    """Damage in a release; `artifacts` are the (kind, id) to recreate.
+    """Damage in a release or its store; `artifacts` are the (kind, id) to recreate.
 
-    `source_id` is set for a source's frames, `index` for the release version itself.
+    `source_id` is set for a source's frames, `index` for the release version itself, `file` for another file
+    of the store that the next build makes again.
     """
 
     what: str
@@ -34,10 +42,21 @@ class ReleaseDamage:
     artifacts: tuple[tuple[str, str], ...] = ()
     source_id: str = ""
     index: bool = False
+    file: str = ""
+
+
+#: Fewer pairs are checked in this process: starting others takes longer.
+_WORTH_PROCESSES = 50
+#: What one call of a worker checks of the store's files.
+_PLACES_A_CALL = 20
 
 
 def check_release(
-    release: Release, deep: bool, step: Callable[[int, int, str], None], quiet: bool = False
+    release: Release,
+    deep: bool,
+    step: Callable[[int, int, str], None],
+    quiet: bool = False,
+    workers: int = 1,
 ) -> list[ReleaseDamage]:
     """Return the damage of a release: in its index, its sources' frames, its pairs.
 
@@ -46,30 +65,91 @@ def check_release(
     Parameters
     ----------
     deep
-        Also read both sides of each pair through its view, and compare every file with its checksum.
+        Also read both sides of each pair through its view, and check every file of the store, whether the
+        release uses it or not.
     step
-        Called with (pairs done, total pairs, what was checked).
+        Called with (steps done, steps in all, what was checked); a step is a pair, or some of the files.
     quiet
         Do not report whose frames are recreated.
+    workers
+        Number of processes.
     """
+    damages: list[ReleaseDamage] = []
+    sizes: dict[str, int] = {}
     try:
         release.check()
-        sources, total = release.sources(), len(release.pairs())
+        for row in release.sources():
+            sizes[row.source_id] = len(release.pairs(source_id=row.source_id))
+        if release_checksum(release.pairs()) != release.manifest.content_checksum:
+            raise IntegrityError(f"the pairs in {release.path} do not give its checksum")
     except IntegrityError as problem:
-        return [ReleaseDamage(f"index of version {release.version}", str(problem), index=True)]
-    damages: list[ReleaseDamage] = []
-    done = 0
-    for row in sources:
-        records = release.pairs(source_id=row.source_id)
-        checked = _check_source(release, row.source_id, row.frames_id, deep, quiet)
-        if isinstance(checked, ReleaseDamage):
-            damages.append(checked)
-        else:
-            for record in records:
-                done += 1
-                damages += _check_pair(release.store, record, checked, deep)
-                step(done, total, f"{record.aspect} of {row.title}")
+        damages.append(ReleaseDamage(f"index of version {release.version}", str(problem), index=True))
+        sizes = {}
+    store_places = places(release.store) if deep else []
+    chunks = [store_places[n : n + _PLACES_A_CALL] for n in range(0, len(store_places), _PLACES_A_CALL)]
+    total, done = sum(sizes.values()) + len(chunks), 0
+    where = (str(release.store.root), release.name, release.version)
+    found: list[list[ReleaseDamage]] = [[] for _ in range(len(sizes) + len(chunks))]
+    parallel = workers > 1 and total > _WORTH_PROCESSES
+    with ProcessExecutor(workers) if parallel else InlineExecutor() as executor:
+        waiting: list[tuple[Callable[..., list[ReleaseDamage]], tuple[Any, ...]]]
+        waiting = [(_check_pairs, (*where, source_id, deep, quiet)) for source_id in sizes]
+        waiting += [(_check_places, (where[0], chunk)) for chunk in chunks]
+        notes = [(count, release.source(source_id).title) for source_id, count in sizes.items()]
+        notes += [(1, f"files in {chunk[0]} …") for chunk in chunks]
+        running: dict[Any, int] = {}
+        upcoming = iter(range(len(waiting)))
+        while True:
+            for number in islice(upcoming, executor.room("cpu", len(waiting)) - len(running)):
+                function, arguments = waiting[number]
+                running[executor.submit("verify", "cpu", function, *arguments)] = number
+            if not running:
+                break
+            for handle in executor.wait_any(running):
+                number = running.pop(handle)
+                found[number] = executor.result(handle)
+                count, note = notes[number]
+                done += count
+                step(done, total, note)
+    for some in found:
+        told = "\n".join(damage.problem for damage in damages)
+        damages += [damage for damage in some if damage.problem not in told]
     return damages
+
+
+@lru_cache(maxsize=1)
+def _opened(root: str, name: str, version: int) -> Release:
+    return Release.open(Store.open(Path(root)), name, version)
+
+
+def _check_pairs(
+    root: str, name: str, version: int, source_id: str, deep: bool, quiet: bool
+) -> list[ReleaseDamage]:
+    """Check a source of a release and its pairs; called in any process."""
+    release = _opened(root, name, version)
+    checked = _check_source(release, source_id, release.source(source_id).frames_id, quiet)
+    if isinstance(checked, ReleaseDamage):
+        return [checked]
+    records = release.pairs(source_id=source_id)
+    high = high_problems(release.store, records[0]) if deep and records else []
+    return [
+        damage for record in records for damage in _check_pair(release.store, record, checked, high, deep)
+    ]
+
+
+def _check_places(root: str, some: list[str]) -> list[ReleaseDamage]:
+    """Check files of the store; called in any process."""
+    store = Store.open(Path(root))
+    return [
+        ReleaseDamage(
+            damage.path,
+            damage.problem,
+            artifacts=() if damage.artifact is None else (damage.artifact,),
+            file=damage.path if damage.removable else "",
+        )
+        for place in some
+        for damage in check_place(store, place)
+    ]
 
 
 @dataclass(frozen=True)
@@ -129,7 +209,7 @@ def check_against_ffmpeg(
 
 
 def _check_source(
-    release: Release, source_id: str, frames_id: str, deep: bool, quiet: bool
+    release: Release, source_id: str, frames_id: str, quiet: bool
 ) -> SourceCheck | ReleaseDamage:
     """Read the frames of a source; damage is reported once, not with every pair."""
     store = release.store
@@ -139,13 +219,13 @@ def _check_source(
         gone = restore_frames(release, [source_id], teller(quiet)).get(source_id)
         if gone is not None:
             return ReleaseDamage(what, gone, artifacts, source_id)
+        # its files first: what they say of the frames is then as it was written
+        check_files(store.artifact_path(FRAMES, frames_id))
         timeline = artifact_id(TIMELINE, store.manifest(FRAMES, frames_id).consumes)
-        artifacts = ((FRAMES, frames_id), (TIMELINE, timeline))
+        artifacts = ((TIMELINE, timeline),)
         check_files(store.artifact_path(TIMELINE, timeline))
         artifacts = ((FRAMES, frames_id),)
         check = SourceCheck.read(store, frames_id)
-        if deep:
-            check_files(store.artifact_path(FRAMES, frames_id))
     except (StoreError, SetAside) as problem:
         return ReleaseDamage(what, str(problem), artifacts, source_id)
     if check.wrong:
@@ -154,43 +234,55 @@ def _check_source(
     return check
 
 
-def _check_pair(store: Store, record: PairRecord, source: SourceCheck, deep: bool) -> list[ReleaseDamage]:
+def _check_pair(
+    store: Store, record: PairRecord, source: SourceCheck, high: list[str], deep: bool
+) -> list[ReleaseDamage]:
     what = f"pair {record.pair_id[:12]} ({record.aspect})"
-    verified = (VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
-    again = [(PAIR, record.pair_id), verified]
+    again = [(PAIR, record.pair_id), (VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))]
     if not store.has(PAIR, record.pair_id):
         return [ReleaseDamage(what, "its artifact is not in the store", tuple(again))]
-    bad_clips = []
-    problems = pair_problems(store, record, source)
-    for id_ in dict.fromkeys(s.degraded_clip for s in record.segments if s.degraded_clip is not None):
+    problems, bad_clips = [], []
+    clips = [(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip is not None]
+    for kind, id_ in dict.fromkeys(clips):
         try:
-            check_files(store.artifact_path(DEGRADED_CLIP, id_))
+            check_files(store.artifact_path(kind, id_))
         except StoreError as problem:
-            bad_clips.append((DEGRADED_CLIP, id_))
-            if str(problem) not in problems:
-                problems.append(str(problem))
-    if deep and not problems:
-        problems += verify_deep(store, record)
+            bad_clips.append((kind, id_))
+            problems.append(str(problem))
+    try:
+        stored = read_pair(store, record.pair_id)
+        if stored.model_copy(update={"bin_s": record.bin_s}) != record:
+            problems.append("the release has another record of it than its artifact")
+    except IntegrityError as problem:
+        problems.append(str(problem))
+    if not problems:
+        problems = pair_problems(store, record, source)
+        if deep and not problems:
+            problems = [*high, *low_problems(store, record, source)]
+        # the files match their manifests, so the content itself is wrong: recreate all of it
+        bad_clips = clips
     if not problems:
         return []
-    if not bad_clips:
-        # the files match their manifests, so the content itself is wrong: recreate all of it
-        bad_clips = [(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip is not None]
     return [ReleaseDamage(what, "; ".join(problems), (*again, *dict.fromkeys(bad_clips)))]
 
 
 def repair_release(release: Release, damages: list[ReleaseDamage], quiet: bool = False) -> list[str]:
     """Remove damaged artifacts and recreate frames; return descriptions of what was done.
 
-    A damaged pair also loses its verification: the next build recreates and verifies it.
+    Pairs of a damaged clip are removed with it, and verifications with their pair: the next build recreates
+    and verifies them. Rows that people or model servers gave are not removed.
     """
     store = release.store
     done = []
-    for kind, id_ in dict.fromkeys(item for damage in damages for item in damage.artifacts):
+    damaged = dict.fromkeys(item for damage in damages for item in damage.artifacts)
+    for kind, id_ in [*damaged, *_made_from(store, damaged)]:
         if store.artifact_path(kind, id_).is_dir():
             store.remove(kind, id_)
             done.append(f"removed {kind} {id_[:12]}")
     for damage in damages:
+        if damage.file:
+            (store.root / damage.file).unlink(missing_ok=True)
+            done.append(f"removed {damage.file}")
         if damage.source_id:
             problem = restore_frames(release, [damage.source_id], teller(quiet)).get(damage.source_id)
             done.append(
@@ -200,3 +292,17 @@ def repair_release(release: Release, damages: list[ReleaseDamage], quiet: bool =
             retire_folder(store.staging, RELEASE, release.path)
             done.append(f"removed version {release.version} of release {release.name}")
     return done
+
+
+def _made_from(store: Store, damaged: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the pairs that show a damaged clip, and the verifications of these and of damaged pairs."""
+    clips = {id_ for kind, id_ in damaged if kind == DEGRADED_CLIP}
+    pairs = [id_ for kind, id_ in damaged if kind == PAIR]
+    # manifests of damaged pairs cannot be read
+    for path in sorted((store.root / "artifacts" / PAIR).glob("*/*")) if clips else []:
+        if (PAIR, path.name) not in damaged:
+            record = read_pair(store, path.name)
+            if clips & {segment.degraded_clip for segment in record.segments}:
+                pairs.append(path.name)
+    found = [(PAIR, id_) for id_ in pairs]
+    return found + [(VERIFIED, artifact_id(VERIFIED, verified_consumes(id_))) for id_ in pairs]

@@ -29,7 +29,9 @@ def verify(
     version: terminal.VersionOption = None,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Also check both sides of each pair, frame by frame, and every file."),
+        typer.Option(
+            "--deep", help="Also check both sides of each pair, frame by frame, and every file of the store."
+        ),
     ] = False,
     repair: Annotated[
         bool,
@@ -54,6 +56,7 @@ def verify(
             help="Largest difference of a sample from ffmpeg's that is not reported, of 255.",
         ),
     ] = 0,
+    workers: terminal.WorkersOption = None,
     store: terminal.StoreOption = None,
     as_json: terminal.JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -78,7 +81,8 @@ def verify(
         refuse_while_running(opened, "verify --repair")
     checked = Release.open(opened, release, version)
     with terminal.step_bar("verify", quiet or as_json) as step:
-        damages = check_release(checked, deep, step, quiet or as_json)
+        processes = terminal.settings(workers=workers).workers
+        damages = check_release(checked, deep, step, quiet or as_json, processes)
     done = repair_release(checked, damages, quiet or as_json) if repair and damages else []
     compared: list[ComparedSource] = []
     if command is not None:

@@ -14,6 +14,7 @@ from flows.build.options import BuildOptions
 from infra.progress import BuildProgress
 from tasks.pairs import known_reports
 from tests.inline import build_inline
+from tests.resealed import reseal
 
 AddFilm = Callable[[Path, int], Path]
 
@@ -133,10 +134,9 @@ def test_a_pair_that_was_made_again_is_listed_as_it_is_now(one_aspect: BuildOpti
     release = build_inline(one_aspect).release
     (pair,) = release.pairs()
     path = release.store.artifact_path("pair", pair.pair_id)
-    manifest = path / "manifest.json"
     record = path / "pair.json"
     record.write_text(pair.model_copy(update={"low_checksum": "made again"}).model_dump_json())
-    os.utime(manifest)
+    reseal(path)
     (listed,) = build_inline(one_aspect).release.pairs()
     assert listed.low_checksum == "made again"
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage_schemas.errors import Reason, StoreError
+from storage_schemas.errors import IntegrityError, Reason, StoreError
 from storage_schemas.frames import FrameReader, Planes
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord, Segment
@@ -18,6 +18,7 @@ from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED, Store
 from tasks.pairs.degrade import low_checksum, read_pair
 from tasks.pairs.verify import expected_intervals, verified_consumes, verify_deep, verify_pairs
 from tests.frame_arrays import write_frames
+from tests.resealed import reseal
 from tests.tasks.pairs.synthetic import ASPECTS, COLOR, Made, picture
 
 
@@ -33,10 +34,11 @@ def verify(source: Made, record: PairRecord) -> str:
 
 
 def tampered(source: Made, record: PairRecord, **other: Any) -> PairRecord:
-    """Write another record in place of a pair's."""
+    """Write another record in place of a pair's, with a manifest that fits it."""
     changed = PairRecord.model_validate({**record.model_dump(), **other})
-    path = source.store.artifact_path(PAIR, record.pair_id) / "pair.json"
-    path.write_text(changed.model_dump_json(indent=1))
+    folder = source.store.artifact_path(PAIR, record.pair_id)
+    (folder / "pair.json").write_text(changed.model_dump_json(indent=1))
+    reseal(folder)
     return changed
 
 
@@ -312,6 +314,8 @@ def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
 
 def test_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:
     record = source.pair("temporal_flow")
-    tampered(source, record, strength="weak")
+    path = source.store.artifact_path(PAIR, record.pair_id) / "pair.json"
+    path.write_text(record.model_copy(update={"strength": "weak"}).model_dump_json(indent=1))
     assert any("does not match its manifest" in problem for problem in verify_deep(source.store, record))
-    assert read_pair(source.store, record.pair_id).strength == "weak"
+    with pytest.raises(IntegrityError, match=r"pair\.json does not match its manifest"):
+        read_pair(source.store, record.pair_id)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import Failure
 from tasks.llm import meter
 from tasks.llm.usage import Prices
@@ -247,7 +248,9 @@ def test_what_a_process_died_of_is_tried_alone_and_then_fails(
     running = work.rows().running
     running.mkdir(parents=True)
     for number in range(deaths):
-        (running / f"elsewhere.1.run-0.{number}.jsonl").write_text('{"begun": "key3"}\n')
+        (running / f"elsewhere.1.run-0.{number}.jsonl").write_bytes(
+            with_checksum('{"begun": "key3"}') + b"\n"
+        )
     answer_stage(work, task(units))
     assert sorted(script.asked) == [n for n in range(8) if n != 3 or deaths < MOST_DEATHS]
     if 0 < deaths < MOST_DEATHS:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
+from storage_schemas.json_checksum import with_checksum
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
 from tasks.scoring.suites.score_store import ScoresStore
@@ -52,8 +53,8 @@ def test_what_a_killed_process_left_is_read_and_packed(scores: ScoresStore) -> N
     host = socket.gethostname().replace(".", "_")
     # no process has this number
     path = scores.running / f"{host}.4194305.task.1.jsonl"
-    whole = json.dumps(row().model_dump(mode="json"))
-    path.write_text(f'{{"begun": "k"}}\n{whole}\n{{"begun": "k2"}}\n{whole[:40]}')
+    whole, begun = with_checksum(row().model_dump_json()), [f'{{"begun": "{key}"}}' for key in ("k", "k2")]
+    path.write_bytes(b"\n".join([with_checksum(begun[0]), whole, with_checksum(begun[1]), whole[:40]]))
     assert [one.key for one in scores.rows()] == ["k"]
     assert scores.begun("task") == {"k2": 1}
     scores.pack()

@@ -1,0 +1,146 @@
+"""Check every file of a store against its checksum, whether or not a release uses it.
+
+Checked are artifacts, release versions, append-only rows and the small caches that a build relies on. Not
+checked: what is being written (``staging/``), states of runs, and what the annotation server has for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage_schemas.errors import IntegrityError, StoreError
+from storage_schemas.ids import artifact_id
+from storage_schemas.json_checksum import read_checked_json, without_checksum
+from storage_schemas.json_lines import owner_alive
+from storage_schemas.release import RELEASE
+from storage_schemas.row_store import is_sound
+from storage_schemas.store import KINDS, Store, file_problems, read_manifest
+
+#: Files named after their content, below the store's folder.
+_PARTS = (
+    "failures/*.parquet",
+    "judgements/parts/*.parquet",
+    "suites/parts/*.parquet",
+    "annotation/votes/*/*.parquet",
+    "annotation/decisions/*/*.parquet",
+    "annotation/erased/*/*.json",
+    "cache/features/*/*/*.parquet",
+)
+#: Files of lines that each end with a checksum; those in `running` have an owner in their name.
+_LINES = (
+    "partial/captions/*/*.jsonl",
+    "judgements/running/*.jsonl",
+    "judgements/captions/*.jsonl",
+    "suites/running/*.jsonl",
+    "suites/answers/*.jsonl",
+    "annotation/translations/*.jsonl",
+)
+#: JSON files that end with a checksum. Without one of them a build only takes longer.
+_JSON = ("cache/reports/*.json", "cache/content-hashes.json", "cache/build-request-*.json")
+
+#: What a build makes again after :attr:`FileDamage.path` was removed.
+_REMAKEABLE = ("failures", "cache")
+
+
+@dataclass(frozen=True)
+class FileDamage:
+    """A damaged, missing or unknown file, or one artifact's; `path` is relative to the store's folder.
+
+    `artifact` is (kind, id) if the damage is in an artifact. `removable` says that the path may be removed,
+    because the next build makes it again.
+    """
+
+    path: str
+    problem: str
+    artifact: tuple[str, str] | None = None
+    removable: bool = False
+
+
+def places(store: Store) -> list[str]:
+    """Return what :func:`check_place` is called with to check the whole store, in a fixed order."""
+    root = store.root
+    artifacts = sorted((root / "artifacts").glob("*/*")) if (root / "artifacts").is_dir() else []
+    releases = sorted((root / "releases").glob("*/versions/*"))
+    files = [path for pattern in (*_PARTS, *_LINES, *_JSON) for path in sorted(root.glob(pattern))]
+    known = [path for path in files if not path.name.startswith(".")]
+    return [str(path.relative_to(root)) for path in (*artifacts, *releases, *known)]
+
+
+def check_place(store: Store, place: str) -> list[FileDamage]:
+    """Return the damage of a folder of artifacts, a release version, or a file; see :func:`places`."""
+    path = store.root / place
+    match place.split("/"):
+        case ["artifacts", kind, _]:
+            return list(_check_artifacts(store, path, kind))
+        case ["releases", name, _, number]:
+            return [FileDamage(place, problem) for problem in _version_problems(path, f"{name}/{number}")]
+        case _:
+            return _check_file(path, place)
+
+
+def _check_artifacts(store: Store, folder: Path, kind: str) -> Iterator[FileDamage]:
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        place, id_ = str(path.relative_to(store.root)), path.name
+        if kind not in KINDS or path != store.artifact_path(kind, id_) or not path.is_dir():
+            yield FileDamage(place, f"{path} is no artifact: inspect it and remove it by hand")
+            continue
+        for problem in _artifact_problems(path, kind, id_):
+            # an artifact may be removed while the store is read
+            if path.is_dir():
+                yield FileDamage(place, problem, artifact=(kind, id_))
+
+
+def _artifact_problems(path: Path, kind: str, id_: str) -> list[str]:
+    try:
+        manifest = read_manifest(path)
+        if (manifest.kind, manifest.id) != (kind, id_) or artifact_id(kind, manifest.consumes) != id_:
+            return [f"{path} has another id than that of its inputs"]
+        return file_problems(path)
+    except (StoreError, OSError) as problem:
+        return [str(problem)]
+
+
+def _version_problems(path: Path, id_: str) -> list[str]:
+    try:
+        manifest = read_manifest(path)
+        if (manifest.kind, manifest.id) != (RELEASE, id_):
+            return [f"{path} has the manifest of {manifest.kind} {manifest.id}"]
+        return file_problems(path)
+    except (StoreError, OSError) as problem:
+        return [str(problem)]
+
+
+def _check_file(path: Path, place: str) -> list[FileDamage]:
+    problem = ""
+    try:
+        if path.suffix == ".jsonl":
+            problem = _lines_problem(path)
+        elif place.startswith("cache/") and path.suffix == ".json":
+            read_checked_json(path)
+        elif not is_sound(path):
+            problem = f"{path} does not match the checksum in its name"
+    except FileNotFoundError:
+        # packed or merged meanwhile
+        return []
+    except (IntegrityError, OSError) as damage:
+        problem = str(damage)
+    if not problem:
+        return []
+    removable = place.startswith(_REMAKEABLE)
+    remedy = "it is made again" if removable else "restore it from a copy"
+    return [FileDamage(place, f"{problem}: {remedy}", removable=removable)]
+
+
+def _lines_problem(path: Path) -> str:
+    """Return what is wrong with a file of lines; what a killed writer left of a last line is no damage."""
+    *lines, rest = path.read_bytes().split(b"\n")
+    wrong = [number for number, line in enumerate(lines, 1) if without_checksum(line) is None]
+    # a complete line is followed by something else than its end
+    torn = rest and without_checksum(rest) is None
+    if torn and without_checksum(rest[:-1]) is not None:
+        wrong.append(len(lines) + 1)
+    if wrong and path.parent.name == "running" and owner_alive(path):
+        wrong = [number for number in wrong if number <= len(lines)]
+    return f"{path} is damaged in line {', '.join(map(str, wrong))}" if wrong else ""
