@@ -46,6 +46,32 @@ def release_names(store: Store) -> list[str]:
     return [name for name in names if release_versions(store, name)]
 
 
+def find_version(store: Store, name: str | None = None, version: int | None = None) -> tuple[str, int]:
+    """Return name and number of a version: by default the newest complete one of the only release.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such release or version; the message lists those available.
+    """
+    names = release_names(store)
+    if name is None:
+        if len(names) != 1:
+            available = ", ".join(names) if names else "none"
+            raise UserInputError(f"{store.root} has these releases: {available}. Specify one.")
+        name = names[0]
+    # an unlisted name could be a path outside the store
+    versions = release_versions(store, name) if name in names else []
+    if not versions or (version is not None and version not in versions):
+        wanted = name if version is None else f"{name} version {version}"
+        have = f"the releases {', '.join(names)}" if names else "none"
+        if versions:
+            have = f"versions {', '.join(map(str, versions))}"
+        raise UserInputError(f"no release {wanted} in {store.root} (it has {have})")
+    number = versions[-1] if version is None else version
+    return name, number
+
+
 class Release:
     """One version of a release; tables are read on first access."""
 
@@ -66,22 +92,10 @@ class Release:
             If there is no such release or version; the message lists those available.
         StoreError
             If the version has another schema version.
+        IntegrityError
+            If its manifest is damaged.
         """
-        names = release_names(store)
-        if name is None:
-            if len(names) != 1:
-                available = ", ".join(names) if names else "none"
-                raise UserInputError(f"{store.root} has these releases: {available}. Specify one.")
-            name = names[0]
-        # an unlisted name could be a path outside the store
-        versions = release_versions(store, name) if name in names else []
-        if not versions or (version is not None and version not in versions):
-            wanted = name if version is None else f"{name} version {version}"
-            have = f"the releases {', '.join(names)}" if names else "none"
-            if versions:
-                have = f"versions {', '.join(map(str, versions))}"
-            raise UserInputError(f"no release {wanted} in {store.root} (it has {have})")
-        number = versions[-1] if version is None else version
+        name, number = find_version(store, name, version)
         manifest = read_manifest(store.versions(name) / str(number))
         if manifest.schema_version != SCHEMA_VERSION:
             raise StoreError(

@@ -69,8 +69,9 @@ def verify(
     """
     from slvmeval.cli.store.build_states import refuse_while_running
     from slvmeval.cli.store.release_check import check_against_ffmpeg, check_release, repair_release
-    from storage_schemas.errors import UserInputError
-    from storage_schemas.release import Release
+    from storage_schemas.commit import retire_folder
+    from storage_schemas.errors import IntegrityError, UserInputError
+    from storage_schemas.release import RELEASE, Release, find_version
     from tasks.media.ffmpeg_command import find_ffmpeg
 
     if tolerance and not against_ffmpeg:
@@ -79,7 +80,14 @@ def verify(
     opened = terminal.open_store(store)
     if repair:
         refuse_while_running(opened, "verify --repair")
-    checked = Release.open(opened, release, version)
+    try:
+        checked = Release.open(opened, release, version)
+    except IntegrityError:
+        if repair:
+            name, number = find_version(opened, release, version)
+            retire_folder(opened.staging, RELEASE, opened.versions(name) / str(number))
+            terminal.tell(f"removed version {number} of release {name}: build, and verify again")
+        raise
     with terminal.step_bar("verify", quiet or as_json) as step:
         processes = terminal.settings(workers=workers).workers
         damages = check_release(checked, deep, step, quiet or as_json, processes)
