@@ -1,4 +1,4 @@
-"""Bits flipped at random in every kind of file of a store: each is found, and a repair gives equal content."""
+"""Bits flipped at random in every kind of file of a store: all found, and a repair gives the same again."""
 
 from __future__ import annotations
 

@@ -265,6 +265,22 @@ def test_verify_finds_repairs_and_the_build_makes_the_same_again(
     assert release(built).manifest.content_checksum == checksum
 
 
+def test_a_version_whose_manifest_is_damaged_is_removed_and_written_again(
+    built: Built, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["verify", "small", "--store", str(built.store), "--quiet", "--deep"]
+    before = release(built)
+    manifest = before.path / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b"recipe", b"recipf"))
+    assert main(words) == 1
+    assert f"{manifest} does not match its own checksum" in capsys.readouterr().err
+    assert main([*words, "--repair"]) == 1
+    assert "removed version 1 of release small" in capsys.readouterr().err
+    assert built.build() == 0
+    assert main(words) == 0
+    assert release(built).manifest.content_checksum == before.manifest.content_checksum
+
+
 def test_evicted_frames_come_back_when_they_are_wanted(
     built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

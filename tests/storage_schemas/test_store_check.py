@@ -1,0 +1,93 @@
+"""Every file of a store is checked, also what no release uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import Reason
+from storage_schemas.json_checksum import with_checksum, without_checksum
+from storage_schemas.json_lines import LinesFolder
+from storage_schemas.model import Frozen
+from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
+from storage_schemas.store import PAIR, Store
+from storage_schemas.store_check import FileDamage, check_place, places
+from tests.storage_schemas.written_store import write_store
+
+
+class Row(Frozen):
+    text: str
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    write_store(tmp_path / "store")
+    return Store.open(tmp_path / "store")
+
+
+def damages(store: Store) -> list[FileDamage]:
+    return [damage for place in places(store) for damage in check_place(store, place)]
+
+
+def flip(path: Path, place: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[place] ^= 1
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '{\n "a": "ä"\n}'])
+def test_any_flipped_bit_of_a_text_is_found(text: str) -> None:
+    stored = with_checksum(text)
+    assert without_checksum(stored)
+    for bit in range(8 * len(stored)):
+        raw = bytearray(stored)
+        raw[bit // 8] ^= 1 << bit % 8
+        assert without_checksum(bytes(raw)) is None
+
+
+def test_what_does_not_belong_to_an_artifact_is_named(store: Store) -> None:
+    assert damages(store) == []
+    (pair,) = store.manifests(PAIR)
+    (store.artifact_path(PAIR, pair.id) / "extra").touch()
+    (store.root / "artifacts" / "other" / "ab").mkdir(parents=True)
+    (store.root / "artifacts" / "other" / "ab" / "abc").touch()
+    here = store.artifact_path(PAIR, pair.id)
+    moved = store.artifact_path(PAIR, "0" * 64)
+    moved.parent.mkdir()
+    (moved.parent / "1").mkdir()
+    problems = [damage.problem for damage in damages(store)]
+    assert sum("is no artifact" in problem for problem in problems) == 2
+    assert any(f"{here}/extra is not in the manifest" in problem for problem in problems)
+    (here / "extra").unlink()
+    here.rename(moved)
+    assert any("another id than that of its inputs" in damage.problem for damage in damages(store))
+
+
+def test_a_torn_line_is_no_damage_but_a_changed_one_is(store: Store) -> None:
+    lines = LinesFolder(store.partial_analyses / "id", Row, "lost")
+    lines.append(Row(text="one"))
+    lines.append(Row(text="two"))
+    (file,) = (store.partial_analyses / "id").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:30])
+    assert damages(store) == []
+    for place, line in ((3, 1), (len(whole) - 3, 2), (len(whole) - 1, 2)):
+        file.write_bytes(whole)
+        flip(file, place)
+        (damage,) = damages(store)
+        assert f"{file} is damaged in line {line}" in damage.problem
+        assert not damage.removable
+
+
+def test_a_file_of_failures_is_named_after_its_content(store: Store) -> None:
+    row = SetAsideRow(source_id="one", stage="inspect", reason=Reason.NO_FRAMES, message="none", key="key")
+    append_failures(store, [row])
+    assert damages(store) == []
+    assert known_failures(store) == {"key": row}
+    (file,) = store.failures.iterdir()
+    flip(file, 50)
+    (damage,) = damages(store)
+    assert damage.removable
+    assert str(file) in damage.problem
+    assert known_failures(store) == {}
