@@ -53,7 +53,7 @@ def kind_of(path: str) -> str:
     if first == "cache":
         checked = rest[0] in ("reports", "content-hashes.json") or rest[0].startswith("build-request-")
         return f"cache {rest[0].removesuffix('.json')}" if checked else ""
-    return first if not rest else f"{first} {rest[0]}"
+    return f"{first} {rest[0]}" if len(rest) > 1 else first
 
 
 class Flips:

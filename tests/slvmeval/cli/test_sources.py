@@ -10,6 +10,7 @@ import pytest
 from flows.build.options import BuildOptions, last_options, request_path, source_root
 from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
+from storage_schemas.json_checksum import with_checksum
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
 from tasks.sources.vript_times import TimeKeys
@@ -83,5 +84,5 @@ def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:
     root = source_root('vript:/v?unpack=true&time_keys={"start": ["from"]}')
     options = BuildOptions(store=str(store.root), sources=(root,), recipe=load_recipe("cpu-approx"))
     store.cache.mkdir()
-    request_path(store, "main").write_text(options.model_dump_json())
+    request_path(store, "main").write_bytes(with_checksum(options.model_dump_json()))
     assert last_options(store, "main").sources == (root,)

@@ -18,6 +18,7 @@ from tasks.aspects.base import PixelOperation
 from tasks.pairs import clip_frames
 from tasks.pairs.degrade import read_pair
 from tasks.pairs.view import open_record
+from tests.resealed import reseal
 from tests.tasks.pairs.synthetic import ASPECTS, HEIGHT, RECIPE, WIDTH, Made, make_source, picture
 
 
@@ -214,7 +215,10 @@ def test_a_damaged_pair_file_is_said_so(source: Made) -> None:
     record = source.pair("temporal_flow")
     path = source.store.artifact_path(PAIR, record.pair_id) / "pair.json"
     path.write_text("{")
-    with pytest.raises(IntegrityError, match=r"pair\.json is damaged"):
+    with pytest.raises(IntegrityError, match=r"pair\.json does not match its manifest"):
+        read_pair(source.store, record.pair_id)
+    reseal(path.parent)
+    with pytest.raises(IntegrityError, match=r"pair\.json of pair .* does not fit"):
         read_pair(source.store, record.pair_id)
     with pytest.raises(StoreError, match="no complete artifact"):
         read_pair(source.store, "0" * 64)
