@@ -198,8 +198,7 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
 
 
 def _damaged_row(build: Build, pair: PlannedPair, source_id: str, problem: IntegrityError) -> SetAsideRow:
-    message = f"{problem}. `slvmeval verify --repair` removes it, so that it is rebuilt"
-    row = source_row(build.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, message)
+    row = source_row(build.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, str(problem))
     return row.model_copy(update={"aspect": pair.aspect})
 
 
