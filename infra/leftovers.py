@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from infra.progress import read_runs
-from infra.slurm.run_folder import read_run_file
-from storage_schemas.commit import process_alive
+from infra.slurm.run_folder import dead_runs, read_run_file, run_folder
 from storage_schemas.gc import Freed
 from storage_schemas.store import Store
 
@@ -48,13 +46,10 @@ def _left_runs(store: Store) -> Iterator[Path]:
 
 def _left_folders(store: Store) -> Iterator[Path]:
     """Yield the folders of runs on SLURM whose driver ended without removing them."""
+    yield from (run_folder(store.root, run) for run in dead_runs(store.root))
     for folder in sorted((store.cache / "slurm").glob("*")):
-        run = read_run_file(store.root, folder.name)
-        if run is None:
-            # its driver was killed before it wrote the file
-            if _is_old(folder):
-                yield folder
-        elif run.host == socket.gethostname() and not process_alive(run.pid):
+        # its driver was killed before it wrote the file
+        if read_run_file(store.root, folder.name) is None and _is_old(folder):
             yield folder
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from infra.slurm.addresses import check_prefect_server, scheduler_options
 from infra.slurm.commands import SlurmAway
 from infra.slurm.job_script import job_name, job_script, log_path
 from infra.slurm.pool_jobs import Member, Members, PoolJobs
-from infra.slurm.run_folder import make_log_folder, remove_run_folder, run_folder, write_run_file
+from infra.slurm.run_folder import dead_runs, make_log_folder, remove_run_folder, run_folder, write_run_file
 from infra.tls import new_credentials
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.store_wait import why_away
@@ -62,6 +62,19 @@ def refuse_names_in_use(names: Sequence[str]) -> None:
             f"SLURM already has jobs of a run of this name: {', '.join(left)}. Give this run another name, "
             f"or end them with: scancel {' '.join(left)}"
         )
+
+
+def end_jobs_of_dead_runs(store: Path, pools: Iterable[str]) -> None:
+    """End the jobs that killed runs of this store left, and remove the runs' folders.
+
+    A run's guard does so, unless it was killed too. Such jobs end by themselves when they miss their
+    scheduler, but where SLURM's own process of a job was killed, SLURM takes it for running until it is
+    cancelled.
+    """
+    for run in dead_runs(store):
+        log.info("ending what the killed run %s may have left in SLURM", run)
+        commands.cancel_by_name([job_name(run, pool) for pool in pools])
+        remove_run_folder(store, run)
 
 
 async def end_jobs(names: Sequence[str]) -> bool:
@@ -140,6 +153,7 @@ class SlurmCluster(SpecCluster):
         for pool_name in profile.pools:
             # invalid values are reported now
             self._script(pool_name, "tls://scheduler:0")
+        end_jobs_of_dead_runs(self.store, profile.pools)
         refuse_names_in_use(self._names)
         options = scheduler_options(profile, commands.nodes())
         check_prefect_server(profile, options)

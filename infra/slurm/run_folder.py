@@ -7,13 +7,14 @@ import os
 import platform
 import shutil
 import socket
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pydantic import Field
 
 from infra.profile import Profile
-from storage_schemas.commit import write_atomic
+from storage_schemas.commit import process_alive, write_atomic
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
@@ -83,6 +84,14 @@ def read_run_file(store: Path, run: str) -> RunFile | None:
         return RunFile.model_validate(json.loads((run_folder(store, run) / _NAME).read_bytes()))
     except (OSError, ValueError):
         return None
+
+
+def dead_runs(store: Path) -> Iterator[str]:
+    """Yield the runs of this machine whose driver ended without removing their folder."""
+    for folder in sorted((Store(store).cache / "slurm").glob("*")):
+        run = read_run_file(store, folder.name)
+        if run is not None and run.host == socket.gethostname() and not process_alive(run.pid):
+            yield folder.name
 
 
 def remove_run_folder(store: Path, run: str) -> None:

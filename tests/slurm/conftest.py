@@ -89,10 +89,16 @@ class Slurm:
         """Take all jobs away and let every node take jobs."""
         self.cancel()
         self.wait(lambda: not self.squeue())
-        for node, state in self.sinfo().items():
-            if state.startswith("drain"):
-                self.resume(node)
-        self.wait(lambda: set(self.sinfo().values()) == {"idle"})
+        self.wait(self._all_idle)
+
+    def _all_idle(self) -> bool:
+        states = self.sinfo()
+        for node, state in states.items():
+            if state.startswith(("drain", "down")):
+                # refused where the node has come back by itself meanwhile
+                command = ["scontrol", "update", f"NodeName={node}", "State=RESUME"]
+                subprocess.run(command, env=self.environment, capture_output=True, check=False)
+        return set(states.values()) == {"idle"}
 
 
 def one_machine(*words: str) -> subprocess.CompletedProcess[str]:

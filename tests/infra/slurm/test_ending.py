@@ -6,7 +6,12 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+from infra.slurm.cluster import end_jobs_of_dead_runs
+from infra.slurm.run_folder import RunFile, run_folder, write_run_file
+from storage_schemas.commit import write_atomic
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
@@ -37,3 +42,20 @@ def test_the_guard_ends_with_the_settings_of_slurm(tmp_path: Path) -> None:
     while guard.exists() or folder.exists():
         assert time.monotonic() < end, "the guard is still there"
         time.sleep(0.1)
+
+
+def test_the_next_run_ends_the_jobs_of_killed_ones_only(
+    tmp_path: Path, fake: Callable[[str, str], Path]
+) -> None:
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=subprocess.PIPE)
+    write_run_file(tmp_path, "alive", "tls://scheduler:1")
+    for run, host in {"killed": None, "elsewhere": "another-node"}.items():
+        run_file = RunFile(scheduler="tls://scheduler:2", pid=int(ended.stdout), versions={})
+        named = run_file.model_copy(update={"host": host}) if host else run_file
+        write_atomic(run_folder(tmp_path, run) / "run.json", named.model_dump_json().encode())
+    calls = fake("scancel", "exit 0")
+    end_jobs_of_dead_runs(tmp_path, ["cpu", "h100"])
+    told = calls.read_text().splitlines()
+    assert [line.split("--name=")[1] for line in told] == ["slvmeval-killed-cpu", "slvmeval-killed-h100"]
+    assert not run_folder(tmp_path, "killed").exists()
+    assert run_folder(tmp_path, "alive").exists() and run_folder(tmp_path, "elsewhere").exists()
