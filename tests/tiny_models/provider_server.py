@@ -18,7 +18,10 @@ KEY = "key-0123456789"
 
 @dataclass(frozen=True)
 class Said:
-    """What the server does with one request: an answer, a kind of :func:`error`, or another text."""
+    """What the server does with one request: an answer, a kind of :func:`error`, or another text.
+
+    With the error ``broken`` it reads the request and closes the connection.
+    """
 
     text: str = '{"better": "first"}'
     refusal: str | None = None
@@ -135,6 +138,8 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
     """Return status, headers and body of an error: too-fast, no-credit, bad, key, overloaded, no-model."""
     if kind == "page":
         return 200, {}, "<html>gateway</html>"
+    if kind == "gateway-timeout":
+        return 504, {}, "<html>gateway</html>"
     if provider == "openai":
         status, code, text = {
             "too-fast": (429, "rate_limit_exceeded", "slow down"),
@@ -186,6 +191,9 @@ def _handler(server: ProviderServer) -> type[BaseHTTPRequestHandler]:
             said = server.plan(number)
             time.sleep(said.delay_s)
             known = server.allowed(headers)
+            if said.error == "broken":
+                self.close_connection = True
+                return
             self._send(*(server.respond(said) if known else error(server.provider, "key")))
 
         def do_GET(self) -> None:

@@ -9,10 +9,12 @@ from email.utils import parsedate_to_datetime
 
 from storage_schemas.secrets import strike_out
 from tasks.llm.exchange import ChatAnswer, ChatRequest
-from tasks.llm.providers.http import TooLarge, caused_by
+from tasks.llm.providers.http import TooLarge, broke_after_sending, caused_by
 from tasks.llm.servers import ChatServer, no_such_model, refused_key
 
 _TRANSIENT = frozenset({408, 409, 429})
+#: A gateway had no answer in time; the server behind it may go on and be paid.
+_GATEWAY_TIMED_OUT = frozenset({504, 524})
 
 
 class TransientFault(Exception):
@@ -74,12 +76,14 @@ class Provider(ABC):
         if caused_by(problem, TooLarge):
             return TooLarge()
         cause = problem.__cause__ or problem
-        return TransientFault(strike_out(str(cause)) or type(cause).__name__)
+        words = strike_out(str(cause)) or type(cause).__name__
+        return TransientFault(words, lost=broke_after_sending(problem))
 
     def status_fault(self, status: int, text: str, headers: Mapping[str, str]) -> Exception:
         """Return the error of a status: transient, of this request, or of the server as a whole."""
         if status in _TRANSIENT or status >= 500:
-            return TransientFault(f"HTTP {status}{text}", retry_after(headers))
+            lost = status in _GATEWAY_TIMED_OUT
+            return TransientFault(f"HTTP {status}{text}", retry_after(headers), lost)
         if status in (401, 403):
             return refused_key(self.server)
         if status == 404:

@@ -69,3 +69,8 @@ def caused_by(problem: BaseException | None, kind: type[BaseException]) -> bool:
             return True
         problem = problem.__cause__ or problem.__context__
     return False
+
+
+def broke_after_sending(problem: BaseException) -> bool:
+    """Return whether a connection failed while the answer was awaited or read, not before."""
+    return caused_by(problem, httpx2.ReadError) or caused_by(problem, httpx2.RemoteProtocolError)

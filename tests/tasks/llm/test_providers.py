@@ -128,6 +128,21 @@ def test_a_time_limit_ends_a_request_and_is_counted(provider: str) -> None:
     assert (answer.tries, answer.lost, answer.error) == (2, 1, None)
 
 
+@pytest.mark.parametrize(("kind", "lost"), [("broken", 1), ("gateway-timeout", 1), ("overloaded", 0)])
+def test_an_attempt_that_a_server_may_have_worked_on_is_counted(provider: str, kind: str, lost: int) -> None:
+    with ProviderServer(provider, saying(Said(error=kind), Said())) as server:
+        answer = answer_of(server)
+    assert (answer.tries, answer.lost, answer.error) == (2, lost, None)
+
+
+def test_a_server_that_was_not_reached_has_nothing_to_be_paid(provider: str) -> None:
+    with ProviderServer(provider) as server:
+        pass
+    with pytest.raises(ServerDown) as caught:
+        answer_of(server, patience_s=0.0)
+    assert caught.value.lost == 0
+
+
 def test_without_an_answer_the_lost_attempts_are_told(provider: str) -> None:
     with ProviderServer(provider, saying(Said(delay_s=20.0))) as server, pytest.raises(ServerDown) as caught:
         answer_of(server, timeout_s=0.5, patience_s=0.0)
