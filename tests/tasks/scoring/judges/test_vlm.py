@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
@@ -367,7 +368,7 @@ def test_threads_that_want_one_caption_make_it_once(tmp_path: Path) -> None:
 
 def test_a_torn_caption_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(
-        StoredAnswer(key="k", text="t", model="m").model_dump_json().encode() + b'\n{"key": "l", "te'
+        with_checksum(StoredAnswer(key="k", text="t", model="m").model_dump_json()) + b'\n{"key": "l", "te'
     )
     kept = AnswerStore(tmp_path)
     assert kept.get_or_make("k", lambda: pytest.fail("it is there"))[1] is False
