@@ -5,11 +5,13 @@ Also the estimate of an evaluation before its first request, and the result of t
 
 from __future__ import annotations
 
+import itertools
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from storage_schemas.store import Store
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
+from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
@@ -41,6 +44,7 @@ from tasks.scoring.request import (
     make_requests,
     settings_digest,
 )
+from tasks.scoring.submitted import BatchRecords
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
 if TYPE_CHECKING:
@@ -102,6 +106,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         self.store = options.open_store()
         self.pairs = options.pairs_from or pairs_of_release(self.store, options.release, options.version)
         self.prices = load_prices(options.prices)
+        if options.batch:
+            self.prices = self.prices.in_batches()
         self.wanted = options.selection.of(self.pairs.facts())
         require_prompts(options.prompts)
         self.pairs.check(self.wanted)
@@ -122,6 +128,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             evaluators={judge.label: judge.choice for judge in self.judges},
             retry=options.retry,
             allow_cpu_models=options.allow_cpu_models,
+            batch=options.batch,
         )
         texts = {pair.aspect: self.work.text(pair.aspect, pair.dimension) for pair in self.wanted}
         for judge in self.judges:
@@ -133,9 +140,18 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                     for request in make_requests(judge.evaluator, pair, texts[pair.aspect], options.repeats)
                 ]
         self.find_known()
+        self._leave_out_batches()
         if ask_servers:
             self.check_missing()
             self._require_one()
+
+    def _leave_out_batches(self) -> None:
+        """Leave out evaluators whose requests wait in batches if this run would ask, and pay, again."""
+        waiting = set() if self.options.batch else BatchRecords(self.rows.path).waiting()
+        for judge in self.judges:
+            if waiting and judge.usable and (there := sum(u.key in waiting for u in self.missing(judge))):
+                why = f"{there} of its requests wait in a batch: collect them first, with the option --batch"
+                self.refuse(judge, PrerequisiteError(why))
 
     def _require_one(self) -> None:
         if all(judge.refused for judge in self.judges):
@@ -144,7 +160,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
     def check_part(self, part: RunPart[Request]) -> None:
         """Check an evaluator's models and servers."""
         assert isinstance(part.kind, Judging)
-        part.kind.evaluator.check()
+        part.kind.check()
 
     def _make(self, choice: EvaluatorChoice) -> Judge:
         judge = Judge(choice.label or choice.use, choice=choice)
@@ -174,6 +190,36 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         evaluator = part.kind.evaluator
         name = f"{evaluator.name} {settings_digest(evaluator)}"
         return self.store.cache / "rates" / f"{digest_text(name)[:32]}.held"
+
+    def wait_for_batches(self) -> None:
+        """Collect what was handed over, until all of it has ended; no worker is held meanwhile."""
+        if not self.options.batch or not self.options.wait:
+            return
+        collecting = replace(self.work, collect_only=True)
+        said = -1
+        for number in itertools.count():
+            waiting = BatchRecords(self.rows.path).waiting()
+            known = self.rows.known()
+            tasks = [
+                Task(f"{self.run_id}-collected{number}-{place}", judge.name, judge.name, units)
+                for place, judge in enumerate(self.judges)
+                if judge.usable
+                and (units := tuple(one for one in self.missing(judge, known) if one.key in waiting))
+            ]
+            count = sum(len(task.units) for task in tasks)
+            if not count:
+                return
+            if count != said:
+                self.progress.say(
+                    f"{count} requests wait in batches, which may take a day. This run collects them; if it "
+                    "is ended, the same command collects them later"
+                )
+                said = count
+            time.sleep(self.options.batch_poll_s)
+            for task in tasks:
+                outcome = answer_stage(collecting, task)
+                if outcome.unusable:
+                    self._came(outcome)
 
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Judgement]:
         """Return the judgements of some requests."""

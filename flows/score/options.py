@@ -99,6 +99,10 @@ class EvaluateOptions(ScoringOptions):
         Other pairs in place of a release's: a meta-evaluation set, a user's own, the proxy study's.
     selection
         Which pairs.
+    batch, wait
+        Whether requests go by the providers' batch interfaces, and whether the run waits for the answers.
+    batch_poll_s
+        Interval between looks at the batches, in seconds.
     """
 
     evaluators: tuple[EvaluatorChoice, ...]
@@ -106,6 +110,9 @@ class EvaluateOptions(ScoringOptions):
     version: int | None = None
     pairs_from: MetaSetPairs | ProxyPairs | None = Field(default=None, discriminator="kind")
     selection: Selection = Selection()
+    batch: bool = False
+    wait: bool = True
+    batch_poll_s: float = Field(default=60.0, gt=0)
 
     def open_store(self) -> Store:
         """Open the store; it is created if the pairs are not a release's.
@@ -161,6 +168,13 @@ class EvaluateParameters(ScoringParameters):
         default=None, ge=1, description="Maximum number of pairs of each aspect, drawn at random."
     )
 
+    batch: bool = Field(
+        default=False, description="Ask by the providers' batch interfaces, at half the price, within a day."
+    )
+    wait: bool = Field(
+        default=True, description="Wait for the batches; if not, another run with `batch` collects them."
+    )
+
     def paths(self) -> Mapping[str, Sequence[str]]:
         """Return the given paths by field."""
         return {**super().paths(), **({"pairs": [self.pairs.partition(":")[2]]} if self.pairs else {})}
@@ -190,6 +204,8 @@ class EvaluateParameters(ScoringParameters):
             release=self.release,
             version=self.version,
             pairs_from=meta_set_from_text(self.pairs) if self.pairs else pairs_from,
+            batch=self.batch,
+            wait=self.wait,
             selection={
                 "aspects": self.aspects,
                 "pairs": self.pair_ids,

@@ -205,12 +205,16 @@ class ScoringRun(ABC, Generic[U, Result]):
                     part.refused = "another run answers it now: run this again when that one has ended"
                     self.progress.say(f"{part.name} is left out: {part.refused}")
             self._answer(open_executor)
+            self.wait_for_batches()
             self.keep_reasons()
             self.rows.pack(lambda task: task.startswith(self.run_id))
             BatchRecords(self.rows.path).forget_settled(self.rows.known)
         result = self.result()
         self.work.spending.remove()
         return result
+
+    def wait_for_batches(self) -> None:
+        """Collect, in this process, what was handed over in batches; nothing by default."""
 
     def keep_reasons(self) -> None:
         """Store why the units of unusable parts have no answer, for kinds whose rows hold that."""

@@ -86,20 +86,37 @@ def ask(
     NotJudged
         If there is none.
     """
-    request = ChatRequest(
-        messages=({"role": "system", "content": system}, {"role": "user", "content": user}),
-        answer_schema=dict(schema),
-        sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),
-        extra_body=dict(model.extra_body),
-    )
     try:
-        answer = client.ask(request)
+        answer = client.ask(make_request(model, system, user, schema))
     except ServerDown as problem:
         raise NotJudged(Failure.SERVER_DOWN, str(problem), usage=Usage(lost=problem.lost)) from problem
     except QuotaUsedUp as problem:
         raise NotJudged(Failure.QUOTA_USED_UP, str(problem)) from problem
     except NotAllowed as problem:
         raise NotJudged(Failure.NOT_ALLOWED, str(problem)) from problem
+    return complete(answer)
+
+
+def make_request(
+    model: VlmModel, system: str, user: list[dict[str, Any]], schema: Mapping[str, Any]
+) -> ChatRequest:
+    """Return a request to a model, as :func:`ask` sends it."""
+    return ChatRequest(
+        messages=({"role": "system", "content": system}, {"role": "user", "content": user}),
+        answer_schema=dict(schema),
+        sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),
+        extra_body=dict(model.extra_body),
+    )
+
+
+def complete(answer: ChatAnswer) -> ChatAnswer:
+    """Return an answer with its reasoning split off.
+
+    Raises
+    ------
+    NotJudged
+        If it is an error, a refusal, empty or cut off.
+    """
     usage = usage_of(answer)
     if answer.error is not None and answer.finish_reason == TOO_LARGE:
         raise NotJudged(Failure.CUT_OFF, answer.error, "", TOO_LARGE, usage)

@@ -174,6 +174,10 @@ class Price(Frozen):
 _PACKAGE, _PACKAGE_SOURCE = "genai-prices", "https://github.com/pydantic/genai-prices"
 
 
+#: What OpenAI, Anthropic and Google ask for a request in a batch, as a share of its price.
+BATCH_SHARE = 0.5
+
+
 class Prices(Frozen):
     """The price list.
 
@@ -187,12 +191,20 @@ class Prices(Frozen):
         Prices by the model's name at its server.
     package
         Whether the package's prices apply to models that are not in `models`.
+    share
+        Share of the prices that is paid, such as :data:`BATCH_SHARE`.
     """
 
     as_of: str = ""
     source: str = ""
     models: dict[str, Price] = Field(default_factory=dict)
     package: bool = False
+    share: float = Field(default=1.0, gt=0)
+
+    def in_batches(self) -> Prices:
+        """Return the prices of providers' batch interfaces."""
+        source = f"{self.source}; in batches {BATCH_SHARE:.0%} of it"
+        return self.model_copy(update={"share": self.share * BATCH_SHARE, "source": source})
 
     def cost(
         self, model: str, tokens_in: int, tokens_out: int, cached_in: int = 0, written_in: int = 0
@@ -210,12 +222,13 @@ class Prices(Frozen):
         if price is None:
             if not self.package:
                 return None
-            return _package_cost(model, tokens_in, tokens_out, cached_in, written_in)
+            full = _package_cost(model, tokens_in, tokens_out, cached_in, written_in)
+            return None if full is None else full * self.share
         cached_price = price.cached_input_per_million
         if cached_price is None:
             cached_price = price.input_per_million
         dollars = (tokens_in - cached_in) * price.input_per_million + cached_in * cached_price
-        return (dollars + tokens_out * price.output_per_million) / 1e6
+        return (dollars + tokens_out * price.output_per_million) / 1e6 * self.share
 
     def of(self, estimates: Iterable[Estimate]) -> float | None:
         """Return the price of estimates in dollars; None if one of them has no price."""

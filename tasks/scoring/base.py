@@ -9,11 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from storage_schemas.judgements import Choice, Judgement
 from storage_schemas.model import Frozen
 from tasks.aspects.base import Pool
+from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.servers import ChatServer
 from tasks.llm.usage import Estimate, Usage
 from tasks.pairs.view import Side
 
@@ -58,6 +60,29 @@ class Score:
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class BatchJudge(Protocol):
+    """A judge whose comparison is one request to one server, which may go there in a batch."""
+
+    @property
+    def server(self) -> ChatServer:
+        """The server."""
+
+    def make_request(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> ChatRequest:
+        """Return the request of a comparison."""
+
+    def read_answer(
+        self, answer: ChatAnswer, prompt: str, first: Side, second: Side, aspect: AspectText
+    ) -> JudgeAnswer:
+        """Return what the judge says by an answer to the request.
+
+        Raises
+        ------
+        NotJudged
+            If the answer is none.
+        """
 
 
 class Evaluator(ABC):

@@ -171,6 +171,11 @@ class Work(ABC, Generic[U]):
         """The run's counts and limits."""
         return Spending(self.cache / self.counts_folder / f"{self.run}.json", self.limits)
 
+    @property
+    def collects(self) -> bool:
+        """Whether it only collects answers that were asked for before, which a stop does not end."""
+        return False
+
     @abstractmethod
     def rows(self) -> RowStore:
         """Return this process's store of rows; all tasks share what it has read of finished files."""
@@ -236,17 +241,18 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
         If the store's rows cannot be read.
     """
     spending = work.spending
-    if spending.stopped(task.name):
+    if spending.stopped(task.name) and not work.collects:
         return Outcome(task.id, task.name)
     try:
         kind = work.kind(task.name)
         if kind.pool == "h100" and not work.allow_cpu_models:
             require_gpu()
+        run = TaskRun(work, task, kind, spending)
     except Exception as problem:  # noqa: BLE001 - it could be made where the run began, so this worker lacks something
         why = reason_of(problem)
         spending.stop(task.name, why)
         return Outcome(task.id, task.name, unusable=why)
-    return TaskRun(work, task, kind, spending).all()
+    return run.all()
 
 
 class TaskRun(Generic[U]):

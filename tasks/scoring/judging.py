@@ -6,11 +6,11 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,22 +19,35 @@ from storage_schemas.ids import canonical_json, digest_value
 from storage_schemas.judgements import Failure, Judgement, JudgementsStore, preferred
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
 from tasks.llm.prompt_files import prompts_label
+from tasks.llm.providers.batches import open_batches
 from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
-from tasks.pairs.view import Pair
-from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer
-from tasks.scoring.engine import CannotGoOn, Kind, Row, Work
+from tasks.pairs.view import Pair, Side
+from tasks.scoring.base import (
+    AspectText,
+    BatchJudge,
+    Evaluator,
+    JudgeAnswer,
+    PairwiseJudge,
+    PointwiseScorer,
+)
+from tasks.scoring.batch_judging import JudgingBatches
+from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.request import PairSet, Request, settings_digest
 from tasks.scoring.scorer_as_judge import ScoreCache
 from tasks.scoring.setup import Setup
+from tasks.scoring.submitted import Submitted
 
 log = logging.getLogger(__name__)
 
 #: Possible choices of a judge.
 CHOICES = ("first", "second", "tie")
 _OPEN_PAIRS = 16
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,8 @@ class JudgingWork(Work[Request]):
         evaluator, with settings of its own.
     evaluators
         The evaluators by label.
+    batch, collect_only
+        Whether requests go in batches, and whether only those are collected that were handed over.
     """
 
     counts_folder: ClassVar[str] = "evaluations"
@@ -60,6 +75,13 @@ class JudgingWork(Work[Request]):
     pairs: PairSet = field(kw_only=True)
     changed_texts: Mapping[str, str] = field(default_factory=dict)
     evaluators: Mapping[str, EvaluatorChoice] = field(default_factory=dict)
+    batch: bool = False
+    collect_only: bool = False
+
+    @property
+    def collects(self) -> bool:
+        """Whether it only collects what was handed over in batches."""
+        return self.collect_only
 
     def rows(self) -> JudgementsStore:
         """Return this process's store of judgements."""
@@ -129,14 +151,75 @@ class Judging(Kind[Request]):
             return ()
         return [estimates] if isinstance(estimates, Estimate) else estimates or ()
 
-    def answer(self, unit: Request) -> list[Judgement]:
+    @property
+    def form(self) -> Form[Request]:
+        """Live; with `batch`, in batches of the judge's server."""
+        if not self.work.batch:
+            return super().form
+        try:
+            provider = open_batches(self._batch_judge().server)
+        except SlvmevalError as problem:
+            raise PrerequisiteError(f"{self.name}: {problem}") from problem
+        return Submitted(JudgingBatches(self, provider), self.work.collect_only)
+
+    def _batch_judge(self) -> BatchJudge:
+        if not isinstance(self.evaluator, BatchJudge):
+            raise UserInputError(
+                f"{self.name} cannot be asked in batches: that takes a judge whose comparison is one request "
+                "to one server, such as vlm-video. Leave out --batch, or this evaluator"
+            )
+        return self.evaluator
+
+    def check(self) -> None:
+        """Check, before any work, the evaluator and that it can be asked in the form that was chosen."""
+        if self.work.batch:
+            open_batches(self._batch_judge().server)
+        self.evaluator.check()
+
+    def answer(self, unit: Request, given: ChatAnswer | None = None) -> list[Judgement]:
         """Return the row of a request.
+
+        Parameters
+        ----------
+        given
+            The answer to what :meth:`make_request` made; None to ask now.
 
         Raises
         ------
         CannotGoOn
             If no request of this evaluator can be answered.
         """
+        began = time.perf_counter()
+
+        def row(pair: Pair, text: AspectText) -> list[Judgement]:
+            fields = self._fields(unit, pair, text, given)
+            # a value of a wrong type is the evaluator's failure too
+            return [self._row(unit, {"seconds": time.perf_counter() - began, **fields})]
+
+        return self._guarded(unit, row)
+
+    def make_request(self, unit: Request) -> ChatRequest | list[Judgement]:
+        """Return the request to the model; if it cannot be made, the row that says why.
+
+        Raises
+        ------
+        CannotGoOn
+            If no request of this evaluator can be made.
+        """
+        judge = self._batch_judge()
+
+        def request(pair: Pair, text: AspectText) -> ChatRequest | list[Judgement]:
+            try:
+                return judge.make_request(pair.prompt, *_in_order(unit, pair), text)
+            except NotJudged as problem:
+                return [self._row(unit, {"seconds": 0.0, **self._not_judged(unit, problem)})]
+
+        return self._guarded(unit, request)
+
+    def _guarded(
+        self, unit: Request, work: Callable[[Pair, AspectText], Done | list[Judgement]]
+    ) -> Done | list[Judgement]:
+        """Return what is made of a request's pair; the row of a failure if it cannot be made."""
         try:
             pair, text = self._open(unit)
         except (SlvmevalError, OSError) as problem:
@@ -144,9 +227,7 @@ class Judging(Kind[Request]):
             return self.failed(unit, Failure.VIDEO_UNREADABLE, f"{type(problem).__name__}: {problem}")
         began = time.perf_counter()
         try:
-            fields = self._fields(unit, pair, text)
-            # a value of a wrong type is the evaluator's failure too
-            return [self._row(unit, {"seconds": time.perf_counter() - began, **fields})]
+            return work(pair, text)
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
         except StoreError as problem:
@@ -180,21 +261,26 @@ class Judging(Kind[Request]):
                 self._pairs[pair.pair_id] = self.work.pairs.open(pair.pair_id)
             return self._pairs[pair.pair_id], self._texts[pair.aspect]
 
-    def _fields(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
+    def _fields(
+        self, request: Request, pair: Pair, text: AspectText, given: ChatAnswer | None
+    ) -> dict[str, Any]:
         """Return the fields of an answer, or of the evaluator's failure."""
         try:
-            return self._answer(request, pair, text)
+            return self._answer(request, pair, text, given)
         except NotJudged as problem:
-            return {
-                "failure": problem.failure,
-                "message": problem.message,
-                "raw": problem.raw,
-                "finish_reason": problem.finish_reason,
-                "details": canonical_json(
-                    {**problem.details, **({"lost": problem.usage.lost} if problem.usage.lost else {})}
-                ),
-                **self._failed_usage(request, problem.usage),
-            }
+            return self._not_judged(request, problem)
+
+    def _not_judged(self, request: Request, problem: NotJudged) -> dict[str, Any]:
+        return {
+            "failure": problem.failure,
+            "message": problem.message,
+            "raw": problem.raw,
+            "finish_reason": problem.finish_reason,
+            "details": canonical_json(
+                {**problem.details, **({"lost": problem.usage.lost} if problem.usage.lost else {})}
+            ),
+            **self._failed_usage(request, problem.usage),
+        }
 
     def _row(self, request: Request, fields: Mapping[str, Any]) -> Judgement:
         pair = request.pair
@@ -218,7 +304,9 @@ class Judging(Kind[Request]):
         model = estimates[-1].model if estimates else ""
         return {"model": model, **usage_fields(self.work.prices, model, usage)}
 
-    def _answer(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
+    def _answer(
+        self, request: Request, pair: Pair, text: AspectText, given: ChatAnswer | None
+    ) -> dict[str, Any]:
         if isinstance(self.evaluator, PointwiseScorer):
             comparison = self._scores.compare(self.evaluator, request.pair, pair, text)
             return {
@@ -227,8 +315,11 @@ class Judging(Kind[Request]):
             }
         if not isinstance(self.evaluator, PairwiseJudge):
             raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
-        first, second = (pair.high, pair.low) if request.order == "high_first" else (pair.low, pair.high)
-        answer = self.evaluator.compare(pair.prompt, first, second, text)
+        sides = _in_order(request, pair)
+        if given is None:
+            answer = self.evaluator.compare(pair.prompt, *sides, text)
+        else:
+            answer = self._batch_judge().read_answer(given, pair.prompt, *sides, text)
         if not isinstance(answer, JudgeAnswer) or answer.choice not in CHOICES:
             raise TypeError(
                 f"it answered {answer!r:.200}, which is not a JudgeAnswer with first, second or tie"
@@ -244,6 +335,11 @@ class Judging(Kind[Request]):
             **usage_fields(self.work.prices, answer.model, answer.usage),
             "details": canonical_json(dict(answer.details)),
         }
+
+
+def _in_order(request: Request, pair: Pair) -> tuple[Side, Side]:
+    """Return the videos of a pair in the order of a request."""
+    return (pair.high, pair.low) if request.order == "high_first" else (pair.low, pair.high)
 
 
 def _message(problem: BaseException) -> str:

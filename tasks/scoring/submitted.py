@@ -11,7 +11,7 @@ import logging
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic
@@ -25,6 +25,10 @@ from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun, U
 log = logging.getLogger(__name__)
 
 
+class HandOverUnknown(CannotGoOn):
+    """A batch may have reached the provider, which did not say so: the next run looks for it."""
+
+
 @dataclass(frozen=True)
 class BatchAnswers:
     """Answers of a batch so far.
@@ -35,10 +39,13 @@ class BatchAnswers:
         Rows by key of a unit; an error of a single unit is a row with a failure.
     ended
         Whether the batch is finished. Units without rows have expired then: the next run submits them again.
+    failed
+        Why the provider took no unit of it; empty if it did.
     """
 
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     ended: bool = False
+    failed: str = ""
 
 
 class BatchService(ABC, Generic[U]):
@@ -57,6 +64,20 @@ class BatchService(ABC, Generic[U]):
     patience_s: float = 0.0
     poll_s: float = 60.0
 
+    def prepare(self, unit: U) -> Sequence[Row]:
+        """Make a unit ready to be submitted; return its rows if it cannot be.
+
+        Raises
+        ------
+        CannotGoOn
+            If no unit can be submitted.
+        """
+        return ()
+
+    def fits(self, units: Sequence[U]) -> bool:
+        """Return whether one batch takes some prepared units."""
+        return len(units) <= self.most
+
     @abstractmethod
     def hand_over(self, name: str, units: Sequence[U]) -> str:
         """Submit units, and return the provider's handle.
@@ -68,13 +89,23 @@ class BatchService(ABC, Generic[U]):
 
         Raises
         ------
+        HandOverUnknown
+            If the provider may have the units.
         CannotGoOn
             If no unit can be submitted.
         """
 
     @abstractmethod
-    def find(self, name: str) -> str | None:
-        """Return the handle of the batch submitted under a name; None if the provider does not have it."""
+    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
+        """Return the handle of the batch submitted under a name; None if the provider does not have it.
+
+        Parameters
+        ----------
+        count
+            Number of its units.
+        taken
+            Handles that are known to be other batches.
+        """
 
     @abstractmethod
     def collect(self, handle: str, units: Sequence[U]) -> BatchAnswers:
@@ -106,30 +137,39 @@ class BatchRecords:
         """Submit units; the attempt is on disk before, and the handle when this returns."""
         path = self.folder / f"{uuid.uuid4().hex}.json"
         keys = [unit.key for unit in units]
-        self._write(path, {"handle": "", "keys": keys})
+        self._write(path, {"handle": "", "keys": keys, "count": len(keys)})
         try:
             handle = service.hand_over(path.stem, units)
+        except HandOverUnknown:
+            raise
         except CannotGoOn:
             path.unlink()
             raise
-        self._write(path, {"handle": handle, "keys": keys})
+        self._write(path, {"handle": handle, "keys": keys, "count": len(keys)})
         return Batch(path, handle, set(keys))
 
     def of(self, service: BatchService[U], keys: Collection[str]) -> list[Batch]:
         """Return the batches in which some units were submitted, by any process."""
         batches = []
-        for path in sorted(self.folder.glob("*.json")):
-            record = SharedState(path).read()
+        records = {path: SharedState(path).read() for path in sorted(self.folder.glob("*.json"))}
+        taken = {record.get("handle", "") for record in records.values()}
+        for path, record in records.items():
             mine = set(keys) & set(record.get("keys", ()))
             if not mine:
                 continue
             # after a kill between both writes, only the provider knows whether the batch arrived
-            handle = record["handle"] or service.find(path.stem)
+            handle = record["handle"] or service.find(path.stem, record["count"], taken)
             if handle is None:
                 self.forget(path, mine)
             else:
                 batches.append(Batch(path, handle, mine))
         return batches
+
+    def waiting(self) -> set[str]:
+        """Return the keys of all units that were submitted and not collected."""
+        return {
+            key for path in self.folder.glob("*.json") for key in SharedState(path).read().get("keys", ())
+        }
 
     def forget(self, path: Path, keys: Iterable[str]) -> None:
         """Remove units from a batch's record, because they are settled or expired; remove an empty record."""
@@ -161,9 +201,21 @@ class BatchRecords:
 
 @dataclass(frozen=True)
 class Submitted(Form[U]):
-    """Submits units in batches, and first collects what an earlier process submitted."""
+    """Submits units in batches, and first collects what an earlier process submitted.
+
+    A run reserves the estimated cost of what waits, whoever submitted it, until its answers are counted; so
+    its limits hold over everything that its answers will cost.
+
+    Parameters
+    ----------
+    service
+        The provider.
+    collect_only
+        Whether nothing is submitted; what waits was reserved before.
+    """
 
     service: BatchService[U]
+    collect_only: bool = False
     paced: ClassVar[bool] = False
 
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
@@ -171,33 +223,49 @@ class Submitted(Form[U]):
         records = BatchRecords(run.store.path)
         waiting = {unit.key: unit for unit in units}
         held: dict[str, Reservation] = {}
+        batches: list[Batch] = []
         try:
             batches = records.of(self.service, waiting)
-            submitted = {key for batch in batches for key in batch.keys}
-            new = [unit for unit in units if unit.key not in submitted]
-            for begin in range(0, len(new), self.service.most):
-                some = self._reserved(new[begin : begin + self.service.most], run, held)
+            if not self.collect_only:
+                submitted = {key for batch in batches for key in batch.keys}
+                some: list[U] = []
+                for unit in self._allowed(units, submitted, run, held):
+                    if not self.service.fits([*some, unit]):
+                        batches.append(records.hand_over(self.service, some))
+                        some = []
+                    some.append(unit)
                 if some:
                     batches.append(records.hand_over(self.service, some))
             self._collect(batches, records, waiting, held, run)
         except CannotGoOn as problem:
             run.give_up(problem)
         finally:
-            # the process that collects the remaining units counts them
-            for one in held.values():
-                run.meter.release(one)
+            # what waits stays reserved in this run
+            still = {key for batch in batches for key in batch.keys}
+            for key, one in held.items():
+                if key not in still:
+                    run.meter.release(one)
 
-    @staticmethod
-    def _reserved(units: Sequence[U], run: TaskRun[U], held: dict[str, Reservation]) -> list[U]:
-        """Return the units that the limits allow, and add their reservations to `held`."""
-        allowed = []
-        for unit in units:
+    def _allowed(
+        self, units: Sequence[U], submitted: Collection[str], run: TaskRun[U], held: dict[str, Reservation]
+    ) -> Iterator[U]:
+        """Reserve what waits, then each other unit; yield those that the limits and the service allow."""
+        for unit in sorted(units, key=lambda unit: unit.key not in submitted):
             reservation = run.reserve(unit)
             if reservation is None:
-                break
+                return
             held[unit.key] = reservation
-            allowed.append(unit)
-        return allowed
+            if unit.key in submitted:
+                continue
+            try:
+                rows = self.service.prepare(unit)
+            except CannotGoOn:
+                run.meter.release(held.pop(unit.key))
+                raise
+            if rows:
+                run.keep(rows, held.pop(unit.key))
+            else:
+                yield unit
 
     def _collect(
         self,
@@ -211,6 +279,10 @@ class Submitted(Form[U]):
         while batches:
             for batch in list(batches):
                 answers = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
+                if answers.failed:
+                    records.forget(batch.path, batch.keys)
+                    batches.remove(batch)
+                    raise CannotGoOn(answers.failed)
                 arrived = [key for key in answers.rows if key in batch.keys]
                 for key in arrived:
                     run.keep(answers.rows[key], held.pop(key, Reservation()))

@@ -87,6 +87,20 @@ def evaluate(
     ] = None,
     repeats: terminal.RepeatsOption = 1,
     retry: terminal.RetryOption = False,
+    batch: Annotated[
+        bool,
+        typer.Option(
+            "--batch", help="Ask by the providers' batch interfaces: half the price, answers within a day."
+        ),
+    ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="With --batch: wait for the answers, or end when all is handed over; the same command "
+            "collects them later.",
+        ),
+    ] = True,
     usd: terminal.MostDollarsOption = None,
     tokens: terminal.MostTokensOption = None,
     prices: terminal.PricesOption = None,
@@ -109,6 +123,8 @@ def evaluate(
 
     Example: `slvmeval evaluate main -e duration -e coin --store STORE`
 
+    With `--batch` it hands requests over, and collects the answers; nothing is handed over twice.
+
     More: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
     `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
     """
@@ -130,6 +146,8 @@ def evaluate(
         most_per_aspect=most,
         repeats=repeats,
         retry=retry,
+        batch=batch,
+        wait=wait,
         most_dollars=usd,
         most_tokens=tokens,
         prices=terminal.path_text(prices),

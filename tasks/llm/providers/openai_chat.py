@@ -105,7 +105,7 @@ class OpenAIChat(Provider):
         try:
             # by its untyped attribute: the arguments are a dictionary
             create: Any = self._client.chat.completions.with_raw_response.create
-            raw = await create(model=self.server.model, **_arguments(request))
+            raw = await create(model=self.server.model, **arguments(request))
         except openai.APIStatusError as problem:
             raise self._status(problem) from problem
         except openai.APITimeoutError as problem:
@@ -130,7 +130,8 @@ class OpenAIChat(Provider):
         return self.status_fault(problem.status_code, text, problem.response.headers)
 
 
-def _arguments(request: ChatRequest) -> dict[str, Any]:
+def arguments(request: ChatRequest) -> dict[str, Any]:
+    """Return a request as the library's arguments."""
     sampling = request.sampling
     values: dict[str, Any] = {
         "messages": list(request.messages),

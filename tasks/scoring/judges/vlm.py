@@ -4,7 +4,7 @@ judges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,11 +12,11 @@ from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Choice, Judgement
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
-from tasks.llm.answers import ask, discounted, prompt_digest, usage_of
+from tasks.llm.answers import ask, complete, discounted, make_request, prompt_digest, usage_of
 from tasks.llm.chat import ChatClient, client_of
-from tasks.llm.exchange import ChatAnswer
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
-from tasks.llm.servers import Servers, check_server
+from tasks.llm.servers import ChatServer, Servers, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
 from tasks.llm.vision_models import (
     CHOICE_TOKENS,
@@ -105,12 +105,53 @@ class VideoJudge(PairwiseJudge):
         """Return which video the model names."""
         text = self._text(prompt, aspect)
         choices = self._choose(text, first, second)
+        parts = self._message(text, first, second, choices)
+        return self._judged(
+            lambda: ask(self._client, self.model, self._system, parts, self._schema),
+            text,
+            choices,
+            first,
+            second,
+        )
+
+    @property
+    def server(self) -> ChatServer:
+        """The server of its model."""
+        return self._client.server
+
+    def make_request(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> ChatRequest:
+        """Return the only request of a comparison."""
+        text = self._text(prompt, aspect)
+        parts = self._message(text, first, second, self._choose(text, first, second))
+        return make_request(self.model, self._system, parts, self._schema)
+
+    def read_answer(
+        self, answer: ChatAnswer, prompt: str, first: Side, second: Side, aspect: AspectText
+    ) -> JudgeAnswer:
+        """Return which video the model named in an answer to :meth:`make_request`; no frame is read."""
+        text = self._text(prompt, aspect)
+        choices = self._choose(text, first, second)
+        return self._judged(lambda: complete(answer), text, choices, first, second)
+
+    def _message(
+        self, text: str, first: Side, second: Side, choices: Sequence[FrameChoice]
+    ) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
         for place, (video, choice) in enumerate(zip((first, second), choices, strict=True)):
             parts += self._parts(f"{('first', 'second')[place]} video", video, choice.places)
+        return parts
+
+    def _judged(
+        self,
+        answered: Callable[[], ChatAnswer],
+        text: str,
+        choices: Sequence[FrameChoice],
+        first: Side,
+        second: Side,
+    ) -> JudgeAnswer:
         shown = sum(len(choice.places) for choice in choices)
         try:
-            answer = ask(self._client, self.model, self._system, parts, self._schema)
+            answer = answered()
             choice_made, where = self._read(answer, first, second)
         except NotJudged as problem:
             problem.usage = replace(problem.usage, frames=shown)

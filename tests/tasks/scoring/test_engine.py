@@ -8,7 +8,7 @@ rules on limits and stops.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from storage_schemas.judgements import Failure
 from tasks.llm import meter
 from tasks.llm.usage import Prices
 from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Task, Work, answer_stage
-from tasks.scoring.submitted import BatchAnswers, BatchService, Submitted
+from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown, Submitted
 from tests.tasks.scoring.kinds import ENGINE, HARNESSES, NAME, Harness, Script, limits, new_store
 
 
@@ -285,9 +285,11 @@ class FakeProvider(BatchService[Any]):
         self.batches[name] = [unit.key for unit in units]
         if self.kill_at == "after":
             raise Killed
+        if self.kill_at == "unknown":
+            raise HandOverUnknown("no answer")
         return name
 
-    def find(self, name: str) -> str | None:
+    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
         return name if name in self.batches else None
 
     def collect(self, handle: str, units: Sequence[Any]) -> BatchAnswers:
@@ -367,6 +369,18 @@ def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Pat
     assert provider.handed_over == KEYS[:2]
     counts = work.spending.counts()[NAME]
     assert (counts["usd"], counts["reserved_usd"]) == (pytest.approx(2), 0)
+
+
+def test_a_batch_that_may_have_arrived_is_looked_for(kind: Harness, folder: Path) -> None:
+    provider = FakeProvider()
+    provider.kill_at = "unknown"
+    script = Script(form=provider.form)
+    work, units = kind.work(folder, script), kind.units(3)
+    assert answer_stage(work, task(units)).unusable == "no answer"
+    provider.kill_at, provider.ready = "", set(KEYS)
+    again = kind.work(folder, script, run="next")
+    assert answer_stage(again, task(units, "next-0")).made == 3
+    assert provider.handed_over == KEYS[:3]
 
 
 def test_a_provider_that_takes_no_batches_is_told(kind: Harness, folder: Path) -> None:

@@ -1,0 +1,172 @@
+"""`evaluate --batch`, against servers that speak the providers' batch interfaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slvmeval.cli.main import main
+from storage_schemas.judgements import Judgement, JudgementsStore
+from storage_schemas.store import Store
+from tests.tiny_models.batch_server import BatchServer
+from tests.tiny_models.provider_server import KEY, Said
+
+Capture = pytest.CaptureFixture[str]
+PRICES = (
+    'as_of = "2026"\nsource = "a list"\n[models.m]\ninput_per_million = 1000\noutput_per_million = 5000\n'
+)
+PRICES += "[models.m-2026]\ninput_per_million = 1000\noutput_per_million = 5000\n"
+#: 3 aspects with 2 pairs each, in both orders.
+ALL = 12
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("provider", ["anthropic", "openai"])]
+
+
+class Run:
+    """Evaluations of a store by a judge at one server."""
+
+    def __init__(self, server: BatchServer, store: Path, folder: Path, capture: Capture) -> None:
+        self.server, self.store, self._capture = server, store, capture
+        (folder / "site.toml").write_text(
+            f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.provider}"\n'
+            'key_variable = "THE_KEY"\npatience_s = 1\n'
+        )
+        (folder / "prices.toml").write_text(PRICES)
+        judge = "vlm-video?vlm=mine&model=m&server=s"
+        self.words = ["evaluate", "-e", judge, "--store", str(store), "--profile", str(folder / "site.toml")]
+        self.words += ["--prices", str(folder / "prices.toml"), "--workers", "1", "--direct", "--json"]
+
+    def __call__(self, *words: str, code: int = 0) -> dict[str, Any]:
+        assert main([*self.words, "--quiet", *words]) == code, self._capture.readouterr().err
+        result: dict[str, Any] = json.loads(self._capture.readouterr().out)["evaluators"]["mine-video"]
+        return result
+
+    def rows(self) -> list[Judgement]:
+        return list(JudgementsStore(Store.open(self.store)).rows())
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", KEY)
+
+
+@pytest.mark.usefixtures("key")
+def test_requests_are_handed_over_and_collected_by_the_next_command(
+    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    with BatchServer(provider) as server:
+        run = Run(server, judged_store, tmp_path, capsys)
+        handed = run("--batch", "--no-wait", code=3)
+        assert (handed["asked"], len(server.handed_over)) == (0, ALL)
+        # without --batch it would be paid twice
+        assert main([*run.words, "--quiet"]) == 1
+        assert f"{ALL} of its requests wait in a batch" in capsys.readouterr().err
+        assert server.asked_live == 0
+        refusal, broken, said = (
+            Said(refusal="I will not"),
+            Said(error="bad"),
+            Said(text='{"better": "first"}'),
+        )
+        server.answer(lambda number: (refusal, broken, said)[min(number, 2)])
+        collected = run("--batch", code=3)
+    assert (collected["asked"], len(server.handed_over)) == (ALL, ALL)
+    rows = run.rows()
+    failures = sorted(row.failure.value for row in rows if row.failure is not None)
+    assert failures == ["model_refused", "refused"]
+    assert any("bad image" in row.message for row in rows)
+    row = next(row for row in rows if row.answered)
+    assert (row.choice, row.model, row.tokens_in, row.tokens_out) == ("first", "m-2026", 100, 20)
+    # half of 100 tokens at 0.001 and of 20 at 0.005
+    assert row.cost_usd == pytest.approx(0.1)
+    assert not list((run.store / "judgements").rglob("submitted/*.json"))
+
+
+@pytest.mark.usefixtures("key")
+def test_what_expires_is_handed_over_again(
+    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    with BatchServer(provider) as server:
+        run = Run(server, judged_store, tmp_path, capsys)
+        run("--batch", "--no-wait", code=3)
+        server.answer(lambda number: None if number < 5 else Said())
+        assert run("--batch", code=3)["asked"] == ALL - 5
+        run("--batch", "--no-wait", code=3)
+        assert len(server.handed_over) == ALL + 5
+        server.answer()
+        assert run("--batch")["asked"] == 5
+
+
+@pytest.mark.usefixtures("key")
+def test_the_limit_holds_before_anything_is_handed_over(
+    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    with BatchServer(provider) as server:
+        run = Run(server, judged_store, tmp_path, capsys)
+        assert main([*run.words, "--quiet", "--batch", "--dry-run"]) == 0
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        assert main([*run.words, "--quiet", "--dry-run"]) == 0
+        full = json.loads(capsys.readouterr().out)["rows"]
+        total = sum(row["usd"] for row in rows)
+        assert total == pytest.approx(sum(row["usd"] for row in full) / 2)
+        run("--batch", "--no-wait", "--most-dollars", str(0.5 * total), code=3)
+        assert 0 < len(server.handed_over) < ALL
+        first = len(server.handed_over)
+        # what waits counts in the next run too
+        run("--batch", "--no-wait", "--most-dollars", str(0.5 * total), code=3)
+        assert len(server.handed_over) == first
+        server.answer()
+        assert run("--batch", "--no-wait", "--most-dollars", str(0.5 * total), code=3)["asked"] == first
+
+
+@pytest.mark.usefixtures("key")
+def test_a_kill_while_a_batch_is_handed_over_pays_nothing_twice(
+    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    running: list[subprocess.Popen[bytes]] = []
+
+    def kill() -> None:
+        os.kill(running[0].pid, signal.SIGKILL)
+
+    with BatchServer(provider, kill) as server:
+        run = Run(server, judged_store, tmp_path, capsys)
+        command = [sys.executable, "-m", "slvmeval", *run.words, "--batch", "--no-wait"]
+        running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        assert running[0].wait(120) == -signal.SIGKILL
+        first = list(server.handed_over)
+        assert first, "the provider has it, and the process does not know"
+        server.on_hand_over = lambda: None
+        run("--batch", "--no-wait", code=3)
+        assert sorted(server.handed_over) == sorted(set(server.handed_over))
+        assert len(server.handed_over) == ALL
+        server.answer()
+        assert run("--batch")["asked"] == ALL
+
+
+@pytest.mark.usefixtures("key")
+def test_a_run_waits_for_its_batches(
+    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.score.evaluate_run.time.sleep", lambda _s: server.answer())
+    with BatchServer(provider) as server:
+        run = Run(server, judged_store, tmp_path, capsys)
+        assert run("--batch")["asked"] == ALL
+
+
+def test_what_cannot_be_asked_in_batches_is_told(
+    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_KEY", "another")
+    with BatchServer(provider) as server:
+        run = Run(server, judged_store, tmp_path, capsys)
+        assert main(["evaluate", "-e", "coin", "--batch", *run.words[3:]]) == 1
+        assert "coin cannot be asked in batches" in capsys.readouterr().err
+        assert main([*run.words, "--batch", "--quiet"]) == 1
+        assert "key" in capsys.readouterr().err
+    assert not server.batches

@@ -1,0 +1,216 @@
+"""A server of this process with the batch interfaces of OpenAI and Anthropic.
+
+Batches stay until the `with` block ends, and are answered when a test says so.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.tiny_models.provider_server import KEY, Said, error
+from tests.tiny_models.provider_server import _anthropic as anthropic_message
+from tests.tiny_models.provider_server import _openai as openai_message
+
+
+@dataclass
+class Batch:
+    """A batch: its requests by id, and what is said about each; None for one that expires."""
+
+    name: str
+    requests: dict[str, dict[str, Any]]
+    said: dict[str, Said | None] = field(default_factory=dict)
+    ended: bool = False
+    failed: str = ""
+
+
+@dataclass
+class BatchServer:
+    """Serves one provider's batches until its `with` block ends.
+
+    Parameters
+    ----------
+    on_hand_over
+        Called when a batch has been stored, before the provider says so.
+    """
+
+    provider: str
+    on_hand_over: Callable[[], None] = lambda: None
+    batches: dict[str, Batch] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    asked_live: int = 0
+
+    def __enter__(self) -> BatchServer:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def url(self) -> str:
+        return self.base + ("/v1" if self.provider == "openai" else "")
+
+    @property
+    def handed_over(self) -> list[str]:
+        return [id_ for batch in self.batches.values() for id_ in batch.requests]
+
+    def answer(self, said: Callable[[int], Said | None] = lambda number: Said()) -> None:
+        """End all batches; each request, by its number, gets what is said."""
+        number = 0
+        for batch in self.batches.values():
+            for id_ in batch.requests:
+                batch.said.setdefault(id_, said(number))
+                number += 1
+            batch.ended = True
+
+    def take(self, name: str, requests: dict[str, dict[str, Any]]) -> str:
+        id_ = f"batch_{len(self.batches)}"
+        self.batches[id_] = Batch(name, requests)
+        self.on_hand_over()
+        return id_
+
+    def described(self, id_: str) -> dict[str, Any]:
+        """Return a batch as the provider describes it."""
+        batch = self.batches[id_]
+        if self.provider == "openai":
+            status = "failed" if batch.failed else "completed" if batch.ended else "in_progress"
+            if batch.ended and None in batch.said.values():
+                status = "expired"
+            problems = {"object": "list", "data": [{"message": batch.failed}]} if batch.failed else None
+            return {
+                "id": id_,
+                "object": "batch",
+                "completion_window": "24h",
+                "created_at": int(datetime.now(UTC).timestamp()),
+                "endpoint": "/v1/chat/completions",
+                "input_file_id": "file",
+                "status": status,
+                "errors": problems,
+                "metadata": {"slvmeval": batch.name},
+                "output_file_id": f"{id_}-out" if batch.ended else None,
+                "error_file_id": f"{id_}-err" if batch.ended else None,
+            }
+        now = datetime.now(UTC)
+        counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
+        counts["succeeded" if batch.ended else "processing"] = len(batch.requests)
+        return {
+            "id": id_,
+            "type": "message_batch",
+            "processing_status": "ended" if batch.ended else "in_progress",
+            "request_counts": counts,
+            "created_at": now.isoformat(),
+            "expires_at": (now + timedelta(hours=24)).isoformat(),
+            "ended_at": now.isoformat() if batch.ended else None,
+            "archived_at": None,
+            "cancel_initiated_at": None,
+            "results_url": f"{self.base}/v1/messages/batches/{id_}/results" if batch.ended else None,
+        }
+
+    def openai_lines(self, id_: str, errors: bool) -> Iterator[dict[str, Any]]:
+        for key, said in self.batches[id_].said.items():
+            line: dict[str, Any] = {"id": "r", "custom_id": key, "response": None, "error": None}
+            if said is None:
+                line["error"] = {"code": "batch_expired", "message": "This request could not be executed."}
+            else:
+                status, _, body = (
+                    error("openai", said.error) if said.error else (200, {}, openai_message(said))
+                )
+                line["response"] = {"status_code": status, "request_id": "r", "body": body}
+            if errors == (said is None or bool(said.error)):
+                yield line
+
+    def anthropic_lines(self, id_: str) -> Iterator[dict[str, Any]]:
+        for key, said in self.batches[id_].said.items():
+            result: dict[str, Any] = {"type": "expired"}
+            if said is not None and said.error:
+                result = {"type": "errored", "error": error("anthropic", said.error)[2]}
+            elif said is not None:
+                result = {"type": "succeeded", "message": anthropic_message(said)}
+            yield {"custom_id": key, "result": result}
+
+
+def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            path = self.path.partition("?")[0]
+            if not self._allowed():
+                self._send(*error(server.provider, "key")[::2])
+            elif path == "/v1/files":
+                boundary = self.headers["Content-Type"].partition("boundary=")[2].encode()
+                part = next(p for p in body.split(b"--" + boundary) if b'name="file"' in p)
+                id_ = f"file_{len(server.files)}"
+                content = server.files[id_] = part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+                told = {"id": id_, "object": "file", "bytes": len(content), "created_at": 1}
+                self._send(200, {**told, "filename": "f", "purpose": "batch", "status": "processed"})
+            elif path == "/v1/batches":
+                asked = json.loads(body)
+                lines = [json.loads(line) for line in server.files[asked["input_file_id"]].splitlines()]
+                requests = {line["custom_id"]: line["body"] for line in lines}
+                self._send(200, server.described(server.take(asked["metadata"]["slvmeval"], requests)))
+            elif path == "/v1/messages/batches":
+                requests = {one["custom_id"]: one["params"] for one in json.loads(body)["requests"]}
+                self._send(200, server.described(server.take("", requests)))
+            else:
+                server.asked_live += 1
+                self._send(*error(server.provider, "no-model")[::2])
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            words = path.strip("/").split("/")
+            model = {"id": "m", "type": "model"}
+            if not self._allowed():
+                self._send(*error(server.provider, "key")[::2])
+            elif words[1] == "files":
+                id_, kind = words[2].rsplit("-", 1)
+                lines = server.openai_lines(id_, kind == "err")
+                self._send(200, "".join(f"{json.dumps(line)}\n" for line in lines))
+            elif words[1] == "models":
+                self._send(200, {"data": [model], "has_more": False})
+            elif words[-1] == "batches":
+                listed = [server.described(id_) for id_ in reversed(server.batches)]
+                last = listed[-1]["id"] if listed else None
+                self._send(200, {"object": "list", "data": listed, "has_more": False, "last_id": last})
+            elif words[-1] == "results":
+                lines = server.anthropic_lines(words[-2])
+                self._send(200, "".join(f"{json.dumps(line)}\n" for line in lines))
+            else:
+                self._send(200, server.described(words[-1]))
+
+        def _allowed(self) -> bool:
+            given = (self.headers.get("x-api-key"), self.headers.get("Authorization"))
+            return given[0] == KEY or given[1] == f"Bearer {KEY}"
+
+        def _send(self, status: int, value: Any) -> None:
+            body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
