@@ -26,7 +26,8 @@ PRICES += "[models.m-2026]\ninput_per_million = 1000\noutput_per_million = 5000\
 #: 3 aspects with 2 pairs each, in both orders.
 ALL = 12
 
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("provider", ["anthropic", "openai"])]
+pytestmark = pytest.mark.slow
+each_provider = pytest.mark.parametrize("provider", ["anthropic", "openai"])
 
 
 class Run:
@@ -57,6 +58,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_KEY", KEY)
 
 
+@each_provider
 @pytest.mark.usefixtures("key")
 def test_requests_are_handed_over_and_collected_by_the_next_command(
     provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
@@ -88,6 +90,7 @@ def test_requests_are_handed_over_and_collected_by_the_next_command(
     assert not list((run.store / "judgements").rglob("submitted/*.json"))
 
 
+@each_provider
 @pytest.mark.usefixtures("key")
 def test_what_expires_is_handed_over_again(
     provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
@@ -105,9 +108,9 @@ def test_what_expires_is_handed_over_again(
 
 @pytest.mark.usefixtures("key")
 def test_the_limit_holds_before_anything_is_handed_over(
-    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
+    judged_store: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    with BatchServer(provider) as server:
+    with BatchServer("openai") as server:
         run = Run(server, judged_store, tmp_path, capsys)
         assert main([*run.words, "--quiet", "--batch", "--dry-run"]) == 0
         rows = json.loads(capsys.readouterr().out)["rows"]
@@ -125,6 +128,7 @@ def test_the_limit_holds_before_anything_is_handed_over(
         assert run("--batch", "--no-wait", "--most-dollars", str(0.5 * total), code=3)["asked"] == first
 
 
+@each_provider
 @pytest.mark.usefixtures("key")
 def test_a_kill_while_a_batch_is_handed_over_pays_nothing_twice(
     provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
@@ -151,19 +155,19 @@ def test_a_kill_while_a_batch_is_handed_over_pays_nothing_twice(
 
 @pytest.mark.usefixtures("key")
 def test_a_run_waits_for_its_batches(
-    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.score.evaluate_run.time.sleep", lambda _s: server.answer())
-    with BatchServer(provider) as server:
+    with BatchServer("openai") as server:
         run = Run(server, judged_store, tmp_path, capsys)
         assert run("--batch")["asked"] == ALL
 
 
 def test_what_cannot_be_asked_in_batches_is_told(
-    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THE_KEY", "another")
-    with BatchServer(provider) as server:
+    with BatchServer("openai") as server:
         run = Run(server, judged_store, tmp_path, capsys)
         assert main(["evaluate", "-e", "coin", "--batch", *run.words[3:]]) == 1
         assert "coin cannot be asked in batches" in capsys.readouterr().err
