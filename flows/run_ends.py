@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,19 +22,20 @@ from prefect.client.schemas.filters import (
     FlowRunFilterId,
     FlowRunFilterState,
     FlowRunFilterStateType,
+    FlowRunFilterTags,
     TaskRunFilter,
     TaskRunFilterState,
     TaskRunFilterStateType,
 )
 from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType, TaskRun
-from prefect.exceptions import ObjectNotFound, TerminationSignal
+from prefect.exceptions import TerminationSignal
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Crashed
 
 from flows.board import RunBoard
 from infra.end_signals import end_signals
 from infra.prefect_server import FLOW_NAMES
-from infra.progress import read_runs
+from infra.progress import process_tag, read_runs
 from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
@@ -135,29 +136,34 @@ def _over(ago_s: float) -> FlowRunFilter:
 
 
 def end_dead_runs(board: RunBoard, store: Store) -> None:
-    """Set the flow runs of builds killed on this machine, and their tasks, to Crashed.
+    """Set the flow runs whose process on this machine is gone, and their tasks, to Crashed.
 
+    A process may be killed before its run has noted its id, and one that ends may not reach the server.
     Runs on other machines are unknown here: the automation created by ``slvmeval deploy`` ends them when
     they are silent.
     """
-    died = {
-        UUID(run["flow_run"]) for run in read_runs(store.cache) if run["status"] == "died" and run["flow_run"]
-    }
-    board.post("runs that were killed", partial(_end_runs, died))
+    over = [run for run in read_runs(store.cache) if run["over"]]
+    ids = [UUID(run["flow_run"]) for run in over if run["flow_run"]]
+    tags = [process_tag(run["host"], run["pid"]) for run in over]
+    board.post("runs whose process is gone", partial(_end_runs, ids, tags))
 
 
-def _end_runs(ids: Iterable[UUID]) -> None:
+def _end_runs(ids: list[UUID], tags: list[str]) -> None:
+    ours = FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES)))
+    unfinished = FlowRunFilterState(type=FlowRunFilterStateType(not_any_=list(TERMINAL_STATES)))
+    filters = [
+        FlowRunFilter(id=FlowRunFilterId(any_=ids), state=unfinished),
+        FlowRunFilter(tags=FlowRunFilterTags(any_=tags), state=unfinished),
+    ]
     with get_client(sync_client=True) as client:
-        for id_ in ids:
-            try:
-                run = client.read_flow_run(id_)
-            except ObjectNotFound:
-                continue  # a run of another server
-            if run.state is None or not run.state.is_final():
-                client.set_flow_run_state(id_, Crashed(message="Its process was killed."), force=True)
-                gone: State[Any] = Crashed(message="The process of its flow run was killed.")
-                for task in open_tasks(client, FlowRunFilter(id=FlowRunFilterId(any_=[id_]))):
-                    client.set_task_run_state(task.id, gone, force=True)
+        # no filter means all runs
+        for run in [
+            run for one in filters for run in client.read_flow_runs(flow_filter=ours, flow_run_filter=one)
+        ]:
+            client.set_flow_run_state(run.id, Crashed(message="Its process is gone."), force=True)
+            gone: State[Any] = Crashed(message="The process of its flow run is gone.")
+            for task in open_tasks(client, FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))):
+                client.set_task_run_state(task.id, gone, force=True)
         end_left_over_tasks(client)
 
 

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from prefect import Flow, flow
+from prefect import Flow, flow, tags
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
+from prefect.context import FlowRunContext, TagsContext
 from prefect.states import Completed, Failed
 from prefect_dask.task_runners import DaskTaskRunner
 
@@ -107,7 +107,7 @@ def run_on_server(
     site
         The site's profile.
     """
-    with prefect_server():
+    with prefect_server(), tags(progress.process_tag):
         given = _of_command.set(lambda board: _run(declared, board, run, progress, options, site))
         try:
             # a flow's result is the data of its returned state
@@ -129,7 +129,8 @@ _of_command: ContextVar[Callable[[RunBoard], Any]] = ContextVar("_of_command")
 def _run_of_command(options: Any, site: Any) -> State[Any]:
     """Run the flow set by :func:`run_on_server`; the parameters are only displayed by Prefect."""
     quiet_libraries()
-    with struck_out_errors(), keep_termination(), RunBoard() as board:
+    # the tags are of this run, and not of its tasks
+    with TagsContext(), struck_out_errors(), keep_termination(), RunBoard() as board:
         end_dead_runs(board, options.open_store())
         result, says = _of_command.get()(board)
     return Completed(message=strike_out(says), data=result)

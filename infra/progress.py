@@ -121,6 +121,11 @@ class BuildProgress:
         self._tell(stage)
         self._write("running")
 
+    @property
+    def process_tag(self) -> str:
+        """Tag of this process's Prefect run until :meth:`note_flow_run`."""
+        return process_tag(_host(), os.getpid())
+
     def note_flow_run(self, id_: str) -> None:
         """Record the id of the Prefect run, so that it can be ended if this process is killed."""
         self._flow_run = id_
@@ -201,7 +206,7 @@ def read_runs(cache: Path) -> list[dict[str, Any]]:
     """Return the state of the builds of a store, newest first, each with the path of its `file`.
 
     A build recorded as running whose process on this machine has ended has the status ``died``. Processes of
-    other machines cannot be checked.
+    other machines cannot be checked. `over` is whether the process is known to have ended.
     """
     runs = [run for path in cache.glob("run-*.json") if (run := read_run(path)) is not None]
     return sorted(runs, key=lambda run: (run["started_at"], run["updated_at"]), reverse=True)
@@ -211,7 +216,8 @@ def read_run(path: Path) -> dict[str, Any] | None:
     """Read one file, see :func:`read_runs`; None if it is missing, unreadable or damaged."""
     try:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if run["status"] == "running" and run["host"] == _host() and not process_alive(int(run["pid"])):
+        over = run["host"] == _host() and not process_alive(int(run["pid"]))
+        if run["status"] == "running" and over:
             run["status"] = "died"
         known = {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")}
         # an older version wrote less
@@ -221,9 +227,15 @@ def read_run(path: Path) -> dict[str, Any] | None:
             "unfit": run.get("unfit", {}),
             "summary": run.get("summary", []),
             "file": str(path),
+            "over": over,
         }
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def process_tag(host: str, pid: int) -> str:
+    """Return the tag of a process's Prefect run until the run has noted its id in the file."""
+    return f"process:{host}:{pid}"
 
 
 def _remove_old_runs(cache: Path) -> None:

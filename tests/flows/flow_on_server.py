@@ -36,6 +36,7 @@ def recorded() -> dict[str, object]:
             "tags": sorted(tag for run in runs for tag in run.tags),
             "messages": [run.state.message for run in runs if run.state is not None],
             "tasks": sorted(run.name for run in client.read_task_runs()),
+            "task_tags": sorted(tag for run in client.read_task_runs() for tag in run.tags),
             "artifacts": sorted({artifact.key or "" for artifact in client.read_artifacts()}),
         }
 

@@ -144,11 +144,13 @@ class PrefectServer:
             return False
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the server's answer, to a POST where there is a body."""
-        if body is None:
-            answer = self._client.get(f"{self.api}{path}", timeout=120)
-        else:
-            answer = self._client.post(f"{self.api}{path}", json=body, timeout=120)
+        """Return the server's answer, to a POST where there is a body; a busy one is asked again."""
+        method = "GET" if body is None else "POST"
+        for pause_s in (1, 2, 4, 8, 0):
+            answer = self._client.request(method, f"{self.api}{path}", json=body, timeout=120)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(pause_s)
         answer.raise_for_status()
         return answer.json()
 

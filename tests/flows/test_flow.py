@@ -61,6 +61,7 @@ def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str
     assert recorded["tags"] == ["recipe:small", "release:main", "site:default"]
     stages = ("inspect", "ingest", "degrade", "verify")
     assert recorded["tasks"] == sorted(f"{stage} film{n}" for stage in stages for n in (1, 2))
+    assert recorded["task_tags"] == []
     aspects = [aspect.replace("_", "-") for aspect in options.recipe.aspects]
     wanted = {
         "summary-main",

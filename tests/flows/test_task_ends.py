@@ -1,17 +1,26 @@
-"""Task runs that a real Prefect server thinks under way though their flow run has ended."""
+"""Runs of flows and tasks that a real Prefect server thinks under way though they have ended."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Crashed
+from prefect.states import Crashed, Running
 
 from flows import run_ends
+from flows.board import RunBoard
 from infra.prefect_server import FLOW_NAME
+from infra.progress import BuildProgress
+from storage_schemas.store import Store
+from tests.flows.deployed_site import RECIPE, AddFilm
 from tests.flows.prefect_servers import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
@@ -64,3 +73,69 @@ def test_nothing_is_waited_for_where_nothing_is_left(
 
     monkeypatch.setattr(run_ends.time, "sleep", slept)
     run_ends.end_left_over_tasks(client, 20.0)
+
+
+def dead_process() -> int:
+    """Return the id of a process that is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def running(server: PrefectServer, client: SyncPrefectClient) -> UUID:
+    """Make a flow run that runs, as Prefect has it."""
+    flow = server.ask("/flows/", {"name": FLOW_NAME})["id"]
+    id_ = UUID(server.ask("/flow_runs/", {"flow_id": flow})["id"])
+    client.set_flow_run_state(id_, Running(), force=True)
+    return id_
+
+
+def ended_by_the_next(store: Store) -> None:
+    with RunBoard() as board:
+        run_ends.end_dead_runs(board, store)
+
+
+def test_a_run_whose_process_could_not_say_its_end_is_ended_by_the_next(
+    server: PrefectServer, client: SyncPrefectClient, tmp_path: Path
+) -> None:
+    store = Store.create(tmp_path / "store")
+    store.cache.mkdir(exist_ok=True)
+    ids = [running(server, client) for _ in range(4)]
+    pids = [dead_process(), dead_process(), os.getpid()]
+    for id_, pid, status in zip(ids, pids, ("failed", "running", "ended"), strict=False):
+        state = BuildProgress(store.cache, quiet=True).state(status) | {"pid": pid, "flow_run": str(id_)}
+        (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state))
+    ended_by_the_next(store)
+    states = [str(server.ask(f"/flow_runs/{id_}")["state_type"]) for id_ in ids]
+    # the third process lives and may still say it, the fourth run is of another store
+    assert states == ["CRASHED", "CRASHED", "RUNNING", "RUNNING"]
+
+
+#: A build that is killed when Prefect knows its run, and the store does not yet.
+KILLED_EARLY = """
+import os, sys
+import flows.shell
+flows.shell.end_dead_runs = lambda *_: os.kill(os.getpid(), 9)
+from slvmeval.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_run_killed_before_it_noted_its_id_is_ended_by_the_next(
+    server: PrefectServer, client: SyncPrefectClient, tmp_path: Path, add_film: AddFilm
+) -> None:
+    add_film(tmp_path / "videos", 0)
+    (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    command = (
+        f"build --store {tmp_path}/store --sources folder:{tmp_path}/videos --recipe {tmp_path}/recipe.toml"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_EARLY, *command.split()],
+        env=server.processes.environment,
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -9, killed.stderr
+    (run,) = [run for run in server.runs("RUNNING") if "store" in run["parameters"].get("options", {})]
+    ended_by_the_next(Store.open(tmp_path / "store"))
+    assert server.ask(f"/flow_runs/{run['id']}")["state"]["type"] == "CRASHED"
