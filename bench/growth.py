@@ -42,6 +42,8 @@ STEPS = (
     "nothing new",
     "nothing new, direct",
     "one new source",
+    "status",
+    "pairs list",
     "verify",
     "gallery",
     "export",
@@ -115,6 +117,8 @@ def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
         "nothing new": lambda: slvmeval("build", "--quiet", *to_build),
         "nothing new, direct": lambda: slvmeval("build", "--direct", "--quiet", "--workers", "1", *to_build),
         "one new source": one_new,
+        "status": lambda: slvmeval("status", "--json", "--store", store),
+        "pairs list": lambda: slvmeval("pairs", "list", "--json", *of_store),
         "verify": lambda: slvmeval("verify", "--quiet", *of_store),
         "gallery": lambda: slvmeval("gallery", "--quiet", "--out", place / "gallery", *of_store),
         "export": lambda: slvmeval("export", "--private", "--quiet", "--out", place / "export", *of_store),
@@ -158,13 +162,13 @@ def _exponent(sizes: Sequence[dict[str, Any]], value: Callable[[dict[str, Any]],
 
 
 def table(sizes: Sequence[dict[str, Any]]) -> str:
-    """Return the table in Markdown: CPU seconds and memory by size, and the growth of both."""
+    """Return the table in Markdown: CPU and wall seconds and memory by size, and the growth of both."""
     numbers = [f"{size['sources']:,}" for size in sizes]
     rows = [["step", *(f"{n} sources" for n in numbers), "exponent: CPU", "memory"]]
     rows.append(["---"] * len(rows[0]))
     for step in STEPS:
         cells = [
-            f"{used['cpu_s']:.1f} s, {used['peak_mb']:.0f} MB"
+            f"{used['cpu_s']:.1f} s, {used['wall_s']:.1f} s, {used['peak_mb']:.0f} MB"
             for used in (size["steps"][step] for size in sizes)
         ]
         growth = ["–", "–"]

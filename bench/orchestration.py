@@ -63,7 +63,16 @@ def overhead_growth(settings: Settings) -> BenchFigure:
         with settings.scratch() as scratch:
             flow, direct = (
                 run(
-                    [sys.executable, "-m", "bench.simulated", way, str(sources), WORKERS],
+                    [
+                        sys.executable,
+                        "-m",
+                        "bench.simulated",
+                        way,
+                        "--sources",
+                        str(sources),
+                        "--workers",
+                        WORKERS,
+                    ],
                     _quiet(scratch / "prefect"),
                 ).output
                 for way in ("flow", "direct")

@@ -1,17 +1,27 @@
 """Run many simulated sources, which only sleep, through the flow, to measure the orchestrator's cost.
 
-``python -m bench.simulated flow|direct SOURCES WORKERS`` prints one line of JSON.
+``python -m bench.simulated flow|direct --sources N`` prints one line of JSON. ``python -m bench.simulated
+growth --folder DIR`` runs the flow with several numbers of sources, on SQLite and on PostgreSQL, and prints a
+table; a measured run is kept in the folder and not repeated.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import os
+import resource
 import sys
 import time
+from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import psutil
+
+from bench.measuring import ROOT, run
 from flows.build.run import MOST_TASKS
 from flows.stages import StageItem, through_stages
 from infra.executor import Executor, ProcessExecutor
@@ -96,7 +106,23 @@ def in_flow(sources: int, workers: int) -> dict[str, Any]:
                 if time.monotonic() > deadline:
                     break
                 time.sleep(1)
-    return result | {"recorded": recorded - 2 * workers}
+        server = _usage_of_server()
+    # Linux counts in KiB
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    return result | {"recorded": recorded - 2 * workers, "driver_peak_mb": round(peak_mb, 1)} | server
+
+
+def _usage_of_server() -> dict[str, float]:
+    """Return CPU seconds and peak memory of the embedded server."""
+    children = psutil.Process().children()
+    (server,) = [child for child in children if any("embedded_server" in word for word in child.cmdline())]
+    times = server.cpu_times()
+    status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
+    peak_kib = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
+    return {
+        "server_cpu_s": round(times.user + times.system, 2),
+        "server_peak_mb": round(peak_kib * 1024 / 1e6, 1),
+    }
 
 
 def _completed(client: Any) -> int:
@@ -105,7 +131,73 @@ def _completed(client: Any) -> int:
     return int(client._client.post("/task_runs/count", json=completed).json())
 
 
+SIZES = (100, 1000, 10_000)
+DATABASES = ("SQLite", "PostgreSQL")
+_COLUMNS = {
+    "tasks": "tasks",
+    "recorded": "recorded",
+    "wall_s": "wall s",
+    "task_ms": "ms a task",
+    "driver_cpu_s": "driver, CPU s",
+    "driver_peak_mb": "driver, MB",
+    "server_cpu_s": "server, CPU s",
+    "server_peak_mb": "server, MB",
+}
+
+
+def growth(sizes: list[int], workers: int, folder: Path) -> str:
+    """Run the sizes that are not measured yet; return the table in Markdown."""
+    from tests.flows.postgres import postgres_programs, running_postgres
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"| database | sources | {' | '.join(_COLUMNS.values())} |", "|---" * (2 + len(_COLUMNS)) + "|"]
+    for database in DATABASES:
+        for sources in sizes:
+            kept = folder / f"{database}-{sources}.json"
+            if not kept.is_file():
+                programs = postgres_programs()
+                if database == "SQLite":
+                    postgres: Any = nullcontext()
+                elif programs is None:
+                    sys.exit("PostgreSQL is not installed")
+                else:
+                    postgres = running_postgres(programs, "prefect", "secret", "prefect", fsync=True)
+                with postgres as port:
+                    environment = {
+                        "PREFECT_HOME": str(folder / f"home-{database}-{sources}"),
+                        "PREFECT_API_URL": "",
+                    }
+                    if port is not None:
+                        environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = (
+                            f"postgresql+asyncpg://prefect:secret@127.0.0.1:{port}/prefect"
+                        )
+                    words = ["flow", "--sources", str(sources), "--workers", str(workers)]
+                    usage = run([sys.executable, "-m", "bench.simulated", *words], environment)
+                kept.write_text(json.dumps(usage.output), encoding="utf-8")
+            made = json.loads(kept.read_text(encoding="utf-8"))
+            made["task_ms"] = round(1000 * made["wall_s"] / made["tasks"], 1)
+            cells = [f"{made[key]:,}" for key in _COLUMNS]
+            lines.append(f"| {database} | {sources:,} | {' | '.join(cells)} |")
+            print(lines[-1], file=sys.stderr)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run one way, or print the table of growth."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=("flow", "direct", "growth"))
+    parser.add_argument("--sources", type=int, default=SIZES[0])
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench" / "simulated")
+    given = parser.parse_args()
+    if given.what == "growth":
+        print(growth(given.sizes, given.workers, given.folder.resolve()))
+    elif given.what == "flow":
+        print(json.dumps(in_flow(given.sources, given.workers)))
+    else:
+        print(json.dumps(through(ProcessExecutor(given.workers), given.sources)))
+
+
 if __name__ == "__main__":
-    way, sources, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    made = in_flow(sources, workers) if way == "flow" else through(ProcessExecutor(workers), sources)
-    print(json.dumps(made))
+    main()

@@ -44,6 +44,11 @@ def variable_of(process: psutil.Process, name: str) -> str | None:
         return None
 
 
+def job_of(process: psutil.Process) -> str | None:
+    """Return the id of the job that a process belongs to; None if it belongs to none or has ended."""
+    return variable_of(process, "SLURM_JOB_ID")
+
+
 class StoppableServer(PrefectServer):
     """A Prefect server that can be held up."""
 
@@ -127,11 +132,7 @@ class DisturbedBuild(Building):
 
     def job_processes(self, word: str) -> list[psutil.Process]:
         """Return the processes of its jobs that have a word in their command line."""
-        return [
-            process
-            for process in self.processes()
-            if word in words_of(process) and variable_of(process, "SLURM_JOB_ID")
-        ]
+        return [process for process in self.processes() if word in words_of(process) and job_of(process)]
 
     def guards(self) -> list[psutil.Process]:
         """Return the guards of the build that runs."""

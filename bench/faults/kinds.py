@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import psutil
 
-from bench.faults.disturbed import FAKETIME, DisturbedBuild
+from bench.faults.disturbed import FAKETIME, DisturbedBuild, job_of
 from infra.slurm.run_folder import read_run_file
 
 #: Tells after the build whether a fault had an effect; one without effect does not count.
@@ -23,6 +23,8 @@ Took = Callable[[], bool]
 #: Applies a fault and takes it back; None if there is nothing that it could hit now.
 Apply = Callable[[DisturbedBuild, np.random.Generator], Took | None]
 
+#: Maximum time until Slurm sees that a job is over its limit, seconds.
+LIMIT_SEEN_S = 120.0
 #: Times that something is away, seconds.
 AWAY_S = (0.5, 5.0)
 
@@ -167,12 +169,33 @@ def prefect_restarted(build: DisturbedBuild, draw: np.random.Generator) -> Took 
 
 
 def walltime(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
-    """Set a job's end to now; Slurm, which looks every 30 s, ends it as after its time limit."""
+    """Hold a job's worker up and set the job's end to now; Slurm ends it as after its time limit.
+
+    Slurm looks at the limits every 30 s, in which the work of these small builds would be over.
+    """
     job = _job(build, draw, "RUNNING")
-    if job is None:
+    workers = (
+        [worker for worker in build.job_processes("spawn_main") if job_of(worker) == job["id"]] if job else []
+    )
+    if job is None or not workers:
         return None
-    build.slurm.run("scontrol", "update", f"JobId={job['id']}", "EndTime=now")
-    return lambda: build.slurm.job(job["id"]).get("JobState") == "TIMEOUT"
+
+    def state() -> str:
+        return build.slurm.job(job["id"])["JobState"]
+
+    try:
+        for worker in workers:
+            worker.suspend()
+        build.slurm.run("scontrol", "update", f"JobId={job['id']}", "EndTime=now")
+        build.slurm.wait(lambda: state() != "RUNNING", LIMIT_SEEN_S)
+    except psutil.NoSuchProcess:
+        return None
+    finally:
+        for worker in workers:
+            with suppress(psutil.NoSuchProcess):
+                worker.resume()
+    build.slurm.wait(lambda: state() != "COMPLETING", LIMIT_SEEN_S)
+    return _took if state() == "TIMEOUT" else None
 
 
 def store_read_only(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:

@@ -1,4 +1,4 @@
-"""A server of this process with the batch interfaces of OpenAI and Anthropic.
+"""A server of this process with the batch interfaces of OpenAI, Anthropic and Google.
 
 Batches stay until the `with` block ends, and are answered when a test says so.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.tiny_models.provider_server import KEY, Said, error
 from tests.tiny_models.provider_server import _anthropic as anthropic_message
+from tests.tiny_models.provider_server import _google as google_message
 from tests.tiny_models.provider_server import _openai as openai_message
 
 
@@ -107,6 +108,19 @@ class BatchServer:
                 "error_file_id": f"{id_}-err" if batch.ended else None,
             }
         now = datetime.now(UTC)
+        if self.provider == "google":
+            said = batch.said.values()
+            expired = bool(said) and all(one is None for one in said)
+            ended = "FAILED" if batch.failed else "EXPIRED" if expired else "SUCCEEDED"
+            told = {
+                "model": "models/m",
+                "displayName": batch.name,
+                "state": f"BATCH_STATE_{ended if batch.ended or batch.failed else 'PENDING'}",
+                "createTime": now.isoformat(),
+            }
+            if batch.ended:
+                told["output"] = {"responsesFile": f"files/{id_}"}
+            return {"name": f"batches/{id_}", "metadata": told}
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
         counts["succeeded" if batch.ended else "processing"] = len(batch.requests)
         return {
@@ -135,6 +149,13 @@ class BatchServer:
             if errors == (said is None or bool(said.error)):
                 yield line
 
+    def google_lines(self, id_: str) -> Iterator[dict[str, Any]]:
+        for key, said in self.batches[id_].said.items():
+            if said is not None and said.error:
+                yield {"key": key, "error": error("google", said.error)[2]["error"]}
+            elif said is not None:
+                yield {"key": key, "response": google_message(said)}
+
     def anthropic_lines(self, id_: str) -> Iterator[dict[str, Any]]:
         for key, said in self.batches[id_].said.items():
             result: dict[str, Any] = {"type": "expired"}
@@ -152,8 +173,21 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             path = self.path.partition("?")[0]
-            if not self._allowed():
+            # the address of an upload is its own key
+            if path != "/upload/here" and not self._allowed():
                 self._send(*error(server.provider, "key")[::2])
+            elif path == "/upload/v1beta/files":
+                where = {"X-Goog-Upload-URL": f"{server.base}/upload/here"}
+                self._send(200, {}, where)
+            elif path == "/upload/here":
+                id_ = f"file_{len(server.files)}"
+                server.files[id_] = body
+                self._send(200, {"file": {"name": f"files/{id_}"}}, {"X-Goog-Upload-Status": "final"})
+            elif path == "/v1beta/models/m:batchGenerateContent":
+                asked = json.loads(body)["batch"]
+                file = server.files[asked["inputConfig"]["fileName"].removeprefix("files/")]
+                requests = {one["key"]: one["request"] for one in map(json.loads, file.splitlines())}
+                self._send(200, server.described(server.take(asked["displayName"], requests)))
             elif path == "/v1/files":
                 boundary = self.headers["Content-Type"].partition("boundary=")[2].encode()
                 part = next(p for p in body.split(b"--" + boundary) if b'name="file"' in p)
@@ -179,6 +213,14 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
             model = {"id": "m", "type": "model"}
             if not self._allowed():
                 self._send(*error(server.provider, "key")[::2])
+            elif words[1] == "files" and words[-1].endswith(":download"):
+                lines = server.google_lines(words[2].removesuffix(":download"))
+                self._send(200, "".join(f"{json.dumps(line)}\n" for line in lines))
+            elif words[0] == "v1beta" and words[1] == "models":
+                self._send(200, {"models": [{"name": "models/m"}]})
+            elif words[0] == "v1beta" and words[1:] == ["batches"]:
+                listed = [server.described(id_) for id_ in reversed(server.batches)]
+                self._send(200, {"operations": listed})
             elif words[1] == "files":
                 id_, kind = words[2].rsplit("-", 1)
                 lines = server.openai_lines(id_, kind == "err")
@@ -196,15 +238,17 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
                 self._send(200, server.described(words[-1]))
 
         def _allowed(self) -> bool:
-            given = (self.headers.get("x-api-key"), self.headers.get("Authorization"))
-            return given[0] == KEY or given[1] == f"Bearer {KEY}"
+            given = (self.headers.get("x-api-key"), self.headers.get("x-goog-api-key"))
+            return KEY in given or self.headers.get("Authorization") == f"Bearer {KEY}"
 
-        def _send(self, status: int, value: Any) -> None:
+        def _send(self, status: int, value: Any, headers: Mapping[str, str] | None = None) -> None:
             body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
             try:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.send_header("Content-Type", "application/json")
+                for name, text in (headers or {}).items():
+                    self.send_header(name, text)
                 self.end_headers()
                 self.wfile.write(body)
             except OSError:

@@ -1,10 +1,12 @@
-"""The batch interfaces of OpenAI, of servers compatible with it, and of Anthropic: hand over, find, collect.
+"""The batch interfaces of OpenAI, of servers compatible with it, of Anthropic and of Google: hand over, find,
+collect.
 
 All calls wait for the server; its library tries transient faults again.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +21,9 @@ from storage_schemas.errors import PrerequisiteError
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
 from tasks.llm.providers.anthropic_messages import arguments as anthropic_arguments
 from tasks.llm.providers.anthropic_messages import read_answer as read_anthropic
-from tasks.llm.providers.base import error_text
+from tasks.llm.providers.base import TransientFault, error_text
+from tasks.llm.providers.gemini import json_body
+from tasks.llm.providers.gemini import read_answer as read_gemini
 from tasks.llm.providers.openai_chat import arguments as openai_arguments
 from tasks.llm.providers.openai_chat import read_answer as read_openai
 from tasks.llm.servers import ChatServer, is_near, need_library, why
@@ -27,7 +31,7 @@ from tasks.llm.servers import ChatServer, is_near, need_library, why
 #: Name of our name in a batch's metadata.
 MARK = "slvmeval"
 #: Attempts of a call, and time limit of one with its upload or download, seconds.
-_RETRIES, _TIMEOUT_S = 4, 900.0
+_ATTEMPTS, _TIMEOUT_S = 5, 900.0
 #: Providers give up what they have not answered a day after it came.
 _LONGEST = timedelta(hours=25)
 
@@ -105,34 +109,38 @@ class BatchProvider(ABC):
         """
 
     @abstractmethod
-    def _library(self) -> Any:
-        """Return the class of the library's client."""
+    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
+        """Return a client of the library that tries a call so often.
+
+        Parameters
+        ----------
+        options
+            Address, key and time limit, as the libraries of OpenAI and Anthropic call them.
+        """
 
     @contextmanager
-    def _client(self, doing: str) -> Iterator[Any]:
+    def _client(self, doing: str, attempts: int = _ATTEMPTS) -> Iterator[Any]:
         """Give a client of the library; turn its errors into ours."""
         near = is_near(self.server.url)
         with httpx2.Client(trust_env=not near, follow_redirects=False, timeout=_TIMEOUT_S) as http:
+            key = self.server.secret() or "none"
             try:
-                yield self._library()(
-                    base_url=self.server.base,
-                    api_key=self.server.secret() or "none",
-                    max_retries=_RETRIES,
-                    timeout=_TIMEOUT_S,
-                    http_client=http,
-                )
+                yield self._open(http, attempts, base_url=self.server.base, api_key=key, timeout=_TIMEOUT_S)
             except Exception as problem:
                 raise self._ours(doing, problem) from problem
 
     def _ours(self, doing: str, problem: Exception) -> Exception:
         """Return our error for one of the library; others as they are."""
-        status = getattr(problem, "status_code", None)
+        status = getattr(problem, "status_code", getattr(problem, "code", None))
+        status = status if isinstance(status, int) else None
         broken = (httpx2.HTTPError, OSError, ValueError)
         if status is None and not isinstance(problem, broken) and not isinstance(problem.__cause__, broken):
             return problem
-        said = why(problem) if status is None else f"HTTP {status}{error_text(problem)}"
+        text = error_text(getattr(problem, "message", None) or problem)
+        said = why(problem) if status is None else f"HTTP {status}{text}"
         advice = "run the same command again later: what was handed over is collected then"
-        if status in (401, 403, 404, 405):
+        # Google says 400 of a key
+        if status in (401, 403, 404, 405) or "API key" in said:
             advice = "check the key, and that the server has a batch interface"
         known = status is not None and status < 500
         return (PrerequisiteError if known else NoAnswer)(
@@ -147,10 +155,10 @@ class OpenAIBatches(BatchProvider):
     most_bytes = 150_000_000
     _ENDED: ClassVar[frozenset[str]] = frozenset({"completed", "expired", "failed", "cancelled"})
 
-    def _library(self) -> Any:
+    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
         from openai import OpenAI
 
-        return OpenAI
+        return OpenAI(http_client=http, max_retries=attempts - 1, **options)
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
@@ -165,8 +173,9 @@ class OpenAIBatches(BatchProvider):
         with self._client("handing over a batch") as client:
             content = b"".join(line + b"\n" for line in lines)
             file = client.files.create(file=(f"{name}.jsonl", content), purpose="batch")
-            # a second attempt would be a second batch
-            batch = client.with_options(max_retries=0).batches.create(
+        # a second attempt would be a second batch
+        with self._client("handing over a batch", attempts=1) as client:
+            batch = client.batches.create(
                 input_file_id=file.id,
                 endpoint="/v1/chat/completions",
                 completion_window="24h",
@@ -228,10 +237,10 @@ class AnthropicBatches(BatchProvider):
     most = 40_000
     most_bytes = 150_000_000
 
-    def _library(self) -> Any:
+    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
         from anthropic import Anthropic
 
-        return Anthropic
+        return Anthropic(http_client=http, max_retries=attempts - 1, **options)
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request with its id."""
@@ -242,10 +251,9 @@ class AnthropicBatches(BatchProvider):
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
         """Make a batch of the requests."""
-        with self._client("handing over a batch") as client:
-            # a second attempt would be a second batch
-            once = client.with_options(max_retries=0)
-            return str(once.messages.batches.create(requests=[json.loads(line) for line in lines]).id)
+        # a second attempt would be a second batch
+        with self._client("handing over a batch", attempts=1) as client:
+            return str(client.messages.batches.create(requests=[json.loads(line) for line in lines]).id)
 
     def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
         """Return the newest batch with this number of requests that is no other."""
@@ -289,18 +297,98 @@ def _anthropic_answer(result: Any) -> ChatAnswer | None:
     return None
 
 
+class GeminiBatches(BatchProvider):
+    """Batches of Gemini: a file of requests, a batch with our name for display, and a file of answers."""
+
+    most = 40_000
+    most_bytes = 1_000_000_000
+    _ENDED: ClassVar[frozenset[str]] = frozenset(
+        f"JOB_STATE_{state}"
+        for state in ("SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
+    )
+
+    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
+        from google import genai
+
+        settings: Any = {
+            "base_url": options["base_url"],
+            "api_version": "v1beta",
+            "timeout": round(options["timeout"] * 1000),
+            "retry_options": {"attempts": attempts},
+            "httpx_client": http,
+        }
+        return genai.Client(api_key=options["api_key"], vertexai=False, http_options=settings)
+
+    def line(self, id_: str, request: ChatRequest) -> bytes:
+        """Return a request as a line of the file."""
+        body = json_body(request)
+        return json.dumps({"key": id_, "request": body}, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
+        """Upload the requests and make a batch of them."""
+        with self._client("handing over a batch") as client:
+            content = io.BytesIO(b"".join(line + b"\n" for line in lines))
+            file = client.files.upload(file=content, config={"mime_type": "application/jsonl"})
+        # a second attempt would be a second batch
+        with self._client("handing over a batch", attempts=1) as client:
+            made = client.batches.create(
+                model=self.server.model, src=file.name, config={"display_name": name}
+            )
+            return str(made.name)
+
+    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
+        """Return the batch with the name for display."""
+        with self._client("looking for a batch") as client:
+            for batch in client.batches.list():
+                if batch.display_name == name:
+                    return str(batch.name)
+                if batch.create_time and datetime.now(UTC) - batch.create_time > 4 * _LONGEST:
+                    break
+        return None
+
+    def collect(self, id_: str) -> Collected:
+        """Return the answers, which the provider gives when the batch has ended."""
+        with self._client("collecting a batch") as client:
+            batch = client.batches.get(name=id_)
+            state = str(getattr(batch.state, "value", batch.state))
+            if state not in self._ENDED:
+                return Collected()
+            file = batch.dest and batch.dest.file_name
+            if state == "JOB_STATE_FAILED" and not file:
+                message = (batch.error and batch.error.message) or ""
+                return Collected(ended=True, failed=f"the provider refused it{error_text(message)}")
+            answers: dict[str, ChatAnswer] = {}
+            for line in client.files.download(file=file).splitlines() if file else ():
+                entry = json.loads(line) if line.strip() else {}
+                if "key" in entry:
+                    answers[str(entry["key"])] = kept(self._answer(entry))
+            return Collected(answers, ended=True)
+
+    def _answer(self, entry: Mapping[str, Any]) -> ChatAnswer:
+        """Return the answer in a line."""
+        from google.genai.types import GenerateContentResponse
+
+        if entry.get("response"):
+            try:
+                response = GenerateContentResponse.model_validate(entry["response"])
+                return read_gemini(response, self.server.model)
+            except (ValueError, TransientFault) as problem:
+                return ChatAnswer(error=str(problem))
+        told = entry.get("error") or entry.get("status") or {}
+        words = error_text((told.get("message") if isinstance(told, dict) else "") or told)
+        return ChatAnswer(error=f"the server refused the request{words}")
+
+
+_PROVIDERS: dict[str, type[BatchProvider]] = {"anthropic": AnthropicBatches, "google": GeminiBatches}
+
+
 def open_batches(server: ChatServer) -> BatchProvider:
     """Return the batch interface of a server; its library is imported now.
 
     Raises
     ------
     PrerequisiteError
-        If the provider has none here, its library is not installed, or the key's variable is not set.
+        If its library is not installed, or the key's variable is not set.
     """
     need_library(server.provider)
-    if server.provider == "google":
-        raise PrerequisiteError(
-            f"model server {server.name} speaks Gemini's interface, whose batches are not built in: "
-            "leave out --batch"
-        )
-    return AnthropicBatches(server) if server.provider == "anthropic" else OpenAIBatches(server)
+    return _PROVIDERS.get(server.provider, OpenAIBatches)(server)

@@ -121,6 +121,25 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
     return {"contents": contents, "config": config}
 
 
+def json_body(request: ChatRequest) -> dict[str, Any]:
+    """Return a request as the interface takes it in JSON."""
+    from google.genai import types
+
+    given = arguments(request)
+    config = given["config"]
+    system, extra = config.pop("system_instruction", None), config.pop("http_options", {})
+
+    def as_json(model: Any, value: Any) -> Any:
+        return model.model_validate(value).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    body = {
+        "contents": [as_json(types.Content, content) for content in given["contents"]],
+        "systemInstruction": as_json(types.Content, system) if system else None,
+        "generationConfig": as_json(types.GenerationConfig, config),
+    }
+    return without_none(body) | extra.get("extra_body", {})
+
+
 def _parts(kind: str, value: str) -> Iterator[dict[str, Any]]:
     from google.genai.types import Blob
 

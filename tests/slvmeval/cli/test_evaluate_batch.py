@@ -27,7 +27,7 @@ PRICES += "[models.m-2026]\ninput_per_million = 1000\noutput_per_million = 5000\
 ALL = 12
 
 pytestmark = pytest.mark.slow
-each_provider = pytest.mark.parametrize("provider", ["anthropic", "openai"])
+each_provider = pytest.mark.parametrize("provider", ["anthropic", "google", "openai"])
 
 
 class Run:
