@@ -132,12 +132,12 @@ def json_body(request: ChatRequest) -> dict[str, Any]:
     def as_json(model: Any, value: Any) -> Any:
         return model.model_validate(value).model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    body = {
+    body: dict[str, Any] = {
         "contents": [as_json(types.Content, content) for content in given["contents"]],
         "systemInstruction": as_json(types.Content, system) if system else None,
         "generationConfig": as_json(types.GenerationConfig, config),
     }
-    return without_none(body) | extra.get("extra_body", {})
+    return {**without_none(body), **extra.get("extra_body", {})}
 
 
 def _parts(kind: str, value: str) -> Iterator[dict[str, Any]]:
