@@ -20,7 +20,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -125,7 +126,7 @@ def serve(
             f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or load "
             "its environment in the pool's `setup`"
         ) from problem
-    with _Ending(server):
+    with ending():
         try:
             _wait_until_it_answers(server, url, key, start_s)
             announced = ServerFile(
@@ -142,7 +143,7 @@ def serve(
             return server.wait()
         finally:
             forget_server(store, name)
-            _end(server)
+            kill_group(server)
 
 
 def _free_port(host: str) -> int:
@@ -178,35 +179,31 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, 
         time.sleep(0.5)
 
 
-class _Ending:
-    """Make SIGTERM and SIGINT raise while the server runs, so that the server is ended too."""
+@contextmanager
+def ending() -> Iterator[None]:
+    """Make SIGTERM and SIGINT raise, so that what was started can be ended too."""
 
-    def __init__(self, server: subprocess.Popen[bytes]) -> None:
-        self._server = server
-
-    def __enter__(self) -> None:
-        self._before = {
-            number: signal.signal(number, self._unwind) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-
-    def _unwind(self, number: int, _frame: FrameType | None) -> None:
+    def unwind(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+    before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _end(server: subprocess.Popen[bytes]) -> None:
-    """End the server and its session, that is, all processes it started."""
-    if server.poll() is None:
-        os.killpg(server.pid, signal.SIGTERM)
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its session, that is, all processes it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(_ENDING_S)
+            process.wait(_ENDING_S)
     # workers survive a crashed server and hold GPU memory
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(server.pid, signal.SIGKILL)
-    server.wait()
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -65,8 +65,9 @@ def vllm_command(
     revision: str | None = None,
     program: str = "vllm",
     more: Sequence[str] = (),
+    batches: bool = False,
 ) -> list[str]:
-    """Return the command that serves a model, without host and port.
+    """Return the command that serves a model, without host and port; or one that answers a file of requests.
 
     Parameters
     ----------
@@ -76,12 +77,13 @@ def vllm_command(
         Commit of the repository, if `weights` is one.
     more
         Further arguments, last.
+    batches
+        Whether it answers a file and ends; without the files.
     """
     limits = json.dumps({"image": model.images, "video": 0})
     return [
         program,
-        "serve",
-        weights,
+        *(("run-batch", "--model", weights) if batches else ("serve", weights)),
         *("--served-model-name", model.repository),
         *(("--revision", revision) if revision else ()),
         *("--max-model-len", str(model.context)),

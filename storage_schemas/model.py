@@ -32,11 +32,16 @@ PROVIDER_KEYS: Mapping[ProviderName, str] = {
 }
 
 
+#: In place of an address: a model that is asked in batches, by jobs without a server.
+OFFLINE = "offline"
+
+
 class ModelServer(Frozen):
     """A model server; a plain URL means default values for all other settings."""
 
     url: str = Field(
-        description="Base URL, such as 'http://gpu-head:8000/v1'; may be left out with a provider."
+        description="Base URL, such as 'http://gpu-head:8000/v1'; may be left out with a provider. 'offline' "
+        "for a model without a server, which is asked in batches only (`evaluate --batch`)."
     )
     provider: ProviderName = Field(
         default="openai", description="Protocol: 'openai' (compatible servers too), 'anthropic' or 'google'."
@@ -71,8 +76,8 @@ class ModelServer(Frozen):
     @field_validator("url")
     @classmethod
     def _some_address(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("an address begins with http:// or https://")
+        if value != OFFLINE and not value.startswith(("http://", "https://")):
+            raise ValueError(f"an address begins with http:// or https://, or is '{OFFLINE}'")
         know_address(value, "password of a model server")
         return value
 

@@ -24,12 +24,13 @@ from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Judgement, JudgementsStore
+from storage_schemas.offline_batches import waiting_batches
 from storage_schemas.rng import keyed_rank
 from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
-from tasks.scoring.base import Evaluator
+from tasks.scoring.base import BatchJudge, Evaluator
 from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
@@ -193,6 +194,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
 
     def wait_for_batches(self) -> None:
         """Collect what was handed over, until all of it has ended; no worker is held meanwhile."""
+        if self.options.batch:
+            self._say_what_answers()
         if not self.options.batch or not self.options.wait:
             return
         collecting = replace(self.work, collect_only=True)
@@ -220,6 +223,15 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                 outcome = answer_stage(collecting, task)
                 if outcome.unusable:
                     self._came(outcome)
+
+    def _say_what_answers(self) -> None:
+        """Say the command that answers the batches of models without a server."""
+        evaluators = (part.kind.evaluator for part in self.judges if isinstance(part.kind, Judging))
+        servers = [one.server for one in evaluators if isinstance(one, BatchJudge)]
+        names = {one.name for one in servers if one.offline is not None and waiting_batches(one.offline)}
+        for name in sorted(names):
+            command = f"slvmeval serve-llm MODEL --name {name} --batches --submit"
+            self.progress.say(f"batches of {name} wait for a job: `{command}`")
 
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Judgement]:
         """Return the judgements of some requests."""

@@ -1,4 +1,4 @@
-"""The script of a job that serves a model on GPUs of the GPU pool."""
+"""The scripts of jobs that serve a model on GPUs of the GPU pool, or answer its batches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from infra.profile import Profile
 from infra.slurm.gpu_job import gpu_pool, gpu_script
 from infra.slurm.run_folder import log_folder, make_log_folder
 from storage_schemas.errors import UserInputError
+from storage_schemas.offline_batches import batches_folder
 
 
 def server_job_name(name: str) -> str:
@@ -50,8 +51,29 @@ def server_script(
     return gpu_script(profile, pool, [*serving, "--", *command], store=store, name=job, gpus=gpus)
 
 
+def batches_script(profile: Profile, command: Sequence[str], *, store: Path, name: str, gpus: int = 1) -> str:
+    """Return the script with which sbatch starts a job that answers a server's batches, then ends.
+
+    Parameters
+    ----------
+    command
+        The command that answers a file of requests, without the files.
+    profile, store, name, gpus
+        As for :func:`server_script`.
+
+    Raises
+    ------
+    UserInputError
+        As for :func:`server_script`.
+    """
+    pool = gpu_pool(profile, f"to answer the batches of {name} in")
+    python = pool.python or sys.executable
+    answering = [python, "-m", "infra.offline_batches", str(batches_folder(store, name)), "--", *command]
+    return gpu_script(profile, pool, answering, store=store, name=server_job_name(name), gpus=gpus)
+
+
 def submit_server(profile: Profile, script: str, store: Path, name: str) -> str:
-    """Submit a server's job and return its number.
+    """Submit the job of a server, or of its batches, and return its number.
 
     Raises
     ------

@@ -18,7 +18,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import ConfigDict, SecretStr, ValidationError
 
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.model import PROVIDER_KEYS, PROVIDER_URLS, Frozen, ModelServer, ProviderName
+from storage_schemas.model import OFFLINE, PROVIDER_KEYS, PROVIDER_URLS, Frozen, ModelServer, ProviderName
+from storage_schemas.offline_batches import batches_folder
 from storage_schemas.secrets import know, strike_out
 
 _PATIENCE_S = 10.0
@@ -56,6 +57,8 @@ class ChatServer(Frozen):
     concurrency: int = 32
     timeout_s: float = 600.0
     patience_s: float = 300.0
+    #: Folder of the batches of a model without a server.
+    offline: Path | None = None
 
     @property
     def base(self) -> str:
@@ -121,7 +124,10 @@ class Servers:
         """
         entry = self.named.get(name)
         if entry is not None:
-            return ChatServer(name=name, **{**entry.model_dump(), "model": entry.model or model})
+            server = ChatServer(name=name, **{**entry.model_dump(), "model": entry.model or model})
+            if entry.url != OFFLINE or self.store is None:
+                return server
+            return server.model_copy(update={"offline": batches_folder(self.store, name)})
         announced = None if self.store is None else self.store / "servers" / f"{name}.json"
         if announced is not None and announced.is_file():
             try:
@@ -232,6 +238,15 @@ def why(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
+def require_address(server: ChatServer) -> None:
+    """Raise PrerequisiteError for a model without a server, which is asked in batches only."""
+    if server.url == OFFLINE:
+        raise PrerequisiteError(
+            f"{server.name} is a model without a server, which is asked in batches only: add --batch, or "
+            "name the address of a server in the profile"
+        )
+
+
 def check_server(server: ChatServer) -> None:
     """Check once that a server is available and has its model.
 
@@ -240,6 +255,8 @@ def check_server(server: ChatServer) -> None:
     PrerequisiteError
         If it does not answer, refuses the key, or lacks the model.
     """
+    if server.offline is not None:
+        return
     where = f"model server {server.name} at {server.base}"
     need_library(server.provider)
     try:

@@ -23,6 +23,7 @@ from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
 from tasks.llm.prompt_files import prompts_label
 from tasks.llm.providers.batches import open_batches
+from tasks.llm.servers import require_address
 from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
 from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import (
@@ -174,6 +175,8 @@ class Judging(Kind[Request]):
         """Check, before any work, the evaluator and that it can be asked in the form that was chosen."""
         if self.work.batch:
             open_batches(self._batch_judge().server)
+        elif isinstance(self.evaluator, BatchJudge):
+            require_address(self.evaluator.server)
         self.evaluator.check()
 
     def answer(self, unit: Request, given: ChatAnswer | None = None) -> list[Judgement]:

@@ -10,8 +10,11 @@ import pytest
 
 from infra.profile import Profile, load_profile
 from infra.serving import read_server
-from infra.slurm.server_job import server_log, server_script, submit_server
+from infra.slurm.server_job import batches_script, server_log, server_script, submit_server
 from storage_schemas.errors import UserInputError
+from storage_schemas.offline_batches import batches_folder
+from tests.infra.test_offline_batches import COMMAND as RUN_BATCH
+from tests.infra.test_offline_batches import hand_over, ids_answered
 from tests.infra.test_serving import NAME, SERVER, asked
 from tests.slurm.building import PROFILE, ROOT
 from tests.slurm.conftest import Slurm
@@ -61,6 +64,22 @@ def test_a_job_serves_until_it_is_cancelled(
     assert read_server(store, NAME) is None
     with pytest.raises(OSError, match="refused"):
         asked(server, server.key)
+
+
+def test_a_job_answers_what_waits_and_ends(
+    slurm: Slurm, site: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    store = Path(site.store)
+    folder = batches_folder(store, NAME)
+    folder.mkdir(parents=True)
+    hand_over(folder, "one", "a", "b")
+    script = batches_script(site, RUN_BATCH, store=store, name=NAME)
+    job = submit_server(site, script, store, NAME)
+    slurm.wait(lambda: slurm.job(job)["JobState"] == "COMPLETED", 60)
+    assert ids_answered(folder, "one") == ["a", "b"]
+    assert slurm.job(job)["Partition"] == "h100"
+    assert "1 batches answered, none waits" in server_log(site, store, NAME, job).read_text()
 
 
 def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> None:

@@ -65,7 +65,13 @@ class BatchServer:
 
     @property
     def url(self) -> str:
+        if self.provider == "offline":
+            return "offline"
         return self.base + ("/v1" if self.provider == "openai" else "")
+
+    @property
+    def protocol(self) -> str:
+        return "openai" if self.provider == "offline" else self.provider
 
     @property
     def handed_over(self) -> list[str]:

@@ -90,6 +90,13 @@ def serve_llm(
     script: Annotated[
         bool, typer.Option("--script", help="Print the job script without submitting it.")
     ] = False,
+    batches: Annotated[
+        bool,
+        typer.Option(
+            "--batches",
+            help="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
+        ),
+    ] = False,
     command: Annotated[
         str,
         typer.Option("--command", metavar="PROGRAM", help="vLLM's program, in its separate environment."),
@@ -125,12 +132,16 @@ def serve_llm(
     OpenAI-compatible server works as well. A server that runs as a job announces its address in the
     store, where commands find it. `scancel` ends it.
 
+    With `--batches` no server runs: vLLM reads all waiting requests at once, answers them, and ends. The
+    profile has `url = "offline"` for this server then.
+
     Example: `slvmeval serve-llm qwen3-vl-235b --submit --profile site.toml`
     """
     from infra.serving import server_path
-    from infra.slurm.server_job import server_log, server_script, submit_server
+    from infra.slurm.server_job import batches_script, server_log, server_script, submit_server
     from infra.vllm import vllm_command
     from storage_schemas.errors import UserInputError
+    from storage_schemas.offline_batches import batches_folder, waiting_batches
     from tasks.llm.servers import profile_lines
     from tasks.models.hub import ModelHub
 
@@ -149,9 +160,17 @@ def serve_llm(
         raise UserInputError(f"--name {name!r}: use at most 64 letters, digits, '.', '_' and '-'")
     place = Path(site.store).resolve()
     weights, revision = _weights(model, served, hub, required=submit)
-    serving = vllm_command(weights, served, revision=revision, program=command, more=more or ())
+    serving = vllm_command(
+        weights, served, revision=revision, program=command, more=more or (), batches=batches
+    )
     if served.weights_gb is not None:
         terminal.tell(_memory_note(served))
+    if batches and not (submit or script):
+        folder = batches_folder(place, name)
+        answering = ["python", "-m", "infra.offline_batches", str(folder), "--", *serving]
+        terminal.say(shlex.join(answering))
+        terminal.tell(f"{len(waiting_batches(folder))} batches wait in {folder}")
+        return
     if not (submit or script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
         for line in (
@@ -162,11 +181,22 @@ def serve_llm(
         ):
             terminal.tell(line)
         return
-    job = server_script(site, serving, store=place, name=name, model=served.repository, gpus=served.gpus)
+    if batches:
+        job = batches_script(site, serving, store=place, name=name, gpus=served.gpus)
+    else:
+        job = server_script(site, serving, store=place, name=name, model=served.repository, gpus=served.gpus)
     if script:
         terminal.say(job.rstrip("\n"))
         return
     number = submit_server(site, job, place, name)
+    if batches:
+        count = len(waiting_batches(batches_folder(place, name)))
+        terminal.say(
+            f"job {number} answers the batches of {name}: {count} wait",
+            f"log:  {server_log(site, place, name, number)}",
+            "then: the same `slvmeval evaluate --batch` collects the answers",
+        )
+        return
     terminal.say(
         f"job {number} serves {model} as {name}",
         f"log:     {server_log(site, place, name, number)}",

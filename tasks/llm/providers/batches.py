@@ -1,5 +1,6 @@
-"""The batch interfaces of OpenAI, of servers compatible with it, of Anthropic and of Google: hand over, find,
-collect.
+"""Batches of requests: hand over, find, collect.
+
+By the interfaces of OpenAI and servers compatible with it, of Anthropic and of Google, or as files for a job.
 
 All calls wait for the server; its library tries transient faults again.
 """
@@ -9,15 +10,19 @@ from __future__ import annotations
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx2
 
+from storage_schemas.commit import write_atomic
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.model import OFFLINE
+from storage_schemas.offline_batches import answers_path, failure_path, requests_path
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
 from tasks.llm.providers.anthropic_messages import arguments as anthropic_arguments
 from tasks.llm.providers.anthropic_messages import read_answer as read_anthropic
@@ -162,11 +167,7 @@ class OpenAIBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
-        values = openai_arguments(request)
-        body = {"model": self.server.model, **values, **(values.pop("extra_body", None) or {})}
-        body.pop("extra_body", None)
-        line = {"custom_id": id_, "method": "POST", "url": "/v1/chat/completions", "body": body}
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
+        return _openai_line(self.server.model, id_, request)
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
         """Upload the requests and make a batch of them."""
@@ -203,12 +204,24 @@ class OpenAIBatches(BatchProvider):
                 return Collected(ended=True, failed=f"the provider refused it{error_text(problems)}")
             answers: dict[str, ChatAnswer] = {}
             for file in (batch.output_file_id, batch.error_file_id) if ended else ():
-                for line in client.files.content(file).iter_lines() if file else ():
-                    entry = json.loads(line) if line.strip() else {}
-                    answer = _openai_answer(entry)
-                    if answer is not None:
-                        answers[str(entry["custom_id"])] = kept(answer)
+                answers |= _openai_answers(client.files.content(file).iter_lines()) if file else {}
             return Collected(answers, ended)
+
+
+def _openai_line(model: str, id_: str, request: ChatRequest) -> bytes:
+    """Return a request as a line of a file of requests."""
+    values = openai_arguments(request)
+    body = {"model": model, **values, **(values.pop("extra_body", None) or {})}
+    body.pop("extra_body", None)
+    line = {"custom_id": id_, "method": "POST", "url": "/v1/chat/completions", "body": body}
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _openai_answers(lines: Iterable[str | bytes]) -> dict[str, ChatAnswer]:
+    """Return the answers in lines of a file by the id of their request, without those that expired."""
+    entries = (json.loads(line) for line in lines if line.strip())
+    answers = ((str(entry["custom_id"]), _openai_answer(entry)) for entry in entries)
+    return {id_: kept(answer) for id_, answer in answers if answer is not None}
 
 
 def _openai_answer(entry: Mapping[str, Any]) -> ChatAnswer | None:
@@ -379,6 +392,49 @@ class GeminiBatches(BatchProvider):
         return ChatAnswer(error=f"the server refused the request{words}")
 
 
+class OfflineBatches(BatchProvider):
+    """Batches as files of the store, in OpenAI's form, for a job that answers them without a server.
+
+    Its limits are those of a file that one job reads at once.
+    """
+
+    most = 40_000
+    most_bytes = 1_000_000_000
+
+    @property
+    def _folder(self) -> Path:
+        if self.server.offline is None:
+            raise PrerequisiteError(f"{self.server.name} has no store for its batches")
+        return self.server.offline
+
+    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
+        raise NotImplementedError("there is no server")
+
+    def line(self, id_: str, request: ChatRequest) -> bytes:
+        """Return a request as a line of the file."""
+        return _openai_line(self.server.model, id_, request)
+
+    def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
+        """Write the requests."""
+        path = requests_path(self._folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, b"".join(line + b"\n" for line in lines))
+        return name
+
+    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
+        """Return the batch if its requests were written."""
+        return name if requests_path(self._folder, name).exists() else None
+
+    def collect(self, id_: str) -> Collected:
+        """Return the answers, if a job has written them; a batch whose requests were removed has ended."""
+        failure, answered = failure_path(self._folder, id_), answers_path(self._folder, id_)
+        if answered.exists():
+            return Collected(_openai_answers(answered.read_bytes().splitlines()), ended=True)
+        if failure.exists():
+            return Collected(ended=True, failed=failure.read_text(encoding="utf-8"))
+        return Collected(ended=not requests_path(self._folder, id_).exists())
+
+
 _PROVIDERS: dict[str, type[BatchProvider]] = {"anthropic": AnthropicBatches, "google": GeminiBatches}
 
 
@@ -391,4 +447,6 @@ def open_batches(server: ChatServer) -> BatchProvider:
         If its library is not installed, or the key's variable is not set.
     """
     need_library(server.provider)
+    if server.url == OFFLINE:
+        return OfflineBatches(server)
     return _PROVIDERS.get(server.provider, OpenAIBatches)(server)

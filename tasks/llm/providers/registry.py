@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.llm.providers.base import Provider
-from tasks.llm.servers import ChatServer, need_library
+from tasks.llm.servers import ChatServer, need_library, require_address
 
 
 def open_provider(server: ChatServer) -> Provider:
@@ -12,8 +12,9 @@ def open_provider(server: ChatServer) -> Provider:
     Raises
     ------
     PrerequisiteError
-        If the library is not installed, or the key's variable is not set.
+        If the library is not installed, the key's variable is not set, or there is no server.
     """
+    require_address(server)
     need_library(server.provider)
     if server.provider == "anthropic":
         from tasks.llm.providers.anthropic_messages import AnthropicMessages

@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 
+from infra.offline_batches import answer_batches
 from slvmeval.cli.main import main
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Judgement, JudgementsStore
+from storage_schemas.offline_batches import batches_folder, waiting_batches
 from storage_schemas.store import Store
+from tests.infra.test_offline_batches import COMMAND
 from tests.tiny_models.batch_server import BatchServer
 from tests.tiny_models.provider_server import KEY, Said
 
@@ -36,7 +40,7 @@ class Run:
     def __init__(self, server: BatchServer, store: Path, folder: Path, capture: Capture) -> None:
         self.server, self.store, self._capture = server, store, capture
         (folder / "site.toml").write_text(
-            f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.provider}"\n'
+            f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.protocol}"\n'
             'key_variable = "THE_KEY"\npatience_s = 1\n'
         )
         (folder / "prices.toml").write_text(PRICES)
@@ -161,6 +165,27 @@ def test_a_run_waits_for_its_batches(
     with BatchServer("openai") as server:
         run = Run(server, judged_store, tmp_path, capsys)
         assert run("--batch")["asked"] == ALL
+
+
+def test_a_model_without_a_server_is_answered_by_a_job(
+    judged_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    run = Run(BatchServer("offline"), judged_store, tmp_path, capsys)
+    folder = batches_folder(judged_store, "s")
+    assert main([*run.words, "--quiet"]) == 1
+    assert "add --batch" in capsys.readouterr().err
+    assert run("--batch", "--no-wait", code=3)["asked"] == 0
+    assert len(waiting_batches(folder)) > 0
+    with pytest.raises(PrerequisiteError, match="status 4"):
+        answer_batches(folder, [*COMMAND, "--status", "4"])
+    capsys.readouterr()
+    # what was given up is told, and the next run hands it over again
+    assert "status 4" in run("--batch", "--no-wait", code=3)["stopped"]
+    run("--batch", "--no-wait", code=3)
+    answer_batches(folder, COMMAND)
+    capsys.readouterr()
+    assert run("--batch")["asked"] == ALL
+    assert {row.choice for row in run.rows()} == {"first"}
 
 
 def test_what_cannot_be_asked_in_batches_is_told(

@@ -1,0 +1,106 @@
+"""Answer the batches that wait in a folder, then end: ``python -m infra.offline_batches FOLDER -- COMMAND``.
+
+The command is vLLM's ``run-batch`` with its model; it gets ``--input-file`` and ``--output-file`` as its last
+arguments. All batches that wait are one input, since a model's weights take minutes to load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from infra.serving import ending, kill_group
+from storage_schemas.commit import write_atomic
+from storage_schemas.errors import PrerequisiteError, SlvmevalError
+from storage_schemas.offline_batches import answers_path, failure_path, requests_path, waiting_batches
+
+
+def answer_batches(folder: Path, command: Sequence[str]) -> int:
+    """Answer what waits, and what comes meanwhile; return the number of batches.
+
+    A batch of a command that fails is given up: its file of the failure says why.
+
+    Raises
+    ------
+    PrerequisiteError
+        If another process answers this folder's batches, or the command cannot be started or fails.
+    """
+    count = 0
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        while batches := waiting_batches(folder):
+            print(f"answering {len(batches)} batches of {folder}", flush=True)
+            _answer(folder, batches, command)
+            count += len(batches)
+    print(f"{count} batches answered, none waits", flush=True)
+    return count
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            raise PrerequisiteError(f"another process answers the batches in {folder}") from problem
+        yield
+
+
+def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix=".answering-", dir=folder) as name:
+        given, made = Path(name) / "requests.jsonl", Path(name) / "answers.jsonl"
+        batch_of: dict[str, str] = {}
+        with given.open("wb") as file:
+            for batch in batches:
+                for line in requests_path(folder, batch).read_bytes().splitlines():
+                    batch_of[str(json.loads(line)["custom_id"])] = batch
+                    file.write(line + b"\n")
+        full = [*command, "--input-file", str(given), "--output-file", str(made)]
+        print(" ".join(full), flush=True)
+        try:
+            process = subprocess.Popen(full, start_new_session=True)
+        except OSError as problem:
+            raise PrerequisiteError(
+                f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or "
+                "load its environment in the pool's `setup`"
+            ) from problem
+        with ending():
+            try:
+                code = process.wait()
+            finally:
+                kill_group(process)
+        if code or not made.exists():
+            why = f"{command[0]} ended with status {code}, without answers: see the job's log"
+            for batch in batches:
+                write_atomic(failure_path(folder, batch), why.encode())
+            raise PrerequisiteError(why)
+        answers: dict[str, list[bytes]] = {batch: [] for batch in batches}
+        for line in made.read_bytes().splitlines():
+            answers[batch_of[str(json.loads(line)["custom_id"])]].append(line + b"\n")
+        for batch, lines in answers.items():
+            write_atomic(answers_path(folder, batch), b"".join(lines))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, answer, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m infra.offline_batches", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args(arguments)
+    try:
+        answer_batches(options.folder, options.command)
+    except SlvmevalError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
