@@ -41,8 +41,8 @@ def kind_of(path: str) -> str:
 
     Examples
     --------
-    >>> kind_of("artifacts/pair/ab/ab12/pair.json"), kind_of("cache/run-here-12.json")
-    ('pair pair.json', '')
+    >>> kind_of("artifacts/pair/ab/ab12/manifest.json"), kind_of("cache/run-here-12.json")
+    ('pair manifest.json', '')
     """
     first, *rest = parts = path.split("/")
     if first == "artifacts":

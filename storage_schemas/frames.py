@@ -11,11 +11,13 @@ pts_s    (T,)           float64  time of the image, in seconds of the source
 digest   (T,)           uint64   checksum of each frame's planes (:func:`ids.digest_frame`)
 ======== ============== ======== =====================================================
 
-and the attributes `matrix` and `full_range`. Every inner chunk has a CRC-32C. Each shard has one writer.
+and the attributes `matrix` and `full_range`. Every inner chunk has a CRC-32C. Each shard has one writer. A
+group whose path ends in ``.zip`` is packed into one file.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +65,7 @@ class FrameWriter:
     Parameters
     ----------
     path
-        Folder of the Zarr group; it must not exist.
+        Folder of the Zarr group, or the ``.zip`` file into which it is packed at the end; it must not exist.
     width, height
         Size of the frames in pixels; the height is a multiple of 4, the width of 2.
     color
@@ -81,8 +83,9 @@ class FrameWriter:
         import zarr.codecs
 
         self._shape = (height * 3 // 2, width)
+        self._path, self._folder = path, path.with_suffix("") if path.suffix == ".zip" else path
         self._group = zarr.create_group(
-            store=str(path), attributes={"matrix": color.matrix, "full_range": color.full_range}
+            store=str(self._folder), attributes={"matrix": color.matrix, "full_range": color.full_range}
         )
         self._planes = self._group.create_array(
             "planes",
@@ -143,6 +146,8 @@ class FrameWriter:
         """Write the buffered frames and the small arrays, which completes the array."""
         import zarr.codecs
 
+        from storage_schemas.zip_store import pack
+
         self._flush()
         count = self.count
         for name, values in (
@@ -158,6 +163,9 @@ class FrameWriter:
                 config={"write_empty_chunks": True},
             )
             array[:] = values
+        if self._path != self._folder:
+            pack(self._folder, self._path)
+            shutil.rmtree(self._folder)
         return WrittenFrames(
             count=count,
             height=self._shape[0] * 2 // 3,
@@ -170,18 +178,28 @@ class FrameWriter:
 class FrameReader:
     """Reads a frame array lazily, frame by frame.
 
+    Parameters
+    ----------
+    path
+        Folder of the Zarr group, or the file into which it was packed.
+
     Raises
     ------
     StoreError
-        If the folder holds no frame array.
+        If there is no frame array.
     """
 
     def __init__(self, path: Path) -> None:
         import zarr
 
+        from storage_schemas.zip_store import ZipRanges
+
         self.path = path
+        self._packed: ZipRanges | None = None
         try:
-            self._group = zarr.open_group(store=str(path), mode="r")
+            if path.suffix == ".zip":
+                self._packed = ZipRanges(path)
+            self._group = zarr.open_group(store=self._packed or str(path), mode="r")
             self._planes = cast("zarr.Array[Any]", self._group["planes"])
         except (FileNotFoundError, KeyError, ValueError) as problem:
             raise StoreError(
@@ -240,9 +258,12 @@ class FrameReader:
         # Zarr reads a missing file as zeros, which is a valid picture
         for shard in range(first, last + 1):
             if shard not in self._seen:
-                path = self.path / "planes" / "c" / str(shard) / "0" / "0"
-                if not path.is_file():
-                    raise IntegrityError(f"{path} is missing: remove what holds it and build again")
+                name = f"planes/c/{shard}/0/0"
+                there = (self.path / name).is_file() if self._packed is None else name in self._packed
+                if not there:
+                    raise IntegrityError(
+                        f"{self.path / name} is missing: remove what holds it and build again"
+                    )
                 self._seen.add(shard)
 
     def batches(self, first: int, count: int, size: int = 32) -> Iterator[Planes]:

@@ -21,10 +21,12 @@ from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_column, read_dicts, read_rows
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
-from storage_schemas.store import FRAMES, Store, check_files, read_manifest
+from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
 
 RELEASE = "release"
 FRAMES_FOLDER = "planes.zarr"
+#: Frames of a degraded clip: the same, in one file.
+CLIP_FILE = "planes.zarr.zip"
 
 
 def release_versions(store: Store, name: str) -> list[int]:
@@ -258,3 +260,8 @@ class Release:
 def frames_path(store: Store, frames_id: str) -> Path:
     """Return the folder of a source's frame array."""
     return store.artifact_path(FRAMES, frames_id) / FRAMES_FOLDER
+
+
+def clip_path(store: Store, clip_id: str) -> Path:
+    """Return the path of a degraded clip's frames."""
+    return store.artifact_path(DEGRADED_CLIP, clip_id) / CLIP_FILE

@@ -20,11 +20,11 @@ from storage_schemas.errors import (
     UserInputError,
 )
 from storage_schemas.frames import FrameReader
-from storage_schemas.ids import digest_frames
+from storage_schemas.ids import canonical_json, digest_frames
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.provenance import provenance
-from storage_schemas.release import FRAMES_FOLDER, frames_path
-from storage_schemas.store import DEGRADED_CLIP, PAIR, Store
+from storage_schemas.release import clip_path, frames_path
+from storage_schemas.store import PAIR, Store
 from tasks.aspects.base import ClipNotDegradable, ClipSpan, OrderOperation
 from tasks.models.base import Models
 from tasks.pairs.clip_frames import ClipFrames, reading_thread
@@ -37,8 +37,6 @@ log = logging.getLogger(__name__)
 
 #: Minimum seconds between two progress lines of one clip.
 EVERY_S = 30.0
-
-PAIR_FILE = "pair.json"
 
 
 class FrameProgress:
@@ -307,9 +305,8 @@ def _write_pair(
         seed=str(job.consumes["seed"]),
     )
     with store.stage(PAIR, job.consumes) as staged:
-        (staged.path / PAIR_FILE).write_text(record.model_dump_json(indent=1), encoding="utf-8")
         staged.content_checksum = record.low_checksum
-        staged.content = {"source_id": record.source_id, "aspect": record.aspect}
+        staged.content = record.model_dump(mode="json")
         staged.provenance = provenance(started)
 
 
@@ -318,8 +315,8 @@ def low_checksum(store: Store, source_digests: Sequence[int], segments: Sequence
     digests: list[int] = []
     for segment in segments:
         if segment.degraded_clip is not None:
-            path = store.artifact_path(DEGRADED_CLIP, segment.degraded_clip) / FRAMES_FOLDER
-            digests += [int(value) for value in FrameReader(path).digests]
+            clip = FrameReader(clip_path(store, segment.degraded_clip))
+            digests += [int(value) for value in clip.digests]
         else:
             digests += [source_digests[frame] for frame in shown_frames(segment)]
     return digest_frames(digests)
@@ -343,6 +340,6 @@ def read_pair(store: Store, pair_id: str) -> PairRecord:
         If the artifact is damaged.
     """
     try:
-        return PairRecord.model_validate_json(store.read(PAIR, pair_id, PAIR_FILE))
+        return PairRecord.model_validate_json(canonical_json(store.manifest(PAIR, pair_id).content))
     except ValidationError as problem:
-        raise IntegrityError(f"{PAIR_FILE} of pair {pair_id} does not fit: {problem}") from problem
+        raise IntegrityError(f"the record of pair {pair_id} does not fit: {problem}") from problem

@@ -14,7 +14,7 @@ from storage_schemas.frames import FrameWriter, Planes
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import Segment
 from storage_schemas.provenance import provenance
-from storage_schemas.release import FRAMES_FOLDER
+from storage_schemas.release import CLIP_FILE
 from storage_schemas.rng import derived_seed
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan, FrameMapOperation, PixelOperation
@@ -132,7 +132,7 @@ def _write_clip(
     choice = operation.choose(clip, job.parameters)
     with store.stage(DEGRADED_CLIP, consumes) as staged:
         writer = FrameWriter(
-            staged.path / FRAMES_FOLDER, timeline.width, timeline.height, timeline.color, span.frame_count
+            staged.path / CLIP_FILE, timeline.width, timeline.height, timeline.color, span.frame_count
         )
 
         def degraded(planes: Planes, place: int) -> Planes:

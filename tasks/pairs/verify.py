@@ -12,7 +12,7 @@ from storage_schemas.frames import FrameReader
 from storage_schemas.ids import artifact_id, digest_frame, digest_frames
 from storage_schemas.pair import Interval, PairRecord, Segment
 from storage_schemas.provenance import provenance
-from storage_schemas.release import FRAMES_FOLDER, frames_path
+from storage_schemas.release import clip_path, frames_path
 from storage_schemas.store import DEGRADED_CLIP, PAIR, VERIFIED, Store, check_files
 from tasks.aspects.base import FrameMapOperation, PixelOperation
 from tasks.aspects.registry import aspect as find_aspect
@@ -181,7 +181,7 @@ def _degraded_problems(store: Store, record: PairRecord, segment: Segment, sourc
         return [f"clip {segment.clip}: {record.operation} degrades no single clip"]
     total, size = 0, 0
     if segment.degraded_clip is not None:
-        clip = FrameReader(store.artifact_path(DEGRADED_CLIP, segment.degraded_clip) / FRAMES_FOLDER)
+        clip = FrameReader(clip_path(store, segment.degraded_clip))
         if clip.count != segment.frame_count:
             return [f"clip {segment.clip}: {clip.count} degraded frames for {segment.frame_count}"]
         for place in range(0, clip.count, _BATCH):

@@ -16,8 +16,8 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.frames import ColorSpec, FrameReader, Planes
 from storage_schemas.ids import digest_frame, digest_text
 from storage_schemas.pair import Interval, PairRecord, Segment
-from storage_schemas.release import FRAMES_FOLDER, Release, frames_path
-from storage_schemas.store import DEGRADED_CLIP, Store
+from storage_schemas.release import Release, clip_path, frames_path
+from storage_schemas.store import Store
 from tasks.media.planes import planes_to_rgb
 
 _BATCH = 16
@@ -166,7 +166,7 @@ class StoredSide(Side):
 
     def _clip(self, id_: str) -> FrameReader:
         if id_ not in self._clips:
-            self._clips[id_] = FrameReader(self._store.artifact_path(DEGRADED_CLIP, id_) / FRAMES_FOLDER)
+            self._clips[id_] = FrameReader(clip_path(self._store, id_))
         return self._clips[id_]
 
     @property

@@ -24,8 +24,8 @@ from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, FrameReader, Planes
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.pair import PairRecord, Segment
-from storage_schemas.release import FRAMES_FOLDER, frames_path
-from storage_schemas.store import DEGRADED_CLIP, ENCODED, FRAMES, Store
+from storage_schemas.release import clip_path, frames_path
+from storage_schemas.store import ENCODED, FRAMES, Store
 from tasks.media.encode import (
     DEFAULT_SETTINGS,
     ENCODER_VERSION,
@@ -310,7 +310,7 @@ def _side_frames(store: Store, record: PairRecord, reader: FrameReader, side: Si
 def _degraded(store: Store, record: PairRecord, segment: Segment) -> Iterator[Planes]:
     """Yield the frames of a degraded segment, one at a time."""
     if segment.degraded_clip is not None:
-        reader = FrameReader(store.artifact_path(DEGRADED_CLIP, segment.degraded_clip) / FRAMES_FOLDER)
+        reader = FrameReader(clip_path(store, segment.degraded_clip))
         if reader.count != segment.frame_count:
             raise IntegrityError(
                 f"degraded clip {segment.degraded_clip} has {reader.count} frames, "

@@ -46,15 +46,14 @@ def write_store(root: Path) -> str:
 
     consumes = {"frames": frames_id, "clip": 1}
     clip_id, folder = _artifact(root, "degraded_clip", consumes)
-    write_frames(folder / "planes.zarr", degraded, map(float, range(LENGTH)), COLOR)
+    write_frames(folder / "planes.zarr.zip", degraded, map(float, range(LENGTH)), COLOR)
     content = {"clip": 1, "frames": LENGTH, "choice": {}}
     _finish(folder, "degraded_clip", clip_id, consumes, digest_frames(changed), content)
 
     consumes = {"frames": frames_id, "aspect": "aesthetics"}
     pair_id, folder = _artifact(root, "pair", consumes)
     record = _record(pair_id, frames_id, clip_id, digest_frames(high), digest_frames(low))
-    (folder / "pair.json").write_text(record.model_dump_json())
-    _finish(folder, "pair", pair_id, consumes, record.low_checksum, {"aspect": "aesthetics"})
+    _finish(folder, "pair", pair_id, consumes, record.low_checksum, record.model_dump(mode="json"))
 
     folder = root / "releases" / "main" / "versions" / "1"
     folder.mkdir(parents=True)

@@ -134,9 +134,8 @@ def test_a_pair_that_was_made_again_is_listed_as_it_is_now(one_aspect: BuildOpti
     release = build_inline(one_aspect).release
     (pair,) = release.pairs()
     path = release.store.artifact_path("pair", pair.pair_id)
-    record = path / "pair.json"
-    record.write_text(pair.model_copy(update={"low_checksum": "made again"}).model_dump_json())
-    reseal(path)
+    record = pair.model_copy(update={"low_checksum": "made again"})
+    reseal(path, content=record.model_dump(mode="json"))
     (listed,) = build_inline(one_aspect).release.pairs()
     assert listed.low_checksum == "made again"
 

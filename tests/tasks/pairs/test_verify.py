@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from storage_schemas.commit import MANIFEST_NAME
 from storage_schemas.errors import IntegrityError, Reason, StoreError
 from storage_schemas.frames import FrameReader, Planes
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.release import CLIP_FILE, clip_path, frames_path
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED, Store
+from storage_schemas.zip_store import ZipRanges, pack
 from tasks.pairs.degrade import low_checksum, read_pair
 from tasks.pairs.verify import expected_intervals, verified_consumes, verify_deep, verify_pairs
 from tests.frame_arrays import write_frames
@@ -37,8 +40,7 @@ def tampered(source: Made, record: PairRecord, **other: Any) -> PairRecord:
     """Write another record in place of a pair's, with a manifest that fits it."""
     changed = PairRecord.model_validate({**record.model_dump(), **other})
     folder = source.store.artifact_path(PAIR, record.pair_id)
-    (folder / "pair.json").write_text(changed.model_dump_json(indent=1))
-    reseal(folder)
+    reseal(folder, content=changed.model_dump(mode="json"))
     return changed
 
 
@@ -60,14 +62,14 @@ def flip(path: Path, place: int) -> None:
     path.write_bytes(raw)
 
 
-def shard(store: Store, kind: str, id_: str) -> Path:
-    return store.artifact_path(kind, id_) / "planes.zarr" / "planes" / "c" / "0" / "0" / "0"
+def shard(store: Store, id_: str) -> Path:
+    return frames_path(store, id_) / "planes" / "c" / "0" / "0" / "0"
 
 
-def rewritten(source: Made, kind: str, id_: str, frames: list[Planes]) -> None:
-    """Replace an artifact's frames by others, with checksums that fit them."""
-    path = source.store.artifact_path(kind, id_) / "planes.zarr"
-    shutil.rmtree(path)
+def rewritten(source: Made, id_: str, frames: list[Planes]) -> None:
+    """Replace a degraded clip's frames by others, with checksums that fit them."""
+    path = clip_path(source.store, id_)
+    path.unlink()
     write_frames(path, frames, map(float, range(len(frames))), COLOR)
 
 
@@ -97,7 +99,8 @@ def test_a_flipped_byte_in_a_degraded_clip_harms_its_pair_alone(source: Made) ->
     pair_ids = source.degrade().built
     record = source.pair("aesthetics")
     _, segment = first_degraded(record)
-    flip(shard(source.store, DEGRADED_CLIP, segment.degraded_clip or ""), 100)
+    path = clip_path(source.store, segment.degraded_clip or "")
+    flip(path, ZipRanges(path).places["planes/c/0/0/0"][0] + 100)
     result = verify_pairs(source.store, pair_ids)
     assert list(result) == [record.pair_id]
     assert result[record.pair_id].reason is Reason.VERIFICATION_FAILED
@@ -118,10 +121,13 @@ def test_other_frames_under_old_checksums_are_found(source: Made, tmp_path: Path
     record = source.pair("aesthetics")
     _, segment = first_degraded(record)
     count = segment.frame_count
-    other = tmp_path / "other.zarr"
+    other, unpacked = tmp_path / "other.zarr", tmp_path / "unpacked"
     write_frames(other, [picture(900 + n) for n in range(count)], map(float, range(count)), COLOR)
-    target = shard(source.store, DEGRADED_CLIP, segment.degraded_clip or "")
-    shutil.copy(other / "planes" / "c" / "0" / "0" / "0", target)
+    target = clip_path(source.store, segment.degraded_clip or "")
+    shutil.unpack_archive(target, unpacked)
+    shutil.copy(other / "planes" / "c" / "0" / "0" / "0", unpacked / "planes" / "c" / "0" / "0" / "0")
+    target.unlink()
+    pack(unpacked, target)
     assert "degraded frames are damaged" in verify(source, record)
     assert verify_deep(source.store, record) != []
 
@@ -130,7 +136,7 @@ def test_other_frames_with_checksums_of_their_own_are_found(source: Made) -> Non
     record = source.pair("aesthetics")
     _, segment = first_degraded(record)
     frames = [picture(900 + n) for n in range(segment.frame_count)]
-    rewritten(source, DEGRADED_CLIP, segment.degraded_clip or "", frames)
+    rewritten(source, segment.degraded_clip or "", frames)
     assert "the low side's checksum does not follow" in verify(source, record)
     assert verify_deep(source.store, record) != []
 
@@ -140,7 +146,7 @@ def test_an_undegraded_clip_in_place_of_a_degraded_one_is_found(source: Made, as
     record = source.pair(aspect)
     place, segment = first_degraded(record)
     frames = [picture(segment.first_frame + n) for n in range(segment.frame_count)]
-    rewritten(source, DEGRADED_CLIP, segment.degraded_clip or "", frames)
+    rewritten(source, segment.degraded_clip or "", frames)
     changed = edited(source, record, list(record.segments))
     assert "mean difference 0.00 is below 2" in verify(source, changed)
     # nor does it help to say that the clip is as it was
@@ -154,7 +160,7 @@ def test_too_few_or_too_many_degraded_frames_are_found(source: Made) -> None:
     record = source.pair("aesthetics")
     _, segment = first_degraded(record)
     frames = [picture(900 + n) for n in range(segment.frame_count + 1)]
-    rewritten(source, DEGRADED_CLIP, segment.degraded_clip or "", frames)
+    rewritten(source, segment.degraded_clip or "", frames)
     assert f"{segment.frame_count + 1} degraded frames for {segment.frame_count}" in verify(source, record)
 
 
@@ -164,7 +170,7 @@ def test_the_clip_of_another_place_is_found(source: Made) -> None:
     stranger = [255 - picture(700 + n) for n in range(segment.frame_count)]
     consumes = {"stranger": True}
     with source.store.stage(DEGRADED_CLIP, consumes) as staged:
-        write_frames(staged.path / "planes.zarr", stranger, map(float, range(len(stranger))), COLOR)
+        write_frames(staged.path / CLIP_FILE, stranger, map(float, range(len(stranger))), COLOR)
     segments = list(record.segments)
     other = artifact_id(DEGRADED_CLIP, consumes)
     segments[place] = segment.model_copy(update={"degraded_clip": other})
@@ -244,14 +250,16 @@ def test_a_changed_source_frame_is_found(source: Made, aspect: str) -> None:
     record = source.pair(aspect)
     frames = [picture(k) for k in range(record.high_frames)]
     frames[1] = np.where(frames[1] > 100, frames[1] - 1, frames[1] + 1).astype(np.uint8)
-    rewritten(source, FRAMES, source.frames_id, frames)
+    path = frames_path(source.store, source.frames_id)
+    shutil.rmtree(path)
+    write_frames(path, frames, map(float, range(len(frames))), COLOR)
     assert "the source's frames are not those" in verify(source, record)
     assert "the high side's frames do not match their checksum" in verify_deep(source.store, record)
 
 
 def test_damage_to_the_stored_source_is_found(source: Made) -> None:
     record = source.pair("temporal_flow")
-    path = shard(source.store, FRAMES, source.frames_id)
+    path = shard(source.store, source.frames_id)
     flip(path, 2000)
     assert "1 stored frames of the source are damaged" in verify(source, record)
     assert verify_deep(source.store, record) != []
@@ -306,7 +314,7 @@ def test_a_segment_outside_the_source_is_found(source: Made, update: dict[str, i
 def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
     pair_ids = source.degrade().built
     bad = source.pair("temporal_flow")
-    (source.store.artifact_path(PAIR, bad.pair_id) / "pair.json").write_text("{")
+    reseal(source.store.artifact_path(PAIR, bad.pair_id), content={})
     result = verify_pairs(source.store, pair_ids)
     assert list(result) == [bad.pair_id]
     assert result[bad.pair_id].reason is Reason.CHECKSUM_MISMATCH
@@ -314,8 +322,8 @@ def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
 
 def test_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:
     record = source.pair("temporal_flow")
-    path = source.store.artifact_path(PAIR, record.pair_id) / "pair.json"
-    path.write_text(record.model_copy(update={"strength": "weak"}).model_dump_json(indent=1))
-    assert any("does not match its manifest" in problem for problem in verify_deep(source.store, record))
-    with pytest.raises(IntegrityError, match=r"pair\.json does not match its manifest"):
+    path = source.store.artifact_path(PAIR, record.pair_id) / MANIFEST_NAME
+    path.write_text(path.read_text().replace('"aspect": "temporal_flow"', '"aspect": "texture"'))
+    assert any("does not match its own checksum" in problem for problem in verify_deep(source.store, record))
+    with pytest.raises(IntegrityError, match="does not match its own checksum"):
         read_pair(source.store, record.pair_id)

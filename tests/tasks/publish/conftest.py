@@ -14,7 +14,7 @@ from storage_schemas.errors import Reason
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import artifact_id, digest_text
 from storage_schemas.pair import PairRecord, Segment
-from storage_schemas.release import Release
+from storage_schemas.release import CLIP_FILE, Release
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
@@ -96,7 +96,7 @@ def _source(
         consumes = {"source": source_id, "clip": str(clip)}
         with store.stage(DEGRADED_CLIP, consumes) as staged:
             shown = [255 - picture(span.first_frame + place) for place in range(span.frame_count)]
-            write_frames(staged.path / "planes.zarr", shown, map(float, range(len(shown))), COLOR)
+            write_frames(staged.path / CLIP_FILE, shown, map(float, range(len(shown))), COLOR)
             staged.content_checksum = digest_text(source_id + str(clip))
             staged.content = {
                 "source_id": source_id,

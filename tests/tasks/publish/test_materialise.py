@@ -14,6 +14,7 @@ import pytest
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.release import CLIP_FILE
 from storage_schemas.store import DEGRADED_CLIP, ENCODED, FRAMES, Store
 from tasks.media.ffmpeg_command import Encoder, FfmpegCommand
 from tasks.publish.pair_videos import (
@@ -66,7 +67,7 @@ def degraded(store: Store, clip: int, count: int | None = None) -> str:
     row = CLIPS[clip]
     frames = [picture(row.first_frame + place, changed=True) for place in range(count or row.frame_count)]
     with store.stage(DEGRADED_CLIP, {"clip": clip, "count": count}) as staged:
-        write_frames(staged.path / "planes.zarr", frames, map(float, range(len(frames))), COLOR)
+        write_frames(staged.path / CLIP_FILE, frames, map(float, range(len(frames))), COLOR)
     return next(
         result.id
         for result in store.manifests(DEGRADED_CLIP)
