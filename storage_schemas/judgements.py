@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.model import Frozen
+from storage_schemas.parquet import dicts_of
 from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 
@@ -293,7 +294,7 @@ def read_export(path: Path) -> list[Judgement]:
 
 def _models(table: pa.Table) -> list[Judgement]:
     try:
-        rows = [Judgement.model_validate(row) for row in table.to_pylist()]
+        rows = [Judgement.model_validate(row) for row in dicts_of(table)]
     except ValidationError as problem:
         raise IntegrityError(f"a judgement is not valid: {problem}") from problem
     for row in rows:

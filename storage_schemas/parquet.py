@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,10 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import canonical_json
 
 TableRow = TypeVar("TableRow", bound=BaseModel)
+
+
+#: Rows that become dicts at once.
+_ROWS_AT_ONCE = 4096
 
 
 def write_rows(path: Path, schema: pa.Schema, rows: Iterable[BaseModel | Mapping[str, Any]]) -> None:
@@ -40,8 +44,14 @@ def read_table(path: Path | pa.NativeFile, columns: list[str] | None = None) -> 
         return file.read(columns)
 
 
-def read_dicts(path: Path) -> list[dict[str, Any]]:
-    """Read a Parquet file as one dict per row.
+def dicts_of(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield a table's rows as dicts, of which few exist at once: they take many times the table's memory."""
+    for batch in table.to_batches(_ROWS_AT_ONCE):
+        yield from batch.to_pylist()
+
+
+def read_dicts(path: Path) -> Iterator[dict[str, Any]]:
+    """Read a Parquet file, and yield a dict per row.
 
     Raises
     ------
@@ -50,8 +60,7 @@ def read_dicts(path: Path) -> list[dict[str, Any]]:
     IntegrityError
         If the file is damaged or not Parquet.
     """
-    rows: list[dict[str, Any]] = _read(path).to_pylist()
-    return rows
+    return dicts_of(_read(path))
 
 
 def read_column(path: Path, name: str) -> list[Any]:

@@ -112,7 +112,7 @@ def test_every_field_of_a_model_has_a_column() -> None:
 
 def test_an_empty_table_keeps_its_columns(tmp_path: Path) -> None:
     write_rows(tmp_path / "x.parquet", EDITS, [])
-    assert read_dicts(tmp_path / "x.parquet") == []
+    assert list(read_dicts(tmp_path / "x.parquet")) == []
 
 
 def test_a_missing_table_is_said_so(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_source_becomes_an_artifact_with_all_that_was_answered(store: Store) -
     assert not journal_folder(store, source).exists()
     path = artifact(store, source) / ANSWERS_FILE
     assert read_table(path).schema.equals(ANSWERS)
-    rows = read_dicts(path)
+    rows = list(read_dicts(path))
     assert [row["clip"] for row in rows] == [0, 2, 3]
     first, _, last = rows
     assert (first["model"], first["reasoning"], first["finish_reason"]) == ("tiny", "hm", "stop")

@@ -104,7 +104,7 @@ def build_wide(folder: Path, sources: int, severe: bool = False) -> Release:
     recipe = wide_recipe(severe)
     rows, clips, records = [], [], []
     for number in range(sources):
-        source_id, length = f"film-{number:02}", 12 + 7 * number
+        source_id, length = f"film-{number:02}", 12 + 7 * (number % 60)
         frames_id = digest_text(source_id)
         rows.append(_source(source_id, frames_id, 12 * length))
         clips += [

@@ -82,8 +82,8 @@ def test_it_is_a_subset_of_its_parent(parent: Release) -> None:
     wanted = [parent.pairs()[place] for place in KEPT]
     assert release.pairs() == wanted
     for name in TABLES:
-        rows = read_dicts(parent.path / f"{name}.parquet")
-        some = read_dicts(release.path / f"{name}.parquet")
+        rows = list(read_dicts(parent.path / f"{name}.parquet"))
+        some = list(read_dicts(release.path / f"{name}.parquet"))
         assert some, name
         assert all(row in rows for row in some), name
     for row in release.sources():
@@ -127,7 +127,7 @@ def test_the_votes_in_it_lead_to_nobody(parent: Release) -> None:
     for name, data in files.items():
         for word in (SECRET, "call me", "2026-03-02", "spring-"):
             assert word.encode() not in data, name
-    rows = read_dicts(release.path / "votes.parquet")
+    rows = list(read_dicts(release.path / "votes.parquet"))
     assert len(rows) == sum(map(len, RATINGS))
     assert sorted({row["worker"] for row in rows}) == [f"w{n:04}" for n in range(1, 6)]
     assert len({row["vote_id"] for row in rows}) == len(rows)
@@ -220,7 +220,7 @@ def test_the_rule_can_drop_excluded_workers(parent: Release) -> None:
     release = write_filtered(parent, dropping, "strict").release
     assert release.name == "strict"
     assert rule_of(release).drop_excluded
-    assert len(read_dicts(release.path / "votes.parquet")) == sum(min(len(r), 4) for r in RATINGS)
+    assert len(list(read_dicts(release.path / "votes.parquet"))) == sum(min(len(r), 4) for r in RATINGS)
 
 
 def test_campaigns_can_be_chosen(parent: Release) -> None:
