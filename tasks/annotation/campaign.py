@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -16,7 +16,8 @@ from tasks.scoring.suites.guide import Guide
 
 #: What people do: compare the videos of a pair, or rate single videos in one dimension.
 CampaignKind = Literal["pairs", "ratings"]
-Language = Literal["en", "ja"]
+#: A language of the pages, as browsers name it: ours are `en` and `ja`, others come with a folder of texts.
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 
 
 class Campaign(Frozen):

@@ -58,12 +58,15 @@ class PublishResult:
         By source id, why its pairs have no videos.
     failed_pairs
         Pairs without videos.
+    untranslated
+        Why captions are shown without the translation that the pages' languages need; empty if they are not.
     """
 
     campaign: Campaign
     new: int
     known: int
     retired: int
+    untranslated: str = ""
     withheld: tuple[str, ...] = ()
     withheld_pairs: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class PublishResult:
             )
         if self.failed:
             words.append(f"{self.failed_pairs} pairs of {_sources(self.failed)} have no videos")
-        return "; ".join(words) + "."
+        return "; ".join(words) + "." + (f" {self.untranslated}" if self.untranslated else "")
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,8 @@ def publish(
     records = [record for record in selected.records if record.source_id not in failed]
     if not records:
         raise UserInputError(f"no pair has videos: {next(iter(failed.values()))}")
-    done = desk.organiser.publish(campaign, pair_tasks(release, campaign, records, files), by)
+    tasks = pair_tasks(release, campaign, records, files)
+    done = desk.organiser.publish(campaign, tasks, by)
     withheld = set(selected.withheld)
     aspects = campaign.aspects
     return PublishResult(
@@ -249,6 +253,7 @@ def publish(
         new=done.new,
         known=done.known,
         retired=done.retired,
+        untranslated=untranslated(campaign, tasks),
         withheld=selected.withheld,
         withheld_pairs=sum(
             record.source_id in withheld
@@ -282,6 +287,21 @@ def pair_tasks(
 def translated_into(campaign: Campaign) -> str:
     """Return the language into which captions are translated: the pages' first that is not English."""
     return next((language for language in campaign.languages if language != "en"), "")
+
+
+def untranslated(campaign: Campaign, tasks: Sequence[PairTask]) -> str:
+    """Return how many pairs show captions without a translation, and what to do; empty if none do."""
+    language = translated_into(campaign)
+    if not language or campaign.kind != "pairs":
+        return ""
+    count = sum(any(clip.caption and not clip.translation for clip in task.prompt_clips) for task in tasks)
+    if not count:
+        return ""
+    command = f"slvmeval annotate translate {campaign.release} --into {language}"
+    return (
+        f"{count} of {len(tasks)} pairs show captions that are not translated into {language!r}, a language "
+        f"of the pages: `{command}`, then publish again"
+    )
 
 
 def choose_campaign(

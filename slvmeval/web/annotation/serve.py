@@ -198,17 +198,20 @@ def prepare(
         raise UserInputError(_nothing(name, settings, ()))
     from slvmeval.web.annotation.pages.texts import check_texts
     from tasks.annotation.desk.desk import Desk
+    from tasks.annotation.publish import untranslated
 
     key = installation_key(settings.root)
     # wrong ones end the start, before anybody waits for it
     organiser_secret(key)
     checker_secret(key)
     desk = Desk.open(settings.database, key)
+    said: list[str] = []
     try:
         selected = campaigns_to_serve(desk.campaigns.all(), name, settings)
         for one in selected:
             aspects = sorted({task.aspect for task in desk.campaigns.tasks(one.name)})
             check_texts(one.languages, aspects, settings.texts_folder)
+            said.append(untranslated(one, desk.campaigns.tasks(one.name)))
             if not private and one.kind == "pairs":
                 _check_licences(desk, one, settings)
     finally:
@@ -216,7 +219,8 @@ def prepare(
     opened = _listen(settings.host, settings.port)
     try:
         serving = settings.at(port=opened.getsockname()[1], campaigns=tuple(one.name for one in selected))
-        yield AnnotationServer(serving, opened, _lines(serving, selected, key), _warnings(serving, private))
+        warnings = (*_warnings(serving, private), *filter(None, said))
+        yield AnnotationServer(serving, opened, _lines(serving, selected, key), warnings)
     finally:
         opened.close()
 

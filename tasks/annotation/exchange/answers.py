@@ -148,8 +148,10 @@ class VoteReader:
                     "of the mapping, or correct the row",
                 )
             meaning = self.mapping.meaning(name, text) if text else text
+            if name == "language" and meaning and meaning not in self.campaign.languages:
+                meaning = None
             if meaning is None:
-                choices = ", ".join(CHOICES.get(name, ()))
+                choices = ", ".join(self.campaign.languages if name == "language" else CHOICES.get(name, ()))
                 raise UnusableRow(
                     LeftOutReason.UNKNOWN_VALUE,
                     f"column {column!r}: {text!r:.80} is not a known {name} ({choices}): define its "

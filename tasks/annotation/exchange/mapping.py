@@ -62,7 +62,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "preferred": ("left", "right", "high", "low"),
     "first": ("high", "low"),
     "rating": ("A", "B", "C"),
-    "language": ("en", "ja"),
 }
 #: Platform of votes from a file that does not name one.
 DEFAULT_PLATFORM = "file"

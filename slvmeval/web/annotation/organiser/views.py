@@ -32,6 +32,7 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.database import Clock
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.ratings import Verdict
+from tasks.annotation.publish import untranslated
 from tasks.annotation.sync import ErasedWorker, erase_worker
 from tasks.votes.agreement import worker_agreement
 from tasks.votes.filter import FilterRule, counting
@@ -40,6 +41,7 @@ from tasks.votes.quality import WorkerQuality
 #: Agreement takes a second of CPU in a campaign of the paper's size, so it is cached for this long.
 _AGREEMENT_S = 60.0
 _WORKERS_S = 10.0
+_TRANSLATED_S = 60.0
 T = TypeVar("T")
 #: Rows on one page.
 PAGE = 100
@@ -90,7 +92,11 @@ class Views:
         judged = self._judged(facts)
         return {
             "state": campaign_state(facts, self._clock(), zone=self.zone, agreed=agreed, judged=judged),
+            "untranslated": self._cached("untranslated", facts, _TRANSLATED_S, self._untranslated),
         }
+
+    def _untranslated(self, facts: Facts) -> str:
+        return untranslated(facts.campaign, self._desk.campaigns.tasks(facts.campaign.name))
 
     def workers(self, campaign: Campaign, show: str, first: int) -> dict[str, Any]:
         """Return a page of the list of workers; `show` is a kind of `WorkerRow`, or empty for all."""

@@ -49,11 +49,12 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     name
         Name of the page.
     language
-        ``en`` or ``ja``.
+        The language, one of the campaign's.
     folder
         Folder with the campaign's own texts; see `texts`.
     """
     view = data.get("view")
+    offered = data["campaign"].languages if data.get("campaign") else ()
     words = texts(language, view["aspect"] if view and name == "task" else None, folder)
     # so that the browser loads all modules at once instead of one after the other
     others = {f"{one}.js" for one in _SCRIPTED if one != name}
@@ -69,6 +70,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
             "page": name,
             "language": language,
             "t": words,
+            "names": {code: texts(code, None, folder).words["page"]["name"] for code in offered},
             "w": words.words,
             "assets": ASSETS_URL,
             "scripts": modules if name in _SCRIPTED else [],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -27,7 +27,7 @@ class Texts:
     Parameters
     ----------
     language
-        ``en`` or ``ja``.
+        ``en``, ``ja``, or one of the organiser's.
     words
         The file's tables by name: ``page``, ``consent``, ``task``, ``script``, …; values are text or tables.
     aspect
@@ -51,11 +51,12 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
     Parameters
     ----------
     language
-        ``en`` or ``ja``.
+        ``en``, ``ja``, or one that `folder` has.
     aspect
         The aspect of the page, or None.
     folder
-        Folder with a campaign's own ``en.toml`` and ``ja.toml``, which hold only what differs from ours.
+        Folder with a campaign's own texts. ``en.toml`` and ``ja.toml`` hold only what differs from ours; the
+        file of another language holds all.
 
     Raises
     ------
@@ -87,20 +88,43 @@ def check_texts(languages: Iterable[str], aspects: Iterable[str], folder: Path |
 
 @lru_cache(maxsize=16)
 def _words(language: str, folder: Path | None) -> Words:
-    ours = files(__package__).joinpath("texts", f"{language}.toml")
-    if not ours.is_file():
-        raise UserInputError(f"the pages are not available in {language!r}: choose en or ja")
     if folder is not None and not folder.is_dir():
         raise UserInputError(f"the folder of texts {folder} does not exist")
-    words = tomllib.loads(ours.read_text(encoding="utf-8"))
     theirs = folder / f"{language}.toml" if folder is not None else None
+    ours = files(__package__).joinpath("texts", f"{language}.toml")
+    new = not ours.is_file()
+    if new and (theirs is None or not theirs.exists()):
+        raise UserInputError(
+            f"the pages have no texts in {language!r}: ours are en and ja; write {language}.toml with all "
+            "texts of en.toml into a folder, and give it with --texts"
+        )
+    if new:
+        ours = files(__package__).joinpath("texts", "en.toml")
+    words = tomllib.loads(ours.read_text(encoding="utf-8"))
+    if new:
+        words["aspects"] = {}
     if theirs is not None and theirs.exists():
         try:
             overrides = tomllib.loads(theirs.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise UserInputError(f"{theirs} is not valid TOML: {problem}") from problem
+        missing = sorted(_missing(words, overrides)) if new else []
+        if missing:
+            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            raise UserInputError(f"{theirs} lacks texts: {shown}; a new language needs all of en.toml")
         words = _over(words, overrides, f"{theirs}: ", ())
     return MappingProxyType(words)
+
+
+def _missing(ours: Words, theirs: Words, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the texts of ours that another language's file lacks; it needs only the aspects that it shows."""
+    for key, value in ours.items():
+        name = (*path, key)
+        if isinstance(value, dict) and name[0] != "aspects":
+            inner = theirs.get(key, {})
+            yield from _missing(value, inner if isinstance(inner, dict) else {}, name)
+        elif key not in theirs and name[0] != "aspects":
+            yield ".".join(name)
 
 
 def _placeholders(text: str) -> set[str]:

@@ -196,7 +196,7 @@ def test_files_that_are_none(lite: Desk, tmp_path: Path) -> None:
         ("[columns]\nrate = 'x'", "columns.rate"),
         ("[values.rating]\nyes = 'D'", "'yes' cannot mean 'D'"),
         ("[constants]\nworker = 'x'", "differs from row to row"),
-        ("[constants]\nlanguage = 'fr'", "is not one of en, ja"),
+        ("[constants]\nfirst = 'left'", "is not one of high, low"),
         ("[constants]\nfirst = 'high'\n[columns]\nfirst = 'x'", "choose one"),
         ("[file]\nencoding = 'utf-16'", "file.encoding"),
         ("[file]\ntimezone = 'Asia/Tokio'", "unknown time zone"),

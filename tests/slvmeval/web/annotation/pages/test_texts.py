@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slvmeval.web.annotation import problems
+from slvmeval.web.annotation import pages, problems
 from slvmeval.web.annotation.pages.texts import ASPECT_KEYS, check_texts, texts
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk.refusals import RefusalReason
@@ -53,6 +54,21 @@ def test_every_aspect_and_every_reason_has_words(language: str) -> None:
     assert texts(language).refused("unheard of") == known["other"]
 
 
+def test_a_folder_adds_a_language(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match=r"no texts in 'xx'.*--texts"):
+        texts("xx")
+    ours = Path(str(files(pages).joinpath("texts", "en.toml"))).read_text()
+    # all but the aspects, of which it needs those that it shows
+    general, _, _ = ours.partition("[aspects.")
+    (tmp_path / "xx.toml").write_text(general.replace('study = "Video study"', 'study = "Vidéos"'))
+    assert texts("xx", None, tmp_path).words["page"]["study"] == "Vidéos"
+    with pytest.raises(UserInputError, match=r"aspect color has no texts in xx.*\[aspects.color\] in"):
+        check_texts(["xx"], ["color"], tmp_path)
+    (tmp_path / "yy.toml").write_text('[page]\nname = "Y"\n')
+    with pytest.raises(UserInputError, match=r"yy.toml lacks texts: \w+.* more"):
+        texts("yy", None, tmp_path)
+
+
 def test_own_words_go_over_ours(tmp_path: Path) -> None:
     (tmp_path / "en.toml").write_text(
         '[page]\nstudy = "Our study"\n[aspects.color]\nname = "Paint"\n[aspects.mine]\n'
@@ -85,11 +101,6 @@ def test_own_words_that_do_not_fit(tmp_path: Path, content: str, why: str) -> No
     (tmp_path / "en.toml").write_text(content)
     with pytest.raises(UserInputError, match=why):
         texts("en", None, tmp_path)
-
-
-def test_there_is_no_such_language() -> None:
-    with pytest.raises(UserInputError, match="en or ja"):
-        texts("fr")
 
 
 #: Beginnings of words that tell what is done to the clips of each aspect (SLVMEval, 4.3 and appendix E.2).
