@@ -83,7 +83,7 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
     system: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
     for message in request.messages:
-        blocks = [block for part in parts_of(message["content"]) for block in _blocks(*part)]
+        blocks = [_block(*part) for part in parts_of(message["content"])]
         if message["role"] == "system":
             system += blocks
         else:
@@ -102,18 +102,15 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
     return without_none(values)
 
 
-def _blocks(kind: str, value: str) -> list[dict[str, Any]]:
+def _block(kind: str, value: str) -> dict[str, Any]:
     if kind == "text":
-        return [{"type": "text", "text": value}]
+        return {"type": "text", "text": value}
+    if kind == "video_url":
+        raise ValueError("Anthropic's interface takes no videos")
     data = data_of(value)
     if data is None:
-        return [{"type": "image", "source": {"type": "url", "url": value}}]
-    # of a video, which the interface does not take, the frames
-    media_type = "image/jpeg" if kind == "video_url" else data[0]
-    return [
-        {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": one}}
-        for one in data[1].split(",")
-    ]
+        return {"type": "image", "source": {"type": "url", "url": value}}
+    return {"type": "image", "source": {"type": "base64", "media_type": data[0], "data": data[1]}}
 
 
 def read_answer(body: Any) -> ChatAnswer:
