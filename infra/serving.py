@@ -121,9 +121,8 @@ def serve(
     full = [*command, "--host", host, "--port", str(port)]
     print(f"serving {name}: {' '.join(full)}", flush=True)
     try:
-        server = subprocess.Popen(
-            full, env={**VLLM_ENVIRONMENT, **os.environ, KEY_VARIABLE: key}, start_new_session=True
-        )
+        environment = {**VLLM_ENVIRONMENT, **os.environ, KEY_VARIABLE: key}
+        server = subprocess.Popen(full, env=environment, start_new_session=True)
     except OSError as problem:
         raise PrerequisiteError(
             f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or load "

@@ -2,8 +2,8 @@
 
 ``python -m infra.stand_in_server --host HOST --port PORT``, with the key in ``VLLM_API_KEY``, as vLLM is
 started. It lets a site try its services, addresses and keys before it has a GPU. An answer is the smallest
-that the request's JSON schema allows, otherwise a sentence that says so: never use it for results. As vLLM does
-with Qwen3-VL, it refuses videos that are no JPEG frames with their rate.
+that the request's JSON schema allows, otherwise a sentence that says so: never use it for results. It
+refuses videos that are not JPEG frames with their rate, the form in which judges send them to vLLM.
 """
 
 from __future__ import annotations

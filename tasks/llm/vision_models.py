@@ -62,7 +62,7 @@ class VlmModel(Frozen):
         For ``video``: maximum pixels of a video's frames together, which vLLM is told. Above it Qwen3-VL
         would reduce each frame. None leaves it to the server.
     video_frame_tokens
-        For ``video``: tokens of a frame with its time; None for Qwen3-VL's, see :meth:`frame_tokens`.
+        For ``video``: tokens of a frame with its time; None for Qwen3-VL's, see :meth:`video_tokens`.
     image_side
         Longer side to which frames are reduced, in pixels; frames are never enlarged.
     jpeg_quality
@@ -146,16 +146,16 @@ class VlmModel(Frozen):
             across, down = math.ceil(width * scale), math.ceil(height * scale)
         return across * down + 2
 
-    def frame_tokens(self, width: int, height: int) -> int:
-        """Return the tokens of one frame of a video of this size, sent as a video.
+    def video_tokens(self, frames: int, width: int, height: int) -> int:
+        """Return the tokens of a video of this size, sent as a video.
 
-        `video_frame_tokens`, or Qwen3-VL's: two frames are merged into one, of a token for each square of
-        32 px, with its time and two markers.
+        `video_frame_tokens` for each frame, or Qwen3-VL's: two frames are merged into one, of a token for
+        each square of 32 px, with its time and two markers.
         """
         if self.video_frame_tokens is not None:
-            return self.video_frame_tokens
+            return frames * self.video_frame_tokens
         squares = max(1, round(width / 32)) * max(1, round(height / 32))
-        return math.ceil((squares + TIME_TOKENS + 2) / _MERGED_FRAMES)
+        return math.ceil(frames / _MERGED_FRAMES) * (squares + TIME_TOKENS + 2)
 
     def request_tokens(self) -> int:
         """Return the maximum tokens of a request, which leaves room for the longest answer."""

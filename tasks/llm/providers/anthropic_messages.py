@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tasks.llm.exchange import ChatAnswer, ChatRequest
-from tasks.llm.providers.base import Provider, TransientFault, error_text
+from tasks.llm.providers.base import Provider, Rejected, TransientFault, error_text
 from tasks.llm.providers.http import http_client
 from tasks.llm.providers.parts import data_of, parts_of, without_none
 from tasks.llm.servers import ChatServer, quota_used_up
@@ -79,7 +79,13 @@ class AnthropicMessages(Provider):
 
 
 def arguments(request: ChatRequest) -> dict[str, Any]:
-    """Return a request as the library's arguments."""
+    """Return a request as the library's arguments.
+
+    Raises
+    ------
+    Rejected
+        If it has a video, which the interface does not take.
+    """
     system: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
     for message in request.messages:
@@ -106,7 +112,7 @@ def _block(kind: str, value: str) -> dict[str, Any]:
     if kind == "text":
         return {"type": "text", "text": value}
     if kind == "video_url":
-        raise ValueError("Anthropic's interface takes no videos")
+        raise Rejected("Anthropic's interface takes no videos")
     data = data_of(value)
     if data is None:
         return {"type": "image", "source": {"type": "url", "url": value}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,15 +94,13 @@ def choose_sent(
     side = model.image_side
     sizes = [image_size(video.width, video.height, side) for video in videos]
     if model.frames_as == "video" and policy.policy == "all" and _one_rate(videos):
-        each = max(model.frame_tokens(*size) for size in sizes)
+        sized = [(len(video), *size) for video, size in zip(videos, sizes, strict=True)]
         most = model.video_pixels
-        small = most is None or all(
-            len(video) * width * height <= most for video, (width, height) in zip(videos, sizes, strict=True)
-        )
-        needed = each * sum(len(video) for video in videos)
-        if small and needed <= tokens:
-            limit = FrameLimit(tokens=tokens, tokens_per_frame=each)
-            choices = choose_frames(videos, policy, limit, cache)
+        unreduced = most is None or all(math.prod(one) <= most for one in sized)
+        needed = sum(model.video_tokens(*one) for one in sized)
+        if unreduced and needed <= tokens:
+            total = sum(len(video) for video in videos)
+            choices = choose_frames(videos, policy, FrameLimit(frames=total * tokens // needed), cache)
             return SentFrames(choices, "video", needed, videos[0].fps)
     each = model.image_tokens(*sizes[0]) + tokens_of_time
     limit = FrameLimit(frames=model.most_images, tokens=tokens, tokens_per_frame=each)
