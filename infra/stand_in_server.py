@@ -81,8 +81,9 @@ def check_videos(request: Mapping[str, Any]) -> None:
     if addresses and (read.get("num_frames") != -1 or not read.get("fps", 0) > 0):
         raise UserInputError("a video needs media_io_kwargs with its fps, and num_frames -1")
     for address in addresses:
-        frames = address.removeprefix("data:video/jpeg;base64,").split(",")
-        if frames == [address] or not all(base64.b64decode(one)[:2] == b"\xff\xd8" for one in frames):
+        head, _, data = address.partition(",")
+        starts = (base64.b64decode(frame)[:2] for frame in data.split(","))
+        if head != "data:video/jpeg;base64" or any(start != b"\xff\xd8" for start in starts):
             raise UserInputError("a video is not data:video/jpeg;base64, with JPEG frames")
 
 
