@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
 from PIL import Image
 
 from storage_schemas.frames import Planes
@@ -122,7 +123,8 @@ def _scaled(video: Side, width: int, height: int) -> Iterator[Planes]:
             yield planes
         else:
             frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
-            yield frame.reformat(width=width, height=height, interpolation="LANCZOS").to_ndarray()
+            scaled = frame.reformat(width=width, height=height, interpolation="LANCZOS").to_ndarray()
+            yield scaled.astype(np.uint8, copy=False)
 
 
 def with_times(parts: Sequence[dict[str, Any]], times_s: Iterable[float]) -> list[dict[str, Any]]:
