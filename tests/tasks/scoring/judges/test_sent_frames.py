@@ -142,7 +142,7 @@ def test_videos_of_two_rates_or_one_frame_are_sent_as_images(videos: tuple[Frame
     slow.fps = 0.5
     with FaultyServer([Reply(FIRST)]) as server:
         asked = judge(server.url)
-        for second in (slow, FrameList([noise(1)])):
+        for second in (slow, FrameList([noise(901)])):
             assert asked.compare("A car.", videos[0], second, ASPECT).details["frames_as"] == "images"
         whole = FrameList(videos[0].frames)
         whole.fps = 0.5
