@@ -212,7 +212,8 @@ def _needed(member: FamilyMember | None) -> dict[str, Any]:
 
 def _frames_as(rows: Iterable[Judgement]) -> list[str]:
     """Return the forms in which frames were sent, for judges that have several."""
-    forms = {str(json.loads(row.details).get("frames_as", "")) for row in rows if row.details}
+    # most details are long, and of others
+    forms = {str(json.loads(row.details)["frames_as"]) for row in rows if '"frames_as":' in row.details}
     return sorted(forms - {""})
 
 
