@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from infra.serving import ending, kill_group
+from infra.vllm import VLLM_ENVIRONMENT
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
 from storage_schemas.offline_batches import answers_path, failure_path, requests_path, waiting_batches
@@ -65,7 +67,7 @@ def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> Non
         full = [*command, "--input-file", str(given), "--output-file", str(made)]
         print(" ".join(full), flush=True)
         try:
-            process = subprocess.Popen(full, start_new_session=True)
+            process = subprocess.Popen(full, env={**VLLM_ENVIRONMENT, **os.environ}, start_new_session=True)
         except OSError as problem:
             raise PrerequisiteError(
                 f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or "

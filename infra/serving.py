@@ -27,6 +27,7 @@ from types import FrameType
 
 from pydantic import ValidationError
 
+from infra.vllm import VLLM_ENVIRONMENT
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
 from storage_schemas.model import Frozen
@@ -120,7 +121,8 @@ def serve(
     full = [*command, "--host", host, "--port", str(port)]
     print(f"serving {name}: {' '.join(full)}", flush=True)
     try:
-        server = subprocess.Popen(full, env={**os.environ, KEY_VARIABLE: key}, start_new_session=True)
+        environment = {**VLLM_ENVIRONMENT, **os.environ, KEY_VARIABLE: key}
+        server = subprocess.Popen(full, env=environment, start_new_session=True)
     except OSError as problem:
         raise PrerequisiteError(
             f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or load "

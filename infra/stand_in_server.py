@@ -2,12 +2,14 @@
 
 ``python -m infra.stand_in_server --host HOST --port PORT``, with the key in ``VLLM_API_KEY``, as vLLM is
 started. It lets a site try its services, addresses and keys before it has a GPU. An answer is the smallest
-that the request's JSON schema allows, otherwise a sentence that says so: never use it for results.
+that the request's JSON schema allows, otherwise a sentence that says so: never use it for results. It
+refuses videos that are not JPEG frames with their rate, the form in which judges send them to vLLM.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import hmac
 import json
 import os
@@ -64,8 +66,36 @@ def smallest(schema: Mapping[str, Any], whole: Mapping[str, Any] | None = None) 
     raise UserInputError(f"the stand-in knows no value for the schema {json.dumps(schema)[:200]}")
 
 
+def check_videos(request: Mapping[str, Any]) -> None:
+    """Check the videos of a chat request: frames as JPEG, all of them to be read, at a rate.
+
+    Raises
+    ------
+    UserInputError
+        If one is of another form.
+    """
+    contents = (message.get("content") for message in request.get("messages", ()))
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    addresses = [part["video_url"]["url"] for part in parts if part.get("type") == "video_url"]
+    read = request.get("media_io_kwargs", {}).get("video", {})
+    if addresses and (read.get("num_frames") != -1 or not read.get("fps", 0) > 0):
+        raise UserInputError("a video needs media_io_kwargs with its fps, and num_frames -1")
+    for address in addresses:
+        head, _, data = address.partition(",")
+        starts = (base64.b64decode(frame)[:2] for frame in data.split(","))
+        if head != "data:video/jpeg;base64" or any(start != b"\xff\xd8" for start in starts):
+            raise UserInputError("a video is not data:video/jpeg;base64, with JPEG frames")
+
+
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of the answer to a chat request."""
+    """Return the body of the answer to a chat request.
+
+    Raises
+    ------
+    UserInputError
+        If its schema or a video is of a form that the stand-in does not know.
+    """
+    check_videos(request)
     asked = request.get("response_format", {}).get("json_schema", {}).get("schema")
     asked = asked or request.get("structured_outputs", {}).get("json")
     text = SENTENCE if asked is None else json.dumps(smallest(asked))

@@ -33,8 +33,10 @@ class VllmModel(Frozen):
         Number of GPUs that share it.
     context
         Maximum tokens of prompt and answer together.
-    images
-        Maximum images of one prompt; 0 for a text-only model.
+    images, videos
+        Maximum images and videos of one prompt; 0 for a text-only model.
+    video_pixels
+        Maximum pixels of a video's frames together; None for the checkpoint's own.
     arguments
         Further arguments of vLLM.
     """
@@ -46,6 +48,8 @@ class VllmModel(Frozen):
     gpus: int = Field(default=1, ge=1)
     context: int = Field(default=32768, ge=1024)
     images: int = Field(default=0, ge=0)
+    videos: int = Field(default=0, ge=0)
+    video_pixels: int | None = None
     arguments: tuple[str, ...] = ()
 
 
@@ -53,6 +57,10 @@ def _listed() -> Mapping[str, VllmModel]:
     text = resources.files(__package__).joinpath("vllm_models.toml").read_text(encoding="utf-8")
     return {name: VllmModel.model_validate(values) for name, values in tomllib.loads(text).items()}
 
+
+#: Variables of the server's process. Without the first it refuses requests with more than 716 MB of decoded
+#: frames, which are 1,213 of 512×288.
+VLLM_ENVIRONMENT: Mapping[str, str] = {"VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES": "0"}
 
 #: The models that the papers serve, by name.
 VLLM_MODELS = _listed()
@@ -80,15 +88,26 @@ def vllm_command(
     batches
         Whether it answers a file and ends; without the files.
     """
-    limits = json.dumps({"image": model.images, "video": 0})
+    limits = json.dumps({"image": model.images, "video": model.videos})
     return [
         program,
         *(("run-batch", "--model", weights) if batches else ("serve", weights)),
         *("--served-model-name", model.repository),
         *(("--revision", revision) if revision else ()),
         *("--max-model-len", str(model.context)),
-        *(("--limit-mm-per-prompt", limits) if model.images else ()),
+        *(("--limit-mm-per-prompt", limits) if model.images or model.videos else ()),
+        *(_video_arguments(model) if model.videos else ()),
         *(("--tensor-parallel-size", str(model.gpus)) if model.gpus > 1 else ()),
         *model.arguments,
         *more,
     ]
+
+
+def _video_arguments(model: VllmModel) -> list[str]:
+    """Return the arguments with which a request's videos keep all frames, at the times that it gives."""
+    arguments = ["--media-io-kwargs", json.dumps({"video": {"num_frames": -1}}), "--trust-request-mm-kwargs"]
+    if model.video_pixels is not None:
+        # the place for a video's embeddings is reserved at the start
+        size = {"videos_kwargs": {"max_pixels": model.video_pixels}}
+        arguments += ["--mm-processor-kwargs", json.dumps(size)]
+    return arguments

@@ -39,6 +39,8 @@ class StoredAnswer(Frozen):
         The model that answered, as its server names it.
     asked_by, about
         Checksum of the evaluator's settings, and the aspect, if recorded.
+    frames_as
+        The form in which the request's frames were sent, if recorded.
     frames, tokens_in, tokens_out, seconds, tries
         Cost of the answer.
     expected_in
@@ -50,6 +52,7 @@ class StoredAnswer(Frozen):
     model: str
     asked_by: str = ""
     about: str = ""
+    frames_as: str = ""
     frames: int = 0
     tokens_in: int = 0
     tokens_out: int = 0

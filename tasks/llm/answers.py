@@ -10,7 +10,15 @@ from typing import Any
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, whole_characters
 from tasks.llm.chat import ChatClient
-from tasks.llm.exchange import MOST_REASONING, MOST_TEXT, TOO_LARGE, ChatAnswer, ChatRequest, Sampling
+from tasks.llm.exchange import (
+    MOST_REASONING,
+    MOST_TEXT,
+    TOO_LARGE,
+    ChatAnswer,
+    ChatRequest,
+    Sampling,
+    VideoInput,
+)
 from tasks.llm.servers import NotAllowed, QuotaUsedUp, ServerDown
 from tasks.llm.usage import NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
@@ -70,16 +78,23 @@ _SHOWN = 120
 
 
 def ask(
-    client: ChatClient, model: VlmModel, system: str, user: list[dict[str, Any]], schema: Mapping[str, Any]
+    client: ChatClient,
+    model: VlmModel,
+    system: str,
+    user: list[dict[str, Any]],
+    schema: Mapping[str, Any],
+    video_fps: float | None = None,
 ) -> ChatAnswer:
     """Return a model's complete answer, with its reasoning split off.
 
     Parameters
     ----------
     user
-        Parts of the user's message: texts and images.
+        Parts of the user's message: texts, images and videos.
     schema
         JSON Schema of the answer.
+    video_fps
+        Frames per second of the message's videos; None if it has none.
 
     Raises
     ------
@@ -87,7 +102,7 @@ def ask(
         If there is none.
     """
     try:
-        answer = client.ask(make_request(model, system, user, schema))
+        answer = client.ask(make_request(model, system, user, schema, video_fps))
     except ServerDown as problem:
         raise NotJudged(Failure.SERVER_DOWN, str(problem), usage=Usage(lost=problem.lost)) from problem
     except QuotaUsedUp as problem:
@@ -98,13 +113,18 @@ def ask(
 
 
 def make_request(
-    model: VlmModel, system: str, user: list[dict[str, Any]], schema: Mapping[str, Any]
+    model: VlmModel,
+    system: str,
+    user: list[dict[str, Any]],
+    schema: Mapping[str, Any],
+    video_fps: float | None = None,
 ) -> ChatRequest:
     """Return a request to a model, as :func:`ask` sends it."""
     return ChatRequest(
         messages=({"role": "system", "content": system}, {"role": "user", "content": user}),
         answer_schema=dict(schema),
         sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),
+        video=None if video_fps is None else VideoInput(fps=video_fps, most_pixels=model.video_pixels),
         extra_body=dict(model.extra_body),
     )
 

@@ -27,6 +27,22 @@ class Sampling(Frozen):
     most_tokens: int | None = None
 
 
+class VideoInput(Frozen):
+    """How a server reads the videos of a request.
+
+    Parameters
+    ----------
+    fps
+        Frames per second of their frames.
+    most_pixels
+        Maximum pixels of a video's frames together, above which the server reduces them; None for the
+        server's own.
+    """
+
+    fps: float = Field(gt=0)
+    most_pixels: int | None = None
+
+
 class ChatRequest(Frozen):
     """One request.
 
@@ -34,10 +50,14 @@ class ChatRequest(Frozen):
     ----------
     messages
         In the interface's form: ``{"role": …, "content": …}``, where content is a text or a list of parts.
+        A part ``video_url`` is a ``data:`` address: an MP4, or for vLLM ``video/jpeg``, whose data are the
+        frames as JPEG, each in base64, with commas between them.
     answer_schema
         JSON Schema of the answer, or None for free text.
     sampling
         Sampling parameters.
+    video
+        How its videos are read; None for a request without a video.
     extra_body
         Fields that only some servers support, such as vLLM's ``top_k``.
     """
@@ -45,6 +65,7 @@ class ChatRequest(Frozen):
     messages: tuple[dict[str, Any], ...]
     answer_schema: dict[str, Any] | None = None
     sampling: Sampling = Sampling()
+    video: VideoInput | None = None
     extra_body: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -16,8 +16,10 @@ from tasks.llm.exchange import ChatAnswer
 from tasks.llm.usage import NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
 
-#: Parts of a user's message: texts and images.
+#: Parts of a user's message: texts, images and videos.
 Parts = list[dict[str, Any]]
+#: Parts of a user's message with a video, and the video's frames per second; None without a video.
+VideoParts = tuple[Parts, float | None]
 #: Converts the JSON value of an answer; raises NotJudged if it is invalid.
 Check = Callable[[Any], Any]
 
@@ -78,7 +80,7 @@ class Calls:
         self,
         what: Mapping[str, Any],
         system: str,
-        parts: Callable[[], Parts],
+        parts: Callable[[], Parts | VideoParts],
         schema: Mapping[str, Any],
         check: Check | None = None,
         notes: Callable[[], Mapping[str, Any]] | None = None,
@@ -112,7 +114,9 @@ class Calls:
         received: list[ChatAnswer] = []
 
         def make() -> StoredAnswer:
-            answer = ask(self.client, self.model, system, parts(), schema)
+            made = parts()
+            user, fps = made if isinstance(made, tuple) else (made, None)
+            answer = ask(self.client, self.model, system, user, schema, fps)
             received.append(answer)
             read(answer.text, answer, check)
             return StoredAnswer(

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import ConfigDict, SecretStr, ValidationError
 
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.model import OFFLINE, PROVIDER_KEYS, PROVIDER_URLS, Frozen, ModelServer, ProviderName
 from storage_schemas.offline_batches import batches_folder
 from storage_schemas.secrets import know, strike_out
@@ -244,6 +244,15 @@ def require_address(server: ChatServer) -> None:
         raise PrerequisiteError(
             f"{server.name} is a model without a server, which is asked in batches only: add --batch, or "
             "name the address of a server in the profile"
+        )
+
+
+def require_videos(server: ChatServer) -> None:
+    """Raise UserInputError for a server whose interface takes no videos: Anthropic's, and OpenAI's own."""
+    if server.provider == "anthropic" or urlsplit(server.url).hostname == "api.openai.com":
+        raise UserInputError(
+            f"{server.model}: frames_as=video sends videos, and model server {server.name} at {server.base} "
+            "takes images only: write frames_as=images, or name a server that takes videos (vLLM, Google's)"
         )
 
 

@@ -25,11 +25,16 @@ CHOICE_TOKENS = 7
 #: Tokens of five intervals as JSON; of the time before a frame.
 INTERVALS_TOKENS = 90
 TIME_TOKENS = 8
+#: Qwen3-VL merges so many frames of a video into one, before which stands its time.
+_MERGED_FRAMES = 2
 
 #: OpenAI's models since GPT-4o, which share a vocabulary.
 _OF_OPENAI = re.compile(r"gpt-(4o|4\.1|4\.5|5)|o[1-9](-|$)")
 #: Characters that the tokenizer gets at once: it takes at most 200,000 tokens. A cut adds a token at most.
 _PIECE = 40_000
+
+#: How frames are sent: each as an image, or all frames of a video as one video.
+FramesAs = Literal["images", "video"]
 
 _IN_NO_KEY = {"server", "schema_tokens", "thinking_tokens", "description_tokens"}
 
@@ -50,6 +55,14 @@ class VlmModel(Frozen):
     frames
         ``scenes``: the centre frame of each detected scene; ``all``: every frame, and scenes only if the
         context is too short.
+    frames_as
+        ``images``: each frame is an image. ``video``: all frames of a video are one video with its rate, for
+        models that place frames in time; what cannot be a video is sent as images.
+    video_pixels
+        For ``video``: maximum pixels of a video's frames together, which vLLM is told. Above it Qwen3-VL
+        would reduce each frame. None leaves it to the server.
+    video_frame_tokens
+        For ``video``: tokens of a frame with its time; None for Qwen3-VL's, see :meth:`video_tokens`.
     image_side
         Longer side to which frames are reduced, in pixels; frames are never enlarged.
     jpeg_quality
@@ -84,6 +97,9 @@ class VlmModel(Frozen):
     answer_tokens: int = Field(ge=16)
     most_images: int = Field(ge=2)
     frames: Literal["scenes", "all"] = "scenes"
+    frames_as: FramesAs = "images"
+    video_pixels: int | None = Field(default=None, ge=65_536)
+    video_frame_tokens: int | None = Field(default=None, ge=1)
     image_side: int = Field(default=512, ge=32)
     jpeg_quality: int = Field(default=90, ge=30, le=100)
     images: Literal["tiles", "patches", "merged-patches"] = "merged-patches"
@@ -129,6 +145,17 @@ class VlmModel(Frozen):
             scale = math.sqrt(QWEN_LEAST_PIXELS / (width * height)) / 32
             across, down = math.ceil(width * scale), math.ceil(height * scale)
         return across * down + 2
+
+    def video_tokens(self, frames: int, width: int, height: int) -> int:
+        """Return the tokens of a video of this size, sent as a video.
+
+        `video_frame_tokens` for each frame, or Qwen3-VL's: two frames are merged into one, of a token for
+        each square of 32 px, with its time and two markers.
+        """
+        if self.video_frame_tokens is not None:
+            return frames * self.video_frame_tokens
+        squares = max(1, round(width / 32)) * max(1, round(height / 32))
+        return math.ceil(frames / _MERGED_FRAMES) * (squares + TIME_TOKENS + 2)
 
     def request_tokens(self) -> int:
         """Return the maximum tokens of a request, which leaves room for the longest answer."""
@@ -192,6 +219,8 @@ def model_from(
         if field not in VlmModel.model_fields:
             hint = suggestion(field, VlmModel.model_fields)
             raise UserInputError(f"{setting} has no field {field!r}: {hint}")
+    if fields.get("frames_as", "images") != "images":
+        raise UserInputError(f"{setting}: suites send frames as images; leave out frames_as")
     if name in ready:
         return VlmModel(**{**ready[name].model_dump(), **fields, "model": ready[name].model})
     if "server" not in fields:
@@ -234,6 +263,9 @@ VLM_MODELS: Mapping[str, VlmModel] = {
         answer_tokens=32_768,
         most_images=100_000,
         frames="all",
+        frames_as="video",
+        # 98,304 tokens, so that two videos fill the context
+        video_pixels=201_326_592,
         images="merged-patches",
         thinking_tokens=2000,
         temperature=0.7,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
+from storage_schemas.judgements import Judgement
 from tasks.report.accuracy import Matrix, is_compared
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
@@ -208,6 +210,13 @@ def _needed(member: FamilyMember | None) -> dict[str, Any]:
     }
 
 
+def _frames_as(rows: Iterable[Judgement]) -> list[str]:
+    """Return the forms in which frames were sent, for judges that have several."""
+    # most details are long, and of others
+    forms = {str(json.loads(row.details)["frames_as"]) for row in rows if '"frames_as":' in row.details}
+    return sorted(forms - {""})
+
+
 def cost_table(gathered: JudgedRelease) -> Table:
     """Return each evaluator's requests, failures and cost."""
     rows = []
@@ -222,6 +231,7 @@ def cost_table(gathered: JudgedRelease) -> Table:
                 "settings": who[1],
                 "model": ", ".join(sorted({row.model for row in requests if row.model})),
                 "prompts": "; ".join(sorted({row.prompts for row in requests if row.prompts})),
+                "frames_as": ", ".join(_frames_as(requests)),
                 "requests": len(requests),
                 "failed": sum(failures.values()),
                 "failures": ", ".join(f"{name} {count}" for name, count in sorted(failures.items())),
@@ -240,6 +250,7 @@ def cost_table(gathered: JudgedRelease) -> Table:
             Column("settings", "settings", shown=False),
             Column("model", "model"),
             Column("prompts", "prompts"),
+            Column("frames_as", "frames as"),
             Column("requests", "requests", "count"),
             Column("failed", "failed", "count"),
             Column("failures", "why"),

@@ -124,10 +124,12 @@ def served_table() -> str:
             one.gpus,
             f"{one.context:,}",
             f"{one.images:,}" if one.images else "–",
+            one.videos or "–",
         )
         for name, one in VLLM_MODELS.items()
     ]
-    return table(("model", "repository", "server", "weights", "GPUs", "context, tokens", "images"), rows)
+    head = ("model", "repository", "server", "weights", "GPUs", "context, tokens", "images", "videos")
+    return table(head, rows)
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {

@@ -46,6 +46,17 @@ def test_all_that_waits_is_answered_by_one_start_of_the_model(
     assert not list(folder.glob(".answering-*"))
 
 
+def test_the_program_takes_requests_with_any_number_of_frames(tmp_path: Path) -> None:
+    hand_over(tmp_path, "one", "a")
+    code = (
+        "import os, sys, pathlib; "
+        "limit = os.environ['VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES']; "
+        'pathlib.Path(sys.argv[-1]).write_text(\'{"custom_id": "a", "limit": "%s"}\\n\' % limit)'
+    )
+    assert answer_batches(tmp_path, [sys.executable, "-c", code]) == 1
+    assert json.loads(answers_path(tmp_path, "one").read_text())["limit"] == "0"
+
+
 def test_a_program_that_fails_gives_the_batches_up(tmp_path: Path) -> None:
     hand_over(tmp_path, "one", "a")
     with pytest.raises(PrerequisiteError, match="ended with status 3, without answers"):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import openai
 import pytest
@@ -65,6 +66,36 @@ def test_an_openai_client_gets_answers_that_say_what_they_are(url: str) -> None:
             response_format={"type": "json_schema", "json_schema": schema},  # type: ignore[arg-type]
         )
         Judgement.model_validate(json.loads(formed.choices[0].message.content or ""))
+
+
+JPEG = "/9j/2wBD"
+
+
+@pytest.mark.parametrize(
+    ("address", "extra", "why"),
+    [
+        (f"data:video/jpeg;base64,{JPEG},{JPEG}", {"fps": 1.0, "num_frames": -1}, None),
+        (f"data:video/jpeg;base64,{JPEG},{JPEG}", {"fps": 1.0}, "num_frames -1"),
+        (f"data:video/jpeg;base64,{JPEG},{JPEG}", {"num_frames": -1}, "its fps"),
+        (f"data:video/jpeg;base64,{JPEG},QUJD", {"fps": 1.0, "num_frames": -1}, "JPEG frames"),
+        ("data:video/mp4;base64,QUJD", {"fps": 1.0, "num_frames": -1}, "JPEG frames"),
+    ],
+)
+def test_a_video_is_jpeg_frames_with_their_rate(
+    url: str, address: str, extra: dict[str, float], why: str | None
+) -> None:
+    content = [{"type": "video_url", "video_url": {"url": address}}]
+    with openai.OpenAI(base_url=url, api_key="the right key", max_retries=0) as client:
+        given: Any = {
+            "model": MODEL,
+            "messages": [{"role": "user", "content": content}],
+            "extra_body": {"media_io_kwargs": {"video": extra}},
+        }
+        if why is None:
+            assert client.chat.completions.create(**given).choices[0].message.content == SENTENCE
+        else:
+            with pytest.raises(openai.BadRequestError, match=why):
+                client.chat.completions.create(**given)
 
 
 def test_a_wrong_key_is_refused(url: str) -> None:

@@ -26,6 +26,9 @@ def test_judges_and_suites_find_the_context_and_the_images_that_they_count_on(as
     assert served.context >= asked.context_tokens
     # the smallest picture's tokens say how many fit into the context
     fitting = asked.context_tokens // min(asked.image_tokens(16 * n, 9 * n) for n in range(1, 33))
+    if asked.frames_as == "video":
+        assert served.videos >= 2
+        assert served.video_pixels == asked.video_pixels
     if served.asks == "images":
         assert served.images >= min(asked.most_images, fitting)
     else:
@@ -59,7 +62,11 @@ def test_the_command_has_the_flags_of_long_video() -> None:
     assert value["--served-model-name"] == "Qwen/Qwen3-VL-235B-A22B-Thinking-FP8"
     assert value["--max-model-len"] == "262144"
     assert value["--tensor-parallel-size"] == "8"
-    assert json.loads(value["--limit-mm-per-prompt"]) == {"image": 3971, "video": 0}
+    assert json.loads(value["--limit-mm-per-prompt"]) == {"image": 3971, "video": 2}
+    # requests say the rate of their videos, and every frame is read
+    assert "--trust-request-mm-kwargs" in command
+    assert json.loads(value["--media-io-kwargs"]) == {"video": {"num_frames": -1}}
+    assert json.loads(value["--mm-processor-kwargs"]) == {"videos_kwargs": {"max_pixels": 201_326_592}}
     assert "--revision" not in command
 
 
@@ -69,3 +76,13 @@ def test_the_command_of_a_model_of_texts() -> None:
     assert command[command.index("--revision") + 1] == "abc"
     assert command[command.index("--reasoning-parser") + 1] == "qwen3"
     assert not {"--limit-mm-per-prompt", "--tensor-parallel-size"} & set(command)
+
+
+def test_a_model_of_images_gets_no_videos_unless_asked_for() -> None:
+    model = VLLM_MODELS["qwen2.5-vl-7b"]
+    plain, more = (vllm_command("w", one) for one in (model, model.model_copy(update={"videos": 2})))
+    assert '{"image": 768, "video": 0}' in plain
+    assert "--trust-request-mm-kwargs" not in plain
+    assert '{"image": 768, "video": 2}' in more
+    assert "--trust-request-mm-kwargs" in more
+    assert "--mm-processor-kwargs" not in more

@@ -99,6 +99,8 @@ class CountingPlan:
         Mean tokens of the thoughts and of a description.
     spread
         Standard deviation of a length's logarithm.
+    video_tokens
+        What a video of so many frames of a size counts.
     marks_of_gpt
         Whether messages have GPT's marks and the prompt has the schema, or Qwen's marks and no schema.
     """
@@ -107,6 +109,7 @@ class CountingPlan:
     thoughts: int = 0
     description: int = 200
     spread: float = 0.0
+    video_tokens: Callable[[int, int, int], int] | None = None
     marks_of_gpt: bool = True
     counted: list[Counted] = field(default_factory=list)
 
@@ -124,12 +127,19 @@ class CountingPlan:
         out = text_tokens(text) + text_tokens(thoughts or "") + 1
         sizes = _sizes(body)
         tokens_in = self._words(body) + sum(self.image_tokens[body["model"]](*size) for size in sizes)
+        frames = len(sizes)
+        for address in _addresses(body, "video_url"):
+            sizes_of_video = [_size(frame) for frame in address.partition(",")[2].split(",")]
+            assert self.video_tokens is not None
+            assert len(set(sizes_of_video)) == 1
+            frames += len(sizes_of_video)
+            tokens_in += self.video_tokens(len(sizes_of_video), *sizes_of_video[0])
         system, user = (message["content"] for message in body["messages"])
         text_of_user = next(part["text"] for part in user if part["type"] == "text")
         # as a judge is told it, or a captioner
         told = re.search(r"^(?:- (\w+): |Viewpoint: (\w+)$)", f"{system}\n{text_of_user}", re.MULTILINE)
         dimension = (told[1] or told[2]) if told else ""
-        self.counted.append(Counted(dimension, len(sizes), tokens_in, out))
+        self.counted.append(Counted(dimension, frames, tokens_in, out))
         return Reply(text, reasoning=thoughts, tokens=(tokens_in, out))
 
     def _length(self, mean: float, drawn: random.Random) -> float:
@@ -154,7 +164,12 @@ def _schema(body: dict[str, Any]) -> Any:
 
 
 def _sizes(body: dict[str, Any]) -> list[tuple[int, int]]:
-    addresses = [
-        part["image_url"]["url"] for part in body["messages"][1]["content"] if part["type"] == "image_url"
-    ]
-    return [Image.open(io.BytesIO(base64.b64decode(url.split(",")[1]))).size for url in addresses]
+    return [_size(address.partition(",")[2]) for address in _addresses(body, "image_url")]
+
+
+def _addresses(body: dict[str, Any], kind: str) -> list[str]:
+    return [part[kind]["url"] for part in body["messages"][1]["content"] if part["type"] == kind]
+
+
+def _size(data: str) -> tuple[int, int]:
+    return Image.open(io.BytesIO(base64.b64decode(data))).size

@@ -114,6 +114,14 @@ def serve_llm(
         int | None,
         typer.Option("--images", min=0, help="Maximum images of one prompt; by default the model's."),
     ] = None,
+    videos: Annotated[
+        int | None,
+        typer.Option(
+            "--videos",
+            min=0,
+            help="Maximum videos of one prompt, 2 for judges with `frames_as=video`; by default the model's.",
+        ),
+    ] = None,
     gpus: Annotated[
         int | None,
         typer.Option("--gpus", min=1, help="Number of GPUs that share the model; by default the model's."),
@@ -139,7 +147,7 @@ def serve_llm(
     """
     from infra.serving import server_path
     from infra.slurm.server_job import batches_script, server_log, server_script, submit_server
-    from infra.vllm import vllm_command
+    from infra.vllm import VLLM_ENVIRONMENT, vllm_command
     from storage_schemas.errors import UserInputError
     from storage_schemas.offline_batches import batches_folder, waiting_batches
     from tasks.llm.servers import profile_lines
@@ -150,7 +158,7 @@ def serve_llm(
         return
     site = terminal.settings(profile, store=store, model_folders=model_folders)
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    given = {"context": max_model_len, "images": images, "gpus": gpus}
+    given = {"context": max_model_len, "images": images, "videos": videos, "gpus": gpus}
     served = _served_model(model, hub).model_copy(
         update={field: value for field, value in given.items() if value is not None}
     )
@@ -173,6 +181,9 @@ def serve_llm(
         return
     if not (submit or script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
+        if served.images or served.videos:
+            variables = " ".join(f"{name}={value}" for name, value in VLLM_ENVIRONMENT.items())
+            terminal.tell(f"set {variables} there, or requests with many frames are refused")
         for line in (
             "run it on the GPU machine, where it listens on loopback. Reach it by "
             f"`ssh -L {port}:127.0.0.1:{port} MACHINE`, as HOST 127.0.0.1, or give it `--host` and a key "
@@ -267,16 +278,17 @@ def _memory_note(served: VllmModel) -> str:
 def _print_models() -> None:
     from infra.vllm import VLLM_MODELS
 
-    columns = ("model", "GPUs", "context", "images", "server", "repository")
+    columns = ("model", "GPUs", "context", "images", "videos", "server", "repository")
     rows = [
         (
             name,
             one.gpus,
             f"{one.context:,}",
             f"{one.images:,}" if one.images else "",
+            one.videos or "",
             one.server,
             one.repository,
         )
         for name, one in VLLM_MODELS.items()
     ]
-    terminal.console().print(terminal.table("models that the papers serve", columns, rows, numbers=3))
+    terminal.console().print(terminal.table("models that the papers serve", columns, rows, numbers=4))

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tasks.llm.exchange import ChatAnswer, ChatRequest
-from tasks.llm.providers.base import Provider, TransientFault, error_text
+from tasks.llm.providers.base import Provider, Rejected, TransientFault, error_text
 from tasks.llm.providers.http import http_client
 from tasks.llm.providers.parts import data_of, parts_of, without_none
 from tasks.llm.servers import ChatServer, quota_used_up
@@ -79,11 +79,17 @@ class AnthropicMessages(Provider):
 
 
 def arguments(request: ChatRequest) -> dict[str, Any]:
-    """Return a request as the library's arguments."""
+    """Return a request as the library's arguments.
+
+    Raises
+    ------
+    Rejected
+        If it has a video, which the interface does not take.
+    """
     system: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
     for message in request.messages:
-        blocks = [block for part in parts_of(message["content"]) for block in _blocks(*part)]
+        blocks = [_block(*part) for part in parts_of(message["content"])]
         if message["role"] == "system":
             system += blocks
         else:
@@ -102,18 +108,15 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
     return without_none(values)
 
 
-def _blocks(kind: str, value: str) -> list[dict[str, Any]]:
+def _block(kind: str, value: str) -> dict[str, Any]:
     if kind == "text":
-        return [{"type": "text", "text": value}]
+        return {"type": "text", "text": value}
+    if kind == "video_url":
+        raise Rejected("Anthropic's interface takes no videos")
     data = data_of(value)
     if data is None:
-        return [{"type": "image", "source": {"type": "url", "url": value}}]
-    # of a video, which the interface does not take, the frames
-    media_type = "image/jpeg" if kind == "video_url" else data[0]
-    return [
-        {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": one}}
-        for one in data[1].split(",")
-    ]
+        return {"type": "image", "source": {"type": "url", "url": value}}
+    return {"type": "image", "source": {"type": "base64", "media_type": data[0], "data": data[1]}}
 
 
 def read_answer(body: Any) -> ChatAnswer:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from storage_schemas.secrets import strike_out
-from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.exchange import ChatAnswer, ChatRequest, VideoInput
 from tasks.llm.providers.base import Provider, TransientFault, error_text
 from tasks.llm.providers.http import http_client
 from tasks.llm.providers.parts import bytes_of, data_of, parts_of, without_none
@@ -100,7 +99,7 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
     system: list[dict[str, Any]] = []
     contents: list[dict[str, Any]] = []
     for message in request.messages:
-        parts = [each for part in parts_of(message["content"]) for each in _parts(*part)]
+        parts = [_part(*part, request.video) for part in parts_of(message["content"])]
         if message["role"] == "system":
             system += parts
         else:
@@ -140,19 +139,19 @@ def json_body(request: ChatRequest) -> dict[str, Any]:
     return {**without_none(body), **extra.get("extra_body", {})}
 
 
-def _parts(kind: str, value: str) -> Iterator[dict[str, Any]]:
+def _part(kind: str, value: str, video: VideoInput | None) -> dict[str, Any]:
     from google.genai.types import Blob
 
     if kind == "text":
-        yield {"text": value}
-        return
+        return {"text": value}
     data = data_of(value)
     if data is None:
-        yield {"file_data": {"file_uri": value}}
-        return
-    media_type = "image/jpeg" if data[0] == "video/jpeg" else data[0]
-    for one in data[1].split(","):
-        yield {"inline_data": Blob(data=bytes_of(one), mime_type=media_type)}
+        return {"file_data": {"file_uri": value}}
+    part: dict[str, Any] = {"inline_data": Blob(data=bytes_of(data[1]), mime_type=data[0])}
+    if kind == "video_url" and video is not None:
+        # otherwise one frame per second is read
+        part["video_metadata"] = {"fps": video.fps}
+    return part
 
 
 def read_answer(response: Any, model: str) -> ChatAnswer:

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from storage_schemas.model import Frozen
 from storage_schemas.secrets import strike_out
-from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.exchange import ChatAnswer, ChatRequest, VideoInput
 from tasks.llm.providers.base import Provider, TransientFault, error_text
 from tasks.llm.providers.http import http_client
 from tasks.llm.servers import ChatServer, quota_used_up
@@ -142,6 +142,8 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
     }
     # in the extra body it is sent unchanged; the library would traverse the whole schema
     extra = dict(request.extra_body)
+    if request.video is not None:
+        extra |= _vllm_video(request.video)
     if request.answer_schema is not None:
         extra["response_format"] = {
             "type": "json_schema",
@@ -149,3 +151,15 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
         }
     values["extra_body"] = extra or None
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _vllm_video(video: VideoInput) -> dict[str, Any]:
+    """Return the fields by which vLLM keeps every frame of a video at its time.
+
+    Before March 2026 vLLM failed with Qwen3-VL on such a video. Version 0.33 refuses the fields unless the
+    server has ``--trust-request-mm-kwargs``.
+    """
+    fields: dict[str, Any] = {"media_io_kwargs": {"video": {"fps": video.fps, "num_frames": -1}}}
+    if video.most_pixels is not None:
+        fields["mm_processor_kwargs"] = {"videos_kwargs": {"max_pixels": video.most_pixels}}
+    return fields

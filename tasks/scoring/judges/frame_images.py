@@ -1,20 +1,27 @@
-"""Frames as the images of a request: scaled down, as JPEG data URIs."""
+"""Frames as parts of a request: scaled down, each as an image, or all of a video as one video."""
 
 from __future__ import annotations
 
 import base64
 import io
+import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import av
+import numpy as np
 from PIL import Image
 
+from storage_schemas.frames import Planes
+from storage_schemas.model import ProviderName
 from tasks.llm.vision_models import VlmModel
+from tasks.media.encode import encode_units
 from tasks.pairs.view import Side
 
-#: Size of a process's cache of encoded frames: about 5,000 of 512×288.
+#: Size of a process's cache of encoded frames and videos: about 5,000 frames of 512×288.
 KEPT_BYTES = 256 << 20
 
 
@@ -25,7 +32,7 @@ def image_size(width: int, height: int, side: int) -> tuple[int, int]:
 
 
 class _KeptImages:
-    """Least-recently-used cache of this process's encoded frames."""
+    """Least-recently-used cache of this process's encoded frames and videos."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most, self._bytes = most_bytes, 0
@@ -73,6 +80,51 @@ def video_parts(name: str, video: Side, places: Sequence[int], model: VlmModel) 
     for place, id_ in zip(places, video.frame_ids(places), strict=True):
         parts.append({"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}})
     return parts
+
+
+def whole_video_parts(
+    name: str, video: Side, model: VlmModel, provider: ProviderName
+) -> list[dict[str, Any]]:
+    """Return all frames of a video as one video, after a line that names it.
+
+    For Google it is an MP4 at the video's own rate, for others vLLM's form: its frames as JPEG.
+    """
+    if provider == "google":
+        address = _mp4_address(video, model)
+    else:
+        ids = video.frame_ids(range(len(video)))
+        frames = (_address(video, place, id_, model) for place, id_ in enumerate(ids))
+        address = "data:video/jpeg;base64," + ",".join(frame.partition(",")[2] for frame in frames)
+    line = f"The {name}, {len(video)} frames:"
+    return [{"type": "text", "text": line}, {"type": "video_url", "video_url": {"url": address}}]
+
+
+def _mp4_address(video: Side, model: VlmModel) -> str:
+    key = (f"mp4:{video.identity()}", model.image_side, 0)
+    cached = _kept.get(key)
+    if cached is not None:
+        return cached
+    # the encoder takes even sizes
+    width, height = (
+        max(2, side // 2 * 2) for side in image_size(video.width, video.height, model.image_side)
+    )
+    with tempfile.TemporaryDirectory(prefix="slvmeval-video-") as folder:
+        path = Path(folder) / "video.mp4"
+        encode_units(path, [_scaled(video, width, height)], width, height, video.color, video.fps)
+        address = "data:video/mp4;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+    _kept.put(key, address)
+    return address
+
+
+def _scaled(video: Side, width: int, height: int) -> Iterator[Planes]:
+    """Yield a video's frames in another size, ``(height·3/2, width)`` uint8."""
+    for planes in video:
+        if (video.width, video.height) == (width, height):
+            yield planes
+        else:
+            frame = av.VideoFrame.from_ndarray(planes, format="yuv420p")
+            scaled = frame.reformat(width=width, height=height, interpolation="LANCZOS").to_ndarray()
+            yield scaled.astype(np.uint8, copy=False)
 
 
 def with_times(parts: Sequence[dict[str, Any]], times_s: Iterable[float]) -> list[dict[str, Any]]:

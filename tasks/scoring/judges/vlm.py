@@ -31,8 +31,8 @@ from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_choice, read_intervals
-from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
-from tasks.scoring.judges.frame_images import image_size, video_parts, with_times
+from tasks.scoring.judges.frame_choice import FramePolicy
+from tasks.scoring.judges.sent_frames import SentFrames, check_form, choose_sent, sent_parts
 from tasks.scoring.judges.vlm_text import TextJudge
 
 
@@ -51,9 +51,15 @@ class VideoJudge(PairwiseJudge):
         Cache of the changes between frames, which determine the scenes.
     prompts
         The user's folder of prompts; empty for ours.
+
+    Raises
+    ------
+    UserInputError
+        If the server does not take frames in the form of the model's settings.
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
+    _timed: ClassVar[bool] = False
     _prompt: ClassVar[str] = "video_judge"
     _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS
@@ -66,6 +72,7 @@ class VideoJudge(PairwiseJudge):
         cache: FeatureCache,
         prompts: str = "",
     ) -> None:
+        check_form(model, client.server)
         self.name, self.model = name, model
         self._client, self._cache = client, cache
         self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
@@ -104,12 +111,12 @@ class VideoJudge(PairwiseJudge):
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video the model names."""
         text = self._text(prompt, aspect)
-        choices = self._choose(text, first, second)
-        parts = self._message(text, first, second, choices)
+        sent = self._choose(text, first, second)
+        parts = self._message(text, first, second, sent)
         return self._judged(
-            lambda: ask(self._client, self.model, self._system, parts, self._schema),
+            lambda: ask(self._client, self.model, self._system, parts, self._schema, sent.fps),
             text,
-            choices,
+            sent,
             first,
             second,
         )
@@ -122,39 +129,37 @@ class VideoJudge(PairwiseJudge):
     def make_request(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> ChatRequest:
         """Return the only request of a comparison."""
         text = self._text(prompt, aspect)
-        parts = self._message(text, first, second, self._choose(text, first, second))
-        return make_request(self.model, self._system, parts, self._schema)
+        sent = self._choose(text, first, second)
+        parts = self._message(text, first, second, sent)
+        return make_request(self.model, self._system, parts, self._schema, sent.fps)
 
     def read_answer(
         self, answer: ChatAnswer, prompt: str, first: Side, second: Side, aspect: AspectText
     ) -> JudgeAnswer:
         """Return which video the model named in an answer to :meth:`make_request`; no frame is read."""
         text = self._text(prompt, aspect)
-        choices = self._choose(text, first, second)
-        return self._judged(lambda: complete(answer), text, choices, first, second)
+        sent = self._choose(text, first, second)
+        return self._judged(lambda: complete(answer), text, sent, first, second)
 
-    def _message(
-        self, text: str, first: Side, second: Side, choices: Sequence[FrameChoice]
-    ) -> list[dict[str, Any]]:
-        parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
-        for place, (video, choice) in enumerate(zip((first, second), choices, strict=True)):
-            parts += self._parts(f"{('first', 'second')[place]} video", video, choice.places)
-        return parts
+    def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
+        names, server = ("first video", "second video"), self._client.server
+        frames = sent_parts(names, (first, second), sent, self.model, server, self._timed)
+        return [{"type": "text", "text": text}, *frames]
 
     def _judged(
         self,
         answered: Callable[[], ChatAnswer],
         text: str,
-        choices: Sequence[FrameChoice],
+        sent: SentFrames,
         first: Side,
         second: Side,
     ) -> JudgeAnswer:
-        shown = sum(len(choice.places) for choice in choices)
         try:
             answer = answered()
             choice_made, where = self._read(answer, first, second)
         except NotJudged as problem:
-            problem.usage = replace(problem.usage, frames=shown)
+            problem.usage = replace(problem.usage, frames=sent.count)
+            problem.details = {**problem.details, "frames_as": sent.frames_as}
             raise
         return JudgeAnswer(
             choice=choice_made,
@@ -163,11 +168,12 @@ class VideoJudge(PairwiseJudge):
             finish_reason=answer.finish_reason or "",
             model=answer.model or self.model.model,
             prompt_digest=prompt_digest(self._system, text),
-            usage=usage_of(answer, frames=shown),
+            usage=usage_of(answer, frames=sent.count),
             details={
-                "frames": [choice.details() for choice in choices],
+                "frames_as": sent.frames_as,
+                "frames": [choice.details() for choice in sent.choices],
                 "tokens": {
-                    "expected_in": self._text_tokens(text) + shown * self._frame_tokens(first),
+                    "expected_in": self._text_tokens(text) + sent.tokens,
                     "in": answer.tokens_in or 0,
                     "out": answer.tokens_out or 0,
                     **discounted(answer),
@@ -179,10 +185,10 @@ class VideoJudge(PairwiseJudge):
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate:
         """Return images and tokens of one comparison, with measured or assumed reasoning length."""
         text = self._text(prompt, aspect)
-        images = sum(len(choice.places) for choice in self._choose(text, first, second))
+        sent = self._choose(text, first, second)
         return Estimate(
-            images=images,
-            tokens_in=self._measured.tokens_in(self._text_tokens(text) + images * self._frame_tokens(first)),
+            images=sent.count,
+            tokens_in=self._measured.tokens_in(self._text_tokens(text) + sent.tokens),
             tokens_out=self._measured.tokens_out(
                 aspect.name, self.model.thinking_tokens + self._answer_tokens
             ),
@@ -194,9 +200,6 @@ class VideoJudge(PairwiseJudge):
         self._measured = of_judgements(rows)
         return self._measured.says("answers") if self._measured.answers else self.model.assumes()
 
-    def _parts(self, name: str, video: Side, places: Sequence[int]) -> list[dict[str, Any]]:
-        return video_parts(name, video, places, self.model)
-
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
         """Return the choice in an answer, and what else of it belongs to the judgement's details."""
         return read_choice(answer), {}
@@ -204,27 +207,23 @@ class VideoJudge(PairwiseJudge):
     def _text(self, prompt: str, aspect: AspectText) -> str:
         return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
 
-    def _choose(self, text: str, first: Side, second: Side) -> Sequence[FrameChoice]:
+    def _choose(self, text: str, first: Side, second: Side) -> SentFrames:
         left = self.model.request_tokens() - self._text_tokens(text)
-        limit = FrameLimit(
-            frames=self.model.most_images, tokens=left, tokens_per_frame=self._frame_tokens(first)
-        )
-        return choose_frames((first, second), self._policy, limit, self._cache)
+        times = TIME_TOKENS if self._timed else 0
+        return choose_sent((first, second), self._policy, self.model, left, self._cache, times)
 
     def _text_tokens(self, text: str) -> int:
         return self.model.text_tokens(self._system + text) + self._around
-
-    def _frame_tokens(self, video: Side) -> int:
-        return self.model.image_tokens(*image_size(video.width, video.height, self.model.image_side))
 
 
 class IntervalJudge(VideoJudge):
     """A video-based judge that also says where the other video is worse; not from the paper.
 
-    Its request has another prompt, and its time before each frame; the rest is the paper's. The intervals are
-    scored by the report (:mod:`tasks.statistics.localisation`).
+    Its request has another prompt, and its time before each image (a video has the times itself); the rest is
+    the paper's. The intervals are scored by the report (:mod:`tasks.statistics.localisation`).
     """
 
+    _timed: ClassVar[bool] = True
     _prompt: ClassVar[str] = "interval_judge"
     _schema: ClassVar[Mapping[str, Any]] = INTERVALS_SCHEMA
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS + INTERVALS_TOKENS
@@ -233,16 +232,9 @@ class IntervalJudge(VideoJudge):
         """Return what :class:`VideoJudge` returns, and that intervals are asked for."""
         return {**super().settings(), "intervals": True}
 
-    def _parts(self, name: str, video: Side, places: Sequence[int]) -> list[dict[str, Any]]:
-        times = video.times_s
-        return with_times(super()._parts(name, video, places), (float(times[place]) for place in places))
-
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
         better, intervals = read_intervals(answer, (_length_s(first), _length_s(second)))
         return better, {"intervals": intervals}
-
-    def _frame_tokens(self, video: Side) -> int:
-        return super()._frame_tokens(video) + TIME_TOKENS
 
 
 def _length_s(video: Side) -> float:
@@ -266,7 +258,7 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
         return VlmModel(**{**VLM_MODELS[name].model_dump(), **fields})
     if "model" in fields and "server" in fields:
         like = VLM_MODELS["qwen3-vl"].model_dump(
-            exclude={"model", "server", "extra_body", "top_p", "thinking_tokens"}
+            exclude={"model", "server", "extra_body", "top_p", "thinking_tokens", "frames_as", "video_pixels"}
         )
         return VlmModel(**{**like, **fields})
     raise UserInputError(

@@ -25,8 +25,8 @@ from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, read_choice
-from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
-from tasks.scoring.judges.frame_images import image_size, video_parts
+from tasks.scoring.judges.frame_choice import FramePolicy
+from tasks.scoring.judges.sent_frames import SentFrames, check_form, choose_sent, sent_parts
 
 #: What a captioner answers with.
 CAPTION_SCHEMA = objects({"description": {"type": "string"}})
@@ -54,6 +54,11 @@ class TextJudge(PairwiseJudge):
         Where descriptions are kept.
     prompts
         The user's folder of prompts; empty for ours.
+
+    Raises
+    ------
+    UserInputError
+        If the captioner's server does not take frames in the form of its settings.
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
@@ -67,6 +72,7 @@ class TextJudge(PairwiseJudge):
         captions: AnswerStore,
         prompts: str = "",
     ) -> None:
+        check_form(captioner[0], captioner[1].server)
         self.name = name
         self.model, self._client = judge
         self.captioner, self._captioner_client = captioner
@@ -145,6 +151,7 @@ class TextJudge(PairwiseJudge):
                 "captions": [caption.stored.key for caption in captions],
                 "captioner": captions[0].stored.model,
                 "captions_made": sum(caption.calls for caption in captions),
+                "frames_as": "; ".join(sorted({caption.stored.frames_as for caption in captions})),
                 "tokens": {
                     "expected_in": self._answer_tokens(text),
                     "in": answer.tokens_in or 0,
@@ -169,37 +176,26 @@ class TextJudge(PairwiseJudge):
         system, user = self._caption_texts(aspect)
         noted: dict[str, Any] = {"asked_by": digest_value(self._caption_settings()), "about": aspect.name}
 
-        def parts() -> Parts:
-            choice = self._choose(video, aspect)
-            noted["frames"] = len(choice.places)
-            noted["expected_in"] = self._caption_tokens(aspect) + len(choice.places) * self._frame_tokens(
-                video
-            )
-            return [
-                {"type": "text", "text": user},
-                *video_parts("video", video, choice.places, self.captioner),
-            ]
+        def message() -> tuple[Parts, float | None]:
+            sent = self._choose(video, aspect)
+            noted["frames"], noted["frames_as"] = sent.count, sent.frames_as
+            noted["expected_in"] = self._caption_tokens(aspect) + sent.tokens
+            server = self._captioner_client.server
+            parts = sent_parts(("video",), (video,), sent, self.captioner, server)
+            return [{"type": "text", "text": user}, *parts], sent.fps
 
         return self._captions.ask(
             self._what(video, aspect),
             system,
-            parts,
+            message,
             CAPTION_SCHEMA,
             description_in,
             lambda: noted,
         )
 
-    def _choose(self, video: Side, aspect: AspectText) -> FrameChoice:
-        limit = FrameLimit(
-            frames=self.captioner.most_images,
-            tokens=self.captioner.request_tokens() - self._caption_tokens(aspect),
-            tokens_per_frame=self._frame_tokens(video),
-        )
-        return choose_frames((video,), self._policy, limit, self._cache)[0]
-
-    def _frame_tokens(self, video: Side) -> int:
-        side = self.captioner.image_side
-        return self.captioner.image_tokens(*image_size(video.width, video.height, side))
+    def _choose(self, video: Side, aspect: AspectText) -> SentFrames:
+        left = self.captioner.request_tokens() - self._caption_tokens(aspect)
+        return choose_sent((video,), self._policy, self.captioner, left, self._cache)
 
     def _text(self, prompt: str, aspect: AspectText, first: str, second: str) -> str:
         return filled(
@@ -241,14 +237,11 @@ class TextJudge(PairwiseJudge):
         return [*captions, answer]
 
     def _estimate_caption(self, video: Side, aspect: AspectText, key: str) -> Estimate:
-        choice = self._choose(video, aspect)
-        images = len(choice.places)
+        sent = self._choose(video, aspect)
         assumed = self.captioner.thinking_tokens + self.model.description_tokens
         return Estimate(
-            images=images,
-            tokens_in=self._captions_measured.tokens_in(
-                self._caption_tokens(aspect) + images * self._frame_tokens(video)
-            ),
+            images=sent.count,
+            tokens_in=self._captions_measured.tokens_in(self._caption_tokens(aspect) + sent.tokens),
             tokens_out=self._captions_measured.tokens_out(aspect.name, assumed),
             model=self.captioner.model,
             once=key,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
@@ -179,12 +181,13 @@ def test_descriptions_that_two_judges_share_are_estimated_once(against: Against)
 
 
 @pytest.mark.models
-def test_qwen3_vl_with_the_images_of_its_own_processor(against: Against) -> None:
+def test_qwen3_vl_with_the_images_and_videos_of_its_own_processors(against: Against) -> None:
     from tasks.models.torch_model import prepare_torch
 
     prepare_torch()
     from PIL import Image
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+    from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 
     processor = Qwen2VLImageProcessorPil(
         patch_size=16, merge_size=2, size={"shortest_edge": 65_536, "longest_edge": 16_777_216}
@@ -197,10 +200,27 @@ def test_qwen3_vl_with_the_images_of_its_own_processor(against: Against) -> None
             known[width, height] = int(grid["image_grid_thw"][0].prod()) // 4 + 2
         return known[width, height]
 
-    plan = CountingPlan({QWEN: image_tokens}, thoughts=900, description=300, spread=0.05, marks_of_gpt=False)
+    videos = Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 201_326_592})
+
+    def video_tokens(frames: int, width: int, height: int) -> int:
+        video = np.zeros((frames, 3, height, width), np.uint8)
+        made = videos(videos=[video], do_sample_frames=False, return_tensors="pt")
+        groups, *squares = made["video_grid_thw"][0].tolist()
+        # vLLM writes <12.5 seconds> and two marks around each; digits are tokens of their own
+        times = sum(len(f"{(2 * group + 0.5):.1f}") + 3 + 2 for group in range(groups))
+        return groups * math.prod(squares) // 4 + times
+
+    plan = CountingPlan(
+        {QWEN: image_tokens},
+        thoughts=900,
+        description=300,
+        spread=0.05,
+        video_tokens=video_tokens,
+        marks_of_gpt=False,
+    )
     with FaultyServer(plan, models=[QWEN]) as server:
         run = against(plan, server)
-        for judge in ("qwen3-vl-video", "qwen3-vl-text"):
+        for judge in ("qwen3-vl-video", "qwen3-vl-text", "qwen3-vl-video?frames_as=images&label=as-images"):
             run.real("-e", judge, "--most-per-aspect", "2")
             run.check(judge)
 

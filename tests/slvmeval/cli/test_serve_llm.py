@@ -52,6 +52,11 @@ def test_a_model_s_flags_are_printed_and_can_be_changed(
     assert "147 GB, 74 GB on each of 2 GPUs, besides the context; an H100 has 80 GB" in printed.err
     assert '[model_servers."qwen2.5-vl-72b"]' in printed.err
     assert "slvmeval models add qwen2.5-vl-72b DIR --kind served" in printed.err
+    assert "VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0" in printed.err
+    assert main(["serve-llm", "qwen2.5-vl-72b", "--videos", "2", *site]) == 0
+    printed = capsys.readouterr()
+    assert '\'{"image": 768, "video": 2}\'' in printed.out
+    assert "--trust-request-mm-kwargs" in printed.out
 
 
 def test_a_job_asks_for_cores_and_memory_in_proportion_to_its_gpus(

@@ -18,7 +18,15 @@ from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
 from tasks.llm.answers import ask
 from tasks.llm.chat import ChatClient
-from tasks.llm.exchange import MOST_BODY_BYTES, MOST_TEXT, TOO_LARGE, ChatAnswer, ChatRequest, Sampling
+from tasks.llm.exchange import (
+    MOST_BODY_BYTES,
+    MOST_TEXT,
+    TOO_LARGE,
+    ChatAnswer,
+    ChatRequest,
+    Sampling,
+    VideoInput,
+)
 from tasks.llm.servers import ChatServer, NotAllowed, QuotaUsedUp, ServerDown, Servers, check_server
 from tasks.llm.usage import NotJudged, load_prices
 from tasks.llm.vision_models import VlmModel
@@ -99,6 +107,32 @@ def test_a_request_says_all_that_was_asked_and_the_answer_all_that_came(provider
     assert (answer.text, answer.finish_reason, answer.model) == ('{"better": "first"}', "stop", "m-2026")
     assert (answer.tokens_in, answer.tokens_out) == (100, 20)
     assert (answer.cached_in, answer.reasoning_out, answer.tries, answer.lost) == (60, 15, 1, 0)
+
+
+def test_a_video_is_sent_with_its_rate_or_refused(provider: str) -> None:
+    kind = "mp4" if provider == "google" else "jpeg"
+    address = f"data:video/{kind};base64,QUJD"
+    part = {"type": "video_url", "video_url": {"url": address}}
+    request = ChatRequest(
+        messages=({"role": "user", "content": [part]},), video=VideoInput(fps=0.5, most_pixels=99)
+    )
+    with ProviderServer(provider) as server:
+        client = ChatClient(server_of(server))
+        answer = client.ask(request)
+        client.close()
+        bodies = [seen.body for seen in server.seen]
+    if provider == "anthropic":
+        assert (answer.error, bodies) == ("Anthropic's interface takes no videos", [])
+    elif provider == "google":
+        (sent,) = bodies[0]["contents"][0]["parts"]
+        assert sent == {
+            "inlineData": {"mime_type": "video/mp4", "data": "QUJD"},
+            "videoMetadata": {"fps": 0.5},
+        }
+    else:
+        assert bodies[0]["messages"][0]["content"] == [part]
+        assert bodies[0]["media_io_kwargs"] == {"video": {"fps": 0.5, "num_frames": -1}}
+        assert bodies[0]["mm_processor_kwargs"] == {"videos_kwargs": {"max_pixels": 99}}
 
 
 def test_a_refusal_is_an_answer_of_its_own_kind(provider: str) -> None:
