@@ -23,9 +23,10 @@ from tasks.media.frame_rule import AbsurdTime, Chooser
 from tasks.media.h264_syntax import H264Reader
 from tasks.media.probe import FirstFrame, VideoInfo, describe
 from tasks.media.source_file import OpenVideo, open_video
+from tasks.media.vp9_syntax import Vp9Reader
 
 #: What reads the packets of each codec, given the stream's extradata and its decoder's depth of reordering.
-_READERS: dict[str, Callable[[bytes, int], PictureReader]] = {"h264": H264Reader}
+_READERS: dict[str, Callable[[bytes, int], PictureReader]] = {"h264": H264Reader, "vp9": Vp9Reader}
 
 
 class Proof:

@@ -15,6 +15,9 @@ TS_PACKET = 188
 #: Packet identifier that the ffmpeg command gives the first stream of a transport stream.
 TS_VIDEO_PID = 0x100
 SOURCE = "testsrc2=s=320x180:r={rate}:d={seconds}"
+#: Key frames every 2 s; every frame shown, or frames decoded ahead and shown later.
+VP9 = ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-g", "48", "-b:v", "200k"]
+VP9_HIDDEN = [*"-c:v libvpx-vp9 -cpu-used 8 -g 48 -b:v 100k -auto-alt-ref 1 -lag-in-frames 16".split()]
 X264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", "36", "-threads", "1"]
 
 
@@ -134,6 +137,18 @@ def _two_recordings(ffmpeg: str, folder: Path) -> Path:
     return path
 
 
+def _vp9_of_two_sizes(ffmpeg: str, folder: Path) -> Path:
+    parts = [
+        made(f"{name}.ivf", *VP9, seconds="2", vf=f"scale={size}")(ffmpeg, folder)
+        for name, size in [("large", "320:180"), ("small", "160:90")]
+    ]
+    path = folder / "two_sizes.webm"
+    joined = folder / "joined.txt"
+    joined.write_text("".join(f"file {part.name}\n" for part in parts))
+    run(ffmpeg, "-f", "concat", "-i", joined, "-c", "copy", path)
+    return path
+
+
 JITTER = "setpts='(N/24+0.013*mod(N*7,3)+if(gt(N,60),2.4,0))/TB'"
 
 CASES = [
@@ -216,9 +231,16 @@ CASES = [
         "filter_graph",
         made("a.mpg", "-c:v", "mpeg2video", "-bf", "2", "-g", "15", "-b:v", "2M", rate="25"),
     ),
-    Case(
-        "vp9", "filter_graph", made("a.webm", "-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8")
-    ),
+    Case("vp9", "packet_plan", made("a.webm", *VP9)),
+    Case("vp9_defaults", "packet_plan", made("b.webm", "-c:v", "libvpx-vp9", "-cpu-used", "8")),
+    Case("vp9_hidden_frames", "packet_plan", made("hidden.mkv", *VP9_HIDDEN)),
+    Case("vp9_mp4", "packet_plan", made("vp9.mp4", *VP9_HIDDEN)),
+    Case("vp9_key_frames_often", "packet_plan", made("often.webm", *VP9, "-g", "7")),
+    Case("vp9_slow_rate", "packet_plan", made("slow.webm", *VP9, rate="2/5", seconds="10")),
+    Case("vp9_error_resilient", "packet_plan", made("resilient.webm", *VP9, "-error-resilient", "1")),
+    Case("vp9_variable_rate", "packet_plan", made("vfr.webm", *VP9_HIDDEN, "-fps_mode", "vfr", vf=JITTER)),
+    Case("vp9_ten_bit_444", "packet_plan", made("vp9_ten.webm", *VP9, "-pix_fmt", "yuv444p10le")),
+    Case("vp9_two_sizes", "filter_graph", _vp9_of_two_sizes),
     Case(
         "hevc",
         "filter_graph",
