@@ -18,6 +18,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from tasks.media.av1_syntax import Av1Reader
 from tasks.media.bitstream import InvalidBitstream, NotProvable, PictureReader
 from tasks.media.frame_rule import AbsurdTime, Chooser
 from tasks.media.h264_syntax import H264Reader
@@ -26,7 +27,11 @@ from tasks.media.source_file import OpenVideo, open_video
 from tasks.media.vp9_syntax import Vp9Reader
 
 #: What reads the packets of each codec, given the stream's extradata and its decoder's depth of reordering.
-_READERS: dict[str, Callable[[bytes, int], PictureReader]] = {"h264": H264Reader, "vp9": Vp9Reader}
+_READERS: dict[str, Callable[[bytes, int], PictureReader]] = {
+    "h264": H264Reader,
+    "vp9": Vp9Reader,
+    "av1": Av1Reader,
+}
 
 
 class Proof:

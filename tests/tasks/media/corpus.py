@@ -18,6 +18,9 @@ SOURCE = "testsrc2=s=320x180:r={rate}:d={seconds}"
 #: Key frames every 2 s; every frame shown, or frames decoded ahead and shown later.
 VP9 = ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-g", "48", "-b:v", "200k"]
 VP9_HIDDEN = [*"-c:v libvpx-vp9 -cpu-used 8 -g 48 -b:v 100k -auto-alt-ref 1 -lag-in-frames 16".split()]
+AV1 = ["-c:v", "libsvtav1", "-preset", "12", "-g", "48"]
+AOM = ["-c:v", "libaom-av1", "-cpu-used", "8", "-g", "48", "-b:v", "200k"]
+AOM_NUMBERED = ["-usage", "realtime", "-error-resilience", "1"]
 X264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", "36", "-threads", "1"]
 
 
@@ -149,6 +152,16 @@ def _vp9_of_two_sizes(ffmpeg: str, folder: Path) -> Path:
     return path
 
 
+def _av1_with_two_headers(ffmpeg: str, folder: Path) -> Path:
+    path = made("two_headers.mp4", *AV1)(ffmpeg, folder)
+    data = bytearray(path.read_bytes())
+    key_frame = next(packet for packet in reversed(packets_of(path)) if packet.is_keyframe)
+    assert bytes(key_frame)[:2] == b"\x0a\x0b"  # a sequence header of 11 bytes comes first
+    data[place_of(key_frame) + 5] ^= 8  # its level
+    path.write_bytes(data)
+    return path
+
+
 JITTER = "setpts='(N/24+0.013*mod(N*7,3)+if(gt(N,60),2.4,0))/TB'"
 
 CASES = [
@@ -246,7 +259,17 @@ CASES = [
         "filter_graph",
         made("hevc.mp4", "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none:pools=1"),
     ),
-    Case("av1", "filter_graph", made("av1.mp4", "-c:v", "libsvtav1", "-preset", "12", "-g", "48")),
+    Case("av1", "packet_plan", made("av1.mp4", *AV1)),
+    Case("av1_matroska", "packet_plan", made("av1.mkv", *AV1)),
+    Case("av1_film_grain", "packet_plan", made("grain.mp4", *AV1, "-svtav1-params", "film-grain=30")),
+    Case("av1_variable_rate", "packet_plan", made("av1_vfr.mkv", *AV1, "-fps_mode", "vfr", vf=JITTER)),
+    Case("av1_key_frames_often", "packet_plan", made("often.mp4", *AV1, "-g", "9")),
+    Case("av1_low_delay", "packet_plan", made("delay.mp4", *AV1, "-svtav1-params", "pred-struct=1")),
+    Case("av1_open_gop", "packet_plan", made("av1_open.mp4", *AV1, "-svtav1-params", "irefresh-type=1")),
+    Case("av1_libaom", "packet_plan", made("aom.mkv", *AOM)),
+    Case("av1_numbered_frames", "filter_graph", made("numbered.webm", *AOM, *AOM_NUMBERED)),
+    Case("av1_rav1e", "packet_plan", made("rav1e.mp4", "-c:v", "librav1e", "-speed", "10", "-g", "48")),
+    Case("av1_two_headers", "filter_graph", _av1_with_two_headers),
     Case("flash", "filter_graph", made("a.flv", "-c:v", "flv1", rate="25")),
     Case("raw_stream", "filter_graph", made("raw.h264", *X264, rate="25")),
 ]

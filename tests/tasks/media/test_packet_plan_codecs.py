@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from storage_schemas.errors import SetAside
+from tasks.media.av1_syntax import Av1Reader, parse_sequence
 from tasks.media.bitstream import InvalidBitstream, NotProvable
 from tasks.media.decode import FrameSampler
 from tasks.media.packet_plan import PacketPlan, probe_and_plan
@@ -26,6 +29,10 @@ SHARES = {
     "vp9_hidden_frames": 0.7,
     "vp9_mp4": 0.7,
     "vp9_key_frames_often": 0.5,
+    "av1": 0.4,
+    "av1_key_frames_often": 0.4,
+    "av1_libaom": 0.5,
+    "av1_rav1e": 0.6,
 }
 
 
@@ -43,19 +50,23 @@ def test_a_plan_leaves_out_what_no_frame_needs(name: str, video: Video) -> None:
             assert not needed[wanted[-1] + 1 : stop].any(), "what follows the last wanted frame is decoded"
 
 
-def frames_of(path: Path, mode: str) -> tuple[Frames, bool]:
-    """The frames at 3 fps up to the end or the first damage, and whether there is damage."""
+def frames_of(path: Path, mode: Literal["auto", "full"]) -> tuple[Frames, str]:
+    """The frames at 3 fps up to the end or the first damage, and how they were got, or "damage"."""
     frames: Frames = []
     try:
-        for frame in FrameSampler(path, fps=Fraction(3), long_side=64, mode=mode):  # type: ignore[arg-type]
-            frames.append((frame.index, frame.planes.tobytes()))
+        sampler = FrameSampler(path, fps=Fraction(3), long_side=64, mode=mode)
+        frames.extend((frame.index, frame.planes.tobytes()) for frame in sampler)
     except SetAside:
-        return frames, True
-    return frames, False
+        return frames, "damage"
+    return frames, sampler.mode
 
 
-def check_damaged_headers(source: Path, target: Path, seeds: range) -> None:
-    """Change bytes at the head or the tail of packets; frames that both ways give must be the same."""
+def check_damaged_headers(source: Path, target: Path, seeds: range) -> Counter[tuple[str, str]]:
+    """Change bytes at the head or the tail of packets; frames that both ways give must be the same.
+
+    Returns how often each outcome of the plan met which of the full way.
+    """
+    outcomes: Counter[tuple[str, str]] = Counter()
     packets, original = packets_of(source), source.read_bytes()
     places = [original.index(bytes(packet), place_of(packet)) for packet in packets]
     for seed in seeds:
@@ -67,24 +78,27 @@ def check_damaged_headers(source: Path, target: Path, seeds: range) -> None:
             at = draw.randrange(from_head) if draw.random() < 0.8 else packets[number].size - 1
             data[places[number] + at] ^= draw.choice([1 << draw.randrange(8), draw.randrange(1, 256)])
         target.write_bytes(data)
-        planned, planned_damage = frames_of(target, "auto")
-        full, full_damage = frames_of(target, "full")
+        planned, way = frames_of(target, "auto")
+        full, full_way = frames_of(target, "full")
         common = min(len(planned), len(full))
         assert planned[:common] == full[:common], seed
-        assert full_damage or planned_damage or len(planned) == len(full), seed
+        assert "damage" in (way, full_way) or len(planned) == len(full), seed
+        outcomes[way, full_way] += 1
+    return outcomes
 
 
-@pytest.mark.parametrize("name", ["vp9_hidden_frames", "vp9_mp4"])
+@pytest.mark.parametrize("name", ["vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom"])
 def test_damaged_headers_never_change_a_frame(name: str, video: Video, tmp_path: Path) -> None:
     source = video(name)
     check_damaged_headers(source, tmp_path / f"damaged{source.suffix}", range(4))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vp9", "vp9_hidden_frames", "vp9_mp4"])
+@pytest.mark.parametrize("name", ["vp9", "vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom", "av1_rav1e"])
 def test_many_damaged_headers_never_change_a_frame(name: str, video: Video, tmp_path: Path) -> None:
     source = video(name)
-    check_damaged_headers(source, tmp_path / f"damaged{source.suffix}", range(1000, 1100))
+    outcomes = check_damaged_headers(source, tmp_path / f"damaged{source.suffix}", range(1000, 1100))
+    assert outcomes["packet_plan", "filter_graph"]
 
 
 VP9_KEY = bytes.fromhex("82498342001 3f00b38000000".replace(" ", ""))
@@ -129,3 +143,80 @@ def test_vp9_packets_that_prove_nothing(packets: list[bytes]) -> None:
 def test_a_vp9_superframe_whose_sizes_do_not_add_up_is_refused() -> None:
     with pytest.raises(InvalidBitstream):
         frame_sizes(memoryview(superframe(VP9_HIDDEN, VP9_INTER)[1:]))
+
+
+def packed(bits: str) -> bytes:
+    """Bytes of a string of bits, with zeros up to the whole byte and beyond."""
+    digits = bits.replace(" ", "")
+    size = -(-len(digits) // 8)
+    return int(digits.ljust(8 * size, "0"), 2).to_bytes(size, "big") + bytes(4)
+
+
+def unit(kind: int, payload: bytes) -> bytes:
+    """A unit of AV1 with its size."""
+    return bytes([kind << 3 | 2, len(payload)]) + payload
+
+
+#: No timing, no layers, level 0, size of 16 bits each; then: no frame numbers, order hints of 7 bits.
+AV1_SIZES = "000 0 0 0 0 00000 {layers} 00000 1111 1111" + "0" * 32
+AV1_TOOLS = "{numbers} 0000000 1 11 1 1 110"
+AV1_SEQUENCE = packed((AV1_SIZES + AV1_TOOLS).format(layers="0" * 12, numbers=0))
+# show_existing_frame, frame_type, show_frame, [showable_frame], [error_resilient_mode], tools, ...
+AV1_KEY = packed("0 00 1 0 0 0 0000000")
+AV1_REFERENCE = packed("0 01 1 0 0 0 0 0000001 111 00000100")
+AV1_DISPOSABLE = packed("0 01 1 0 0 0 0 0000010 111 00000000")
+AV1_AHEAD = packed("0 01 0 1 0 0 0 0 0001000 111 00001000")
+AV1_HIDDEN_KEY = packed("0 00 0 1 1 0 0 0 0001000 00001000")
+AV1_SHOW = "1 {:03b}"
+
+
+def av1_packets(*frames: list[bytes]) -> list[bytes]:
+    """A shown key frame with the sequence header, then a packet for each list of frame headers."""
+    first = unit(1, AV1_SEQUENCE) + unit(6, AV1_KEY)
+    return [first] + [b"".join(unit(3, header) for header in packet) for packet in frames]
+
+
+def test_av1_headers_say_which_packets_others_depend_on() -> None:
+    packets = av1_packets([AV1_REFERENCE], [AV1_DISPOSABLE], [AV1_AHEAD, AV1_DISPOSABLE])
+    packets.append(unit(3, packed(AV1_SHOW.format(3))))
+    reader = Av1Reader(b"", 0)
+    pictures = [reader.read(memoryview(packet)) for packet in packets]
+    assert [picture.entry for picture in pictures] == [True, False, False, False, False]
+    assert [picture.reference for picture in pictures] == [True, True, False, True, False]
+
+
+def test_av1_timing_and_decoder_models_are_read() -> None:
+    timing = "1" + "0" * 64 + "0" + "1 00111" + "0" * 32 + "01001 10001"
+    points = "0 00001" + 2 * ("0" * 12 + "01000 0 1" + "0" * 17)
+    tools = AV1_TOOLS.format(numbers=0)
+    sequence = parse_sequence(packed("000 0 0" + timing + points + "1111 1111" + "0" * 32 + tools))
+    assert (sequence.presentation_bits, sequence.removal_bits) == (18, (10, 10))
+    assert (sequence.order_hint_bits, sequence.has_decoder_model) == (7, True)
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        av1_packets([AV1_HIDDEN_KEY, AV1_DISPOSABLE]),
+        av1_packets([AV1_REFERENCE, AV1_REFERENCE]),
+        av1_packets([AV1_AHEAD]),
+        av1_packets([AV1_KEY]),
+        av1_packets([packed(AV1_SHOW.format(0))]),
+        [unit(6, AV1_KEY)],
+        [unit(1, AV1_SEQUENCE[:-1] + b"\1") + unit(6, AV1_KEY), av1_packets()[0]],
+        [unit(1, packed(AV1_SIZES.format(layers="000100000001")))],
+        [unit(1, packed((AV1_SIZES + AV1_TOOLS).format(layers="0" * 12, numbers=1)))],
+        [unit(1, packed("000 1 1"))],
+        [unit(8, b"")],
+        [b"\x36\x00\x01"],
+        [b"\x32\x05"],
+        [b"\x32\xff"],
+        [b"\xb2\x00"],
+    ],
+)
+def test_av1_packets_that_prove_nothing(packets: list[bytes]) -> None:
+    reader = Av1Reader(b"", 0)
+    for packet in packets[:-1]:
+        reader.read(memoryview(packet))
+    with pytest.raises((NotProvable, InvalidBitstream)):
+        reader.read(memoryview(packets[-1]))
