@@ -22,6 +22,7 @@ from tasks.media.av1_syntax import Av1Reader
 from tasks.media.bitstream import InvalidBitstream, NotProvable, PictureReader
 from tasks.media.frame_rule import AbsurdTime, Chooser
 from tasks.media.h264_syntax import H264Reader
+from tasks.media.hevc_syntax import HevcReader
 from tasks.media.probe import FirstFrame, VideoInfo, describe
 from tasks.media.source_file import OpenVideo, open_video
 from tasks.media.vp9_syntax import Vp9Reader
@@ -31,6 +32,7 @@ _READERS: dict[str, Callable[[bytes, int], PictureReader]] = {
     "h264": H264Reader,
     "vp9": Vp9Reader,
     "av1": Av1Reader,
+    "hevc": HevcReader,
 }
 
 

@@ -21,6 +21,17 @@ VP9_HIDDEN = [*"-c:v libvpx-vp9 -cpu-used 8 -g 48 -b:v 100k -auto-alt-ref 1 -lag
 AV1 = ["-c:v", "libsvtav1", "-preset", "12", "-g", "48"]
 AOM = ["-c:v", "libaom-av1", "-cpu-used", "8", "-g", "48", "-b:v", "200k"]
 AOM_NUMBERED = ["-usage", "realtime", "-error-resilience", "1"]
+AHEAD = "rc-lookahead=20"
+#: Pictures are shown before the IDR picture that they follow in the file.
+EARLY = "open-gop=0:keyint=24:min-keyint=24:radl=2:bframes=3:scenecut=0:" + AHEAD
+
+
+def x265(parameters: str) -> list[str]:
+    """Arguments for x265; its key frames begin open groups of pictures unless told otherwise."""
+    quiet = f"log-level=none:pools=1:{parameters}"
+    return ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", quiet]
+
+
 X264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", "36", "-threads", "1"]
 
 
@@ -152,6 +163,13 @@ def _vp9_of_two_sizes(ffmpeg: str, folder: Path) -> Path:
     return path
 
 
+def _hevc_cut_out(ffmpeg: str, folder: Path) -> Path:
+    whole = made("whole.mp4", *x265("keyint=24"))(ffmpeg, folder)
+    path = folder / "cut_out.mp4"
+    run(ffmpeg, "-ss", "2.2", "-i", whole, "-c", "copy", path)
+    return path
+
+
 def _av1_with_two_headers(ffmpeg: str, folder: Path) -> Path:
     path = made("two_headers.mp4", *AV1)(ffmpeg, folder)
     data = bytearray(path.read_bytes())
@@ -254,10 +272,25 @@ CASES = [
     Case("vp9_variable_rate", "packet_plan", made("vfr.webm", *VP9_HIDDEN, "-fps_mode", "vfr", vf=JITTER)),
     Case("vp9_ten_bit_444", "packet_plan", made("vp9_ten.webm", *VP9, "-pix_fmt", "yuv444p10le")),
     Case("vp9_two_sizes", "filter_graph", _vp9_of_two_sizes),
+    Case("hevc", "packet_plan", made("hevc.mp4", *x265("pools=1"))),
+    Case("hevc_matroska", "packet_plan", made("hevc.mkv", *x265("keyint=48"))),
+    Case("hevc_closed_gop", "packet_plan", made("closed.mp4", *x265("keyint=48:open-gop=0:bframes=4"))),
+    Case("hevc_open_gop", "packet_plan", made("hevc_open.mp4", *x265("keyint=20:bframes=6:" + AHEAD))),
+    Case("hevc_layers", "packet_plan", made("layers.mp4", *x265("temporal-layers=3:bframes=3:open-gop=0"))),
+    Case("hevc_pyramid", "packet_plan", made("hevc_b.mp4", *x265("bframes=8:ref=5:b-adapt=0:" + AHEAD))),
+    Case("hevc_slices", "packet_plan", made("hevc_slices.mp4", *x265("slices=3:aud=1:hrd=0"))),
+    Case("hevc_repeated_headers", "packet_plan", made("headers.mp4", *x265("repeat-headers=1:keyint=24"))),
+    Case("hevc_refresh", "packet_plan", made("hevc_refresh.mp4", *x265("intra-refresh=1:keyint=24"))),
     Case(
-        "hevc",
+        "hevc_variable_rate",
+        "packet_plan",
+        made("hevc_vfr.mkv", *x265("keyint=48"), "-fps_mode", "vfr", vf=JITTER),
+    ),
+    Case("hevc_edit_list", "filter_graph", _hevc_cut_out),
+    Case(
+        "hevc_early_pictures",
         "filter_graph",
-        made("hevc.mp4", "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none:pools=1"),
+        made("radl.mp4", *x265(EARLY)),
     ),
     Case("av1", "packet_plan", made("av1.mp4", *AV1)),
     Case("av1_matroska", "packet_plan", made("av1.mkv", *AV1)),

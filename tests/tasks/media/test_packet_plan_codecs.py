@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+import av
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from storage_schemas.errors import SetAside
 from tasks.media.av1_syntax import Av1Reader, parse_sequence
 from tasks.media.bitstream import InvalidBitstream, NotProvable
 from tasks.media.decode import FrameSampler
+from tasks.media.hevc_syntax import HevcReader, parse_hvcc, parse_sps
 from tasks.media.packet_plan import PacketPlan, probe_and_plan
 from tasks.media.vp9_syntax import Vp9Reader, frame_sizes, parse_frame
 from tests.tasks.media.corpus import packets_of, place_of
@@ -29,6 +31,10 @@ SHARES = {
     "vp9_hidden_frames": 0.7,
     "vp9_mp4": 0.7,
     "vp9_key_frames_often": 0.5,
+    "hevc": 0.5,
+    "hevc_closed_gop": 0.4,
+    "hevc_open_gop": 0.5,
+    "hevc_layers": 0.5,
     "av1": 0.4,
     "av1_key_frames_often": 0.4,
     "av1_libaom": 0.5,
@@ -48,6 +54,9 @@ def test_a_plan_leaves_out_what_no_frame_needs(name: str, video: Video) -> None:
         assert needed[start:stop].any() == bool(len(wanted)), "a section without wanted frames is decoded"
         if len(wanted):
             assert not needed[wanted[-1] + 1 : stop].any(), "what follows the last wanted frame is decoded"
+
+
+DAMAGED = ["vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom", "hevc", "hevc_open_gop"]
 
 
 def frames_of(path: Path, mode: Literal["auto", "full"]) -> tuple[Frames, str]:
@@ -87,14 +96,16 @@ def check_damaged_headers(source: Path, target: Path, seeds: range) -> Counter[t
     return outcomes
 
 
-@pytest.mark.parametrize("name", ["vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom"])
+@pytest.mark.parametrize(
+    "name", ["vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom", "hevc", "hevc_open_gop"]
+)
 def test_damaged_headers_never_change_a_frame(name: str, video: Video, tmp_path: Path) -> None:
     source = video(name)
     check_damaged_headers(source, tmp_path / f"damaged{source.suffix}", range(4))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vp9", "vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom", "av1_rav1e"])
+@pytest.mark.parametrize("name", [*DAMAGED, "vp9", "av1_rav1e", "hevc_layers", "hevc_matroska"])
 def test_many_damaged_headers_never_change_a_frame(name: str, video: Video, tmp_path: Path) -> None:
     source = video(name)
     outcomes = check_damaged_headers(source, tmp_path / f"damaged{source.suffix}", range(1000, 1100))
@@ -220,3 +231,64 @@ def test_av1_packets_that_prove_nothing(packets: list[bytes]) -> None:
         reader.read(memoryview(packet))
     with pytest.raises((NotProvable, InvalidBitstream)):
         reader.read(memoryview(packets[-1]))
+
+
+def of_kind(kind: int, rest: bytes = b"", layer: int = 0, temporal: int = 1) -> bytes:
+    """A NAL unit of H.265 with its length."""
+    body = bytes([kind << 1 | layer >> 5, (layer & 31) << 3 | temporal]) + rest
+    return len(body).to_bytes(4, "big") + body
+
+
+@pytest.fixture(scope="module")
+def hevc(video: Video) -> tuple[bytes, list[bytes]]:
+    """Extradata and packets of a film of H.265."""
+    path = video("hevc_closed_gop")
+    with av.open(str(path)) as box:
+        return box.streams.video[0].codec_context.extradata or b"", [bytes(p) for p in packets_of(path)]
+
+
+def test_hevc_parameter_sets(hevc: tuple[bytes, list[bytes]]) -> None:
+    record = parse_hvcc(hevc[0])
+    sps = parse_sps(record.sets[33][0])
+    assert (record.length_size, sps.highest_layer, sps.separate_planes) == (4, 0, False)
+    assert (sps.log2_max_poc_lsb, sps.num_reorder) == (8, 2)
+    for wrong in (b"\0\0\0\1", hevc[0][:60]):
+        with pytest.raises(InvalidBitstream):
+            parse_hvcc(wrong)
+
+
+def test_hevc_pictures_are_in_the_order_in_which_they_are_shown(hevc: tuple[bytes, list[bytes]]) -> None:
+    reader = HevcReader(hevc[0], 0)
+    pictures = [reader.read(memoryview(packet)) for packet in hevc[1]]
+    starts = [i for i, picture in enumerate(pictures) if picture.entry]
+    assert len(starts) == 3
+    for start, stop in zip(starts, [*starts[1:], len(pictures)], strict=True):
+        assert sorted(p.order for p in pictures[start:stop]) == list(range(stop - start))
+    assert 0.2 < np.mean([picture.reference for picture in pictures]) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (of_kind(36, b"\x80"), "type 36"),
+        (of_kind(62, b"\x80"), "type 62"),
+        (of_kind(16, b"\x80"), "type 16"),
+        (of_kind(1, b"\x80", layer=1), "layers"),
+        (of_kind(1, b"\xc0"), "several pictures"),
+        (of_kind(0, b"\x40"), "differ in kind"),
+        (of_kind(34, b"\xc0"), "parameter set"),
+        (of_kind(39, b"\x2f\x01\x00\x80"), "messages"),
+        (b"\0\0\7\0\x28\1", "sequence of NAL units"),
+    ],
+)
+def test_hevc_packets_that_prove_nothing(more: bytes, reason: str, hevc: tuple[bytes, list[bytes]]) -> None:
+    reader = HevcReader(hevc[0], 0)
+    reader.read(memoryview(hevc[1][0]))
+    with pytest.raises(NotProvable, match=reason):
+        reader.read(memoryview(hevc[1][1] + more))
+
+
+def test_an_hevc_key_frame_that_discards_pictures_is_refused(hevc: tuple[bytes, list[bytes]]) -> None:
+    discards = bytearray(of_kind(19, b"\xc0\0\0\0"))
+    with pytest.raises(NotProvable, match="discards"):
+        HevcReader(hevc[0], 0).read(memoryview(discards))
