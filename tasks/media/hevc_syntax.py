@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.media.bitstream import (
@@ -14,7 +15,8 @@ from tasks.media.bitstream import (
     unescape,
 )
 
-_SLICE_BYTES = 40  # more than a slice header needs up to slice_pic_order_cnt_lsb
+_SLICE_BYTES = 160  # more than a slice header needs up to its reference picture set
+_MOST_PICTURES = 16  # in the decoder's memory
 _LAST_SUB_LAYER_NON_REFERENCE = 8  # RASL_N; even types up to here are TRAIL_N, TSA_N, STSA_N, RADL_N
 _LEADING = range(6, 10)
 _IDR = (19, 20)
@@ -27,12 +29,60 @@ _SEI_OF_PICTURES = {19, 47}
 
 @dataclass(frozen=True, slots=True)
 class HevcSps:
-    """The fields of a sequence parameter set on temporal layers and order."""
+    """The fields of a sequence parameter set on temporal layers, order and references.
+
+    ``sets`` holds the reference picture sets that slices may choose from, each as the distances in order
+    count to the pictures that stay in memory, as the standard sorts them. ``lists_long_term`` says whether
+    there is a list of long-term pictures to choose from; it is None if slices name no long-term pictures.
+    """
 
     highest_layer: int
     separate_planes: bool
     log2_max_poc_lsb: int
     num_reorder: int
+    sets: tuple[tuple[int, ...], ...]
+    lists_long_term: bool | None
+
+
+def _skip_scaling_lists(bits: Bits) -> None:
+    for size in range(4):
+        for _ in range(2 if size == 3 else 6):
+            if not bits.u(1):
+                bits.ue()
+                continue
+            if size > 1:
+                bits.se()
+            for _ in range(min(64, 16 << 2 * size)):
+                bits.se()
+
+
+def _reference_set(bits: Bits, sets: Sequence[tuple[int, ...]], in_slice: bool) -> tuple[int, ...]:
+    """Read a short-term reference picture set, which may be told from one in `sets` (H.265, 7.4.8)."""
+    if sets and bits.u(1):
+        back = bits.ue() + 1 if in_slice else 1
+        if back > len(sets):
+            raise InvalidBitstream("a reference picture set is told from one that does not exist")
+        negative = bits.u(1)
+        shift = bits.ue() + 1
+        shift = -shift if negative else shift
+        distances = [d + shift for d in (*sets[-back], 0) if bits.u(1) or bits.u(1)]
+    else:
+        counts = bits.ue(), bits.ue()
+        if max(counts) > _MOST_PICTURES:
+            raise InvalidBitstream("a reference picture set is too large")
+        distances = []
+        for sign, count in zip((-1, 1), counts, strict=True):
+            distance = 0
+            for _ in range(count):
+                distance += sign * (bits.ue() + 1)
+                bits.u(1)
+                distances.append(distance)
+    if len(distances) > _MOST_PICTURES:
+        raise InvalidBitstream("a reference picture set is too large")
+    # From the nearest on, those before first.
+    return tuple(sorted((d for d in distances if d < 0), reverse=True)) + tuple(
+        sorted(d for d in distances if d > 0)
+    )
 
 
 def _skip_profile_tier_level(bits: Bits, highest_layer: int) -> None:
@@ -68,7 +118,26 @@ def parse_sps(nal: bytes) -> HevcSps:
         bits.ue()
     if log2_max_poc_lsb > 16 or num_reorder > 16:
         raise InvalidBitstream("a sequence parameter set is out of range")
-    return HevcSps(highest_layer, separate_planes, log2_max_poc_lsb, num_reorder)
+    for _ in range(6):  # sizes and depths of blocks
+        bits.ue()
+    if bits.u(1) and bits.u(1):
+        _skip_scaling_lists(bits)
+    bits.u(2)
+    if bits.u(1):  # pcm
+        bits.u(8)
+        bits.ue()
+        bits.ue()
+        bits.u(1)
+    count = bits.ue()
+    if count > 64:
+        raise InvalidBitstream("too many reference picture sets")
+    sets: list[tuple[int, ...]] = []
+    for _ in range(count):
+        sets.append(_reference_set(bits, sets, in_slice=False))
+    lists_long_term = bits.ue() > 0 if bits.u(1) else None
+    return HevcSps(
+        highest_layer, separate_planes, log2_max_poc_lsb, num_reorder, tuple(sets), lists_long_term
+    )
 
 
 def parse_pps(nal: bytes) -> tuple[int, int]:
@@ -155,6 +224,7 @@ class HevcReader:
         if len(self._extra_bits) != len(pps):
             raise NotProvable("two picture parameter sets have one id")
         self.reorder = self._sps.num_reorder
+        self._memory: dict[int, bool] = {}  # pictures by order count, and whether others may refer to them
         self._poc_msb = self._poc_lsb = 0  # of the last picture in the lowest layer that others refer to
 
     def read(self, data: memoryview) -> CodedPicture:
@@ -210,14 +280,40 @@ class HevcReader:
         if self._sps.separate_planes:
             bits.u(2)
         lsb = msb = 0
-        if not entry:
+        if entry:
+            self._memory = {}
+        else:
             lsb = bits.u(self._sps.log2_max_poc_lsb)
             msb = next_msb(lsb, self._poc_msb, self._poc_lsb, self._sps.log2_max_poc_lsb)
+            self._keep([msb + lsb + distance for distance in self._distances(bits)])
         non_reference = kind <= _LAST_SUB_LAYER_NON_REFERENCE and not kind & 1
         if not layer and not non_reference and kind not in _LEADING:
             self._poc_msb, self._poc_lsb = msb, lsb
         reference = not (non_reference and layer == self._sps.highest_layer)
+        if msb + lsb in self._memory:
+            raise NotProvable("two pictures have one place in the order")
+        self._memory[msb + lsb] = reference
         return CodedPicture(entry, random_access, reference, msb + lsb)
+
+    def _distances(self, bits: Bits) -> tuple[int, ...]:
+        """Read which pictures stay in memory."""
+        sets = self._sps.sets
+        if not bits.u(1):
+            distances = _reference_set(bits, sets, in_slice=True)
+        else:
+            number = bits.u((len(sets) - 1).bit_length()) if sets else 0
+            if number >= len(sets):
+                raise InvalidBitstream("a slice names an unknown reference picture set")
+            distances = sets[number]
+        if self._sps.lists_long_term is not None and ((self._sps.lists_long_term and bits.ue()) or bits.ue()):
+            raise NotProvable("long-term references")
+        return distances
+
+    def _keep(self, places: list[int]) -> None:
+        """Remove all other pictures from memory, as the decoder does, also for a picture that is left out."""
+        if not all(self._memory.get(place) for place in places):
+            raise NotProvable("a picture refers to one that is missing or that none may refer to")
+        self._memory = dict.fromkeys(places, True)
 
 
 def _check_sei(unit: bytes) -> None:
