@@ -126,7 +126,6 @@ SETTINGS = {
         "b-adapt": st.integers(0, 2),
         "ref": st.integers(1, 6),
         "keyint": st.integers(2, 60),
-        "min-keyint": st.integers(1, 20),
         "scenecut": st.sampled_from([0, 40]),
         "open-gop": st.integers(0, 1),
         "intra-refresh": st.sampled_from([0, 0, 1]),
