@@ -21,6 +21,14 @@ CITY = "cityCC0.mpg"
 #: Alternative file names of the films in a given folder.
 _NAMES = {BUNNY: (BUNNY, "bbb.mp4"), CITY: (CITY,)}
 
+_X265 = ["-c:v", "libx265", "-preset", "superfast", "-x265-params", "log-level=none"]
+_VPX = ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-b:v", "1M"]
+_OTHER_CODECS = {
+    "hevc": ("film.hevc.mp4", _X265),
+    "vp9": ("film.vp9.webm", _VPX),
+    "av1": ("film.av1.mp4", ["-c:v", "libsvtav1", "-preset", "10"]),
+}
+
 
 def run_ffmpeg(*arguments: str | Path) -> None:
     """Run the ffmpeg command quietly."""
@@ -72,6 +80,11 @@ class Films:
         x264 = ["-c:v", "libx264", "-preset", "veryfast", "-crf", "23"]
         groups = ["-x264-params", "open-gop=1:bframes=3:keyint=96"]
         return self._made("open_gop.mp4", "-i", self.bunny, "-an", *x264, *groups)
+
+    def coded_as(self, codec: str) -> Path:
+        """Return three minutes of the film in another codec, by an encoder's quick settings."""
+        name, encoder = _OTHER_CODECS[codec]
+        return self._made(name, "-i", self.bunny, "-t", "180", "-an", *encoder)
 
     def long_city(self) -> Path:
         """Return the city film repeated eighty times, ten minutes of MPEG-2: 8 s would measure the start.

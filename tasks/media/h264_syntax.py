@@ -4,41 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tasks.media.bitstream import (
+    Bits,
+    CodedPicture,
+    InvalidBitstream,
+    NotProvable,
+    next_msb,
+    sei_types,
+    unescape,
+)
 
-class InvalidBitstream(Exception):
-    """The bytes are not H.264 syntax supported here."""
-
-
-class Bits:
-    """Reads bits, most significant first, from bytes without emulation prevention."""
-
-    def __init__(self, data: bytes) -> None:
-        self._value = int.from_bytes(data, "big")
-        self._left = 8 * len(data)
-
-    def u(self, count: int) -> int:
-        """Unsigned integer of ``count`` bits."""
-        if count > self._left:
-            raise InvalidBitstream("syntax ends early")
-        self._left -= count
-        return (self._value >> self._left) & ((1 << count) - 1)
-
-    def ue(self) -> int:
-        """Unsigned Exp-Golomb number."""
-        zeros = self._left - (self._value & ((1 << self._left) - 1)).bit_length()
-        if zeros > 32:
-            raise InvalidBitstream("Exp-Golomb number too long")
-        return self.u(2 * zeros + 1) - 1
-
-    def se(self) -> int:
-        """Signed Exp-Golomb number."""
-        number = self.ue()
-        return (number + 1) // 2 if number & 1 else -(number // 2)
-
-
-def unescape(data: bytes) -> bytes:
-    """Payload without emulation prevention bytes (00 00 03)."""
-    return data.replace(b"\x00\x00\x03", b"\x00\x00")
+_SLICE_BYTES = 40  # more than a slice header needs up to pic_order_cnt_lsb
+_SEI_RECOVERY_POINT = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +248,96 @@ def parse_slice(head: bytes, sps: Sps, bottom_delta: dict[int, bool]) -> tuple[i
         if bottom_delta[pps_id]:
             poc_delta = min(bits.se(), 0)
     return first_mb, Picture(idr, bool(head[0] & 0x60), frame_num, poc_lsb, poc_delta)
+
+
+class H264Reader:
+    """Reads pictures of H.264; only pictures with ``nal_ref_idc`` above 0 are referred to.
+
+    Attributes
+    ----------
+    reorder, leading
+        See :class:`tasks.media.bitstream.PictureReader`. Decoders differ in how they treat pictures that are
+        shown before a recovery point and sent after it.
+
+    Raises
+    ------
+    NotProvable, InvalidBitstream
+        On construction, if the proof does not apply to this kind of stream.
+    """
+
+    leading = False
+
+    def __init__(self, extradata: bytes, reorder: int) -> None:
+        self._avcc = parse_avcc(extradata)
+        if len(self._avcc.sps) != 1:
+            raise NotProvable(f"{len(self._avcc.sps)} sequence parameter sets")
+        self._sps = parse_sps(self._avcc.sps[0])
+        if not self._sps.frames_only:
+            raise NotProvable("pictures may be fields (interlaced)")
+        if self._sps.gaps_allowed:
+            raise NotProvable("gaps in frame_num are allowed")
+        if self._sps.poc_type == 1:
+            raise NotProvable("picture order count type 1")
+        self.reorder = max(reorder, self._sps.num_reorder_frames or 0)
+        self._bottom_delta = dict(parse_pps(pps) for pps in self._avcc.pps)
+        # PrevRefFrameNum, prevPicOrderCntMsb and prevPicOrderCntLsb of the standard
+        self._frame_num = self._poc_msb = self._poc_lsb = 0
+        self._since_idr = 0
+
+    def read(self, data: memoryview) -> CodedPicture:
+        """Return what the packet says of its picture."""
+        size_bytes = self._avcc.length_size
+        position, end = 0, len(data)
+        picture = None
+        recovery = False
+        while position < end:
+            start = position + size_bytes
+            size = int.from_bytes(data[position:start], "big")
+            position = start + size
+            if size < 2 or position > end:
+                raise NotProvable("a packet is not a sequence of NAL units")
+            kind = data[start] & 31
+            if kind in (1, 5):
+                reference = bool(data[start] & 0x60)
+                if picture is None:
+                    first_mb, picture = parse_slice(
+                        bytes(data[start : start + min(size, _SLICE_BYTES)]), self._sps, self._bottom_delta
+                    )
+                    if first_mb:
+                        raise NotProvable("a picture does not begin with its first macroblock")
+                elif data[start + 1] & 0x80:
+                    raise NotProvable("several pictures in one packet")
+                elif picture.reference != reference or picture.idr != (kind == 5):
+                    raise NotProvable("slices of one picture differ in kind")
+            elif kind == 6:
+                recovery = recovery or _SEI_RECOVERY_POINT in sei_types(bytes(data[start + 1 : position]))
+            elif kind == 7 and bytes(data[start:position]) not in self._avcc.sps:
+                raise NotProvable("the sequence parameter set changes in mid-stream")
+            elif kind == 8 and bytes(data[start:position]) not in self._avcc.pps:
+                raise NotProvable("the picture parameter set changes in mid-stream")
+            elif kind not in (7, 8, 9, 10, 11, 12):
+                raise NotProvable(f"NAL unit type {kind}")
+        if picture is None:
+            raise NotProvable("a packet without picture")
+        if picture.idr and not picture.reference:
+            raise NotProvable("an IDR picture that is not a reference")
+        return CodedPicture(
+            picture.idr, picture.idr or recovery, picture.reference, self._order_count(picture)
+        )
+
+    def _order_count(self, picture: Picture) -> int:
+        """Check ``frame_num`` and compute the picture order count (H.264, 7.4.3 and 8.2.1)."""
+        if picture.idr:
+            self._frame_num = self._poc_msb = self._poc_lsb = self._since_idr = 0
+        expected = 0 if picture.idr else (self._frame_num + 1) % (1 << self._sps.log2_max_frame_num)
+        if picture.frame_num != expected:
+            raise NotProvable("frame_num jumps: a reference picture is missing or memory was reset")
+        if picture.reference:
+            self._frame_num = picture.frame_num
+        self._since_idr += 1
+        if self._sps.poc_type == 2:
+            return self._since_idr
+        msb = next_msb(picture.poc_lsb, self._poc_msb, self._poc_lsb, self._sps.log2_max_poc_lsb)
+        if picture.reference:
+            self._poc_msb, self._poc_lsb = msb, picture.poc_lsb
+        return msb + picture.poc_lsb + picture.poc_delta

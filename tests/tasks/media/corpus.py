@@ -15,6 +15,23 @@ TS_PACKET = 188
 #: Packet identifier that the ffmpeg command gives the first stream of a transport stream.
 TS_VIDEO_PID = 0x100
 SOURCE = "testsrc2=s=320x180:r={rate}:d={seconds}"
+#: Key frames every 2 s; every frame shown, or frames decoded ahead and shown later.
+VP9 = ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-g", "48", "-b:v", "200k"]
+VP9_HIDDEN = [*"-c:v libvpx-vp9 -cpu-used 8 -g 48 -b:v 100k -auto-alt-ref 1 -lag-in-frames 16".split()]
+AV1 = ["-c:v", "libsvtav1", "-preset", "12", "-g", "48"]
+AOM = ["-c:v", "libaom-av1", "-cpu-used", "8", "-g", "48", "-b:v", "200k"]
+AOM_NUMBERED = ["-usage", "realtime", "-error-resilience", "1"]
+AHEAD = "rc-lookahead=20"
+#: Pictures are shown before the IDR picture that they follow in the file.
+EARLY = "open-gop=0:keyint=24:min-keyint=24:radl=2:bframes=3:scenecut=0:" + AHEAD
+
+
+def x265(parameters: str) -> list[str]:
+    """Arguments for x265; its key frames begin open groups of pictures unless told otherwise."""
+    quiet = f"log-level=none:pools=1:{parameters}"
+    return ["-c:v", "libx265", "-preset", "ultrafast", "-x265-params", quiet]
+
+
 X264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", "36", "-threads", "1"]
 
 
@@ -134,6 +151,35 @@ def _two_recordings(ffmpeg: str, folder: Path) -> Path:
     return path
 
 
+def _vp9_of_two_sizes(ffmpeg: str, folder: Path) -> Path:
+    parts = [
+        made(f"{name}.ivf", *VP9, seconds="2", vf=f"scale={size}")(ffmpeg, folder)
+        for name, size in [("large", "320:180"), ("small", "160:90")]
+    ]
+    path = folder / "two_sizes.webm"
+    joined = folder / "joined.txt"
+    joined.write_text("".join(f"file {part.name}\n" for part in parts))
+    run(ffmpeg, "-f", "concat", "-i", joined, "-c", "copy", path)
+    return path
+
+
+def _hevc_cut_out(ffmpeg: str, folder: Path) -> Path:
+    whole = made("whole.mp4", *x265("keyint=24"))(ffmpeg, folder)
+    path = folder / "cut_out.mp4"
+    run(ffmpeg, "-ss", "2.2", "-i", whole, "-c", "copy", path)
+    return path
+
+
+def _av1_with_two_headers(ffmpeg: str, folder: Path) -> Path:
+    path = made("two_headers.mp4", *AV1)(ffmpeg, folder)
+    data = bytearray(path.read_bytes())
+    key_frame = next(packet for packet in reversed(packets_of(path)) if packet.is_keyframe)
+    assert bytes(key_frame)[:2] == b"\x0a\x0b"  # a sequence header of 11 bytes comes first
+    data[place_of(key_frame) + 5] ^= 8  # its level
+    path.write_bytes(data)
+    return path
+
+
 JITTER = "setpts='(N/24+0.013*mod(N*7,3)+if(gt(N,60),2.4,0))/TB'"
 
 CASES = [
@@ -216,15 +262,47 @@ CASES = [
         "filter_graph",
         made("a.mpg", "-c:v", "mpeg2video", "-bf", "2", "-g", "15", "-b:v", "2M", rate="25"),
     ),
+    Case("vp9", "packet_plan", made("a.webm", *VP9)),
+    Case("vp9_defaults", "packet_plan", made("b.webm", "-c:v", "libvpx-vp9", "-cpu-used", "8")),
+    Case("vp9_hidden_frames", "packet_plan", made("hidden.mkv", *VP9_HIDDEN)),
+    Case("vp9_mp4", "packet_plan", made("vp9.mp4", *VP9_HIDDEN)),
+    Case("vp9_key_frames_often", "packet_plan", made("often.webm", *VP9, "-g", "7")),
+    Case("vp9_slow_rate", "packet_plan", made("slow.webm", *VP9, rate="2/5", seconds="10")),
+    Case("vp9_error_resilient", "packet_plan", made("resilient.webm", *VP9, "-error-resilient", "1")),
+    Case("vp9_variable_rate", "packet_plan", made("vfr.webm", *VP9_HIDDEN, "-fps_mode", "vfr", vf=JITTER)),
+    Case("vp9_ten_bit_444", "packet_plan", made("vp9_ten.webm", *VP9, "-pix_fmt", "yuv444p10le")),
+    Case("vp9_two_sizes", "filter_graph", _vp9_of_two_sizes),
+    Case("hevc", "packet_plan", made("hevc.mp4", *x265("pools=1"))),
+    Case("hevc_matroska", "packet_plan", made("hevc.mkv", *x265("keyint=48"))),
+    Case("hevc_closed_gop", "packet_plan", made("closed.mp4", *x265("keyint=48:open-gop=0:bframes=4"))),
+    Case("hevc_open_gop", "packet_plan", made("hevc_open.mp4", *x265("keyint=20:bframes=6:" + AHEAD))),
+    Case("hevc_layers", "packet_plan", made("layers.mp4", *x265("temporal-layers=3:bframes=3:open-gop=0"))),
+    Case("hevc_pyramid", "packet_plan", made("hevc_b.mp4", *x265("bframes=8:ref=5:b-adapt=0:" + AHEAD))),
+    Case("hevc_slices", "packet_plan", made("hevc_slices.mp4", *x265("slices=3:aud=1:hrd=0"))),
+    Case("hevc_repeated_headers", "packet_plan", made("headers.mp4", *x265("repeat-headers=1:keyint=24"))),
+    Case("hevc_refresh", "packet_plan", made("hevc_refresh.mp4", *x265("intra-refresh=1:keyint=24"))),
     Case(
-        "vp9", "filter_graph", made("a.webm", "-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8")
+        "hevc_variable_rate",
+        "packet_plan",
+        made("hevc_vfr.mkv", *x265("keyint=48"), "-fps_mode", "vfr", vf=JITTER),
     ),
+    Case("hevc_edit_list", "filter_graph", _hevc_cut_out),
     Case(
-        "hevc",
+        "hevc_early_pictures",
         "filter_graph",
-        made("hevc.mp4", "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none:pools=1"),
+        made("radl.mp4", *x265(EARLY)),
     ),
-    Case("av1", "filter_graph", made("av1.mp4", "-c:v", "libsvtav1", "-preset", "12", "-g", "48")),
+    Case("av1", "packet_plan", made("av1.mp4", *AV1)),
+    Case("av1_matroska", "packet_plan", made("av1.mkv", *AV1)),
+    Case("av1_film_grain", "packet_plan", made("grain.mp4", *AV1, "-svtav1-params", "film-grain=30")),
+    Case("av1_variable_rate", "packet_plan", made("av1_vfr.mkv", *AV1, "-fps_mode", "vfr", vf=JITTER)),
+    Case("av1_key_frames_often", "packet_plan", made("often.mp4", *AV1, "-g", "9")),
+    Case("av1_low_delay", "packet_plan", made("delay.mp4", *AV1, "-svtav1-params", "pred-struct=1")),
+    Case("av1_open_gop", "packet_plan", made("av1_open.mp4", *AV1, "-svtav1-params", "irefresh-type=1")),
+    Case("av1_libaom", "packet_plan", made("aom.mkv", *AOM)),
+    Case("av1_numbered_frames", "filter_graph", made("numbered.webm", *AOM, *AOM_NUMBERED)),
+    Case("av1_rav1e", "packet_plan", made("rav1e.mp4", "-c:v", "librav1e", "-speed", "10", "-g", "48")),
+    Case("av1_two_headers", "filter_graph", _av1_with_two_headers),
     Case("flash", "filter_graph", made("a.flv", "-c:v", "flv1", rate="25")),
     Case("raw_stream", "filter_graph", made("raw.h264", *X264, rate="25")),
 ]

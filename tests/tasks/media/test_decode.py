@@ -29,7 +29,7 @@ from tests.tasks.media.reference import filtered_frames
 Video = Callable[[str], Path]
 
 #: Whose frames are 320×180, 8-bit 4:2:0 already: scaled to that size they stay as decoded.
-OTHER_SIZES = {"wide_pixels", "ten_bit", "odd_size", "cropped_size"}
+OTHER_SIZES = {"wide_pixels", "ten_bit", "odd_size", "cropped_size", "vp9_ten_bit_444", "vp9_two_sizes"}
 OTHER_FORMATS = {"full_range"}
 #: Decoders whose arithmetic is not fixed by their standard may differ between FFmpeg versions.
 INEXACT = {"avi": 8, "mpeg2_program_stream": 8, "flash": 8}

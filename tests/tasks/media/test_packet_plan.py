@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
+from tasks.media.bitstream import Bits, InvalidBitstream, sei_types, unescape
 from tasks.media.decode import FrameSampler
-from tasks.media.h264_syntax import Bits, InvalidBitstream, parse_avcc, parse_sps, unescape
+from tasks.media.h264_syntax import parse_avcc, parse_sps
 from tasks.media.images import planned_images
-from tasks.media.packet_plan import PacketPlan, Unsafe, has_recovery_point, probe_and_plan, sorted_by_buffer
+from tasks.media.packet_plan import PacketPlan, Unsafe, probe_and_plan, sorted_by_buffer
 from tasks.media.source_file import open_video
 from tests.tasks.media.corpus import run
 
@@ -93,7 +94,7 @@ def swapped_times(packets: list[av.Packet]) -> list[av.Packet]:
     ("change", "reason"),
     [
         (without_a_reference, "frame_num jumps"),
-        (without_the_first, "first picture is no IDR|key frames|edit list"),
+        (without_the_first, "first picture depends|key frames|edit list"),
         (two_in_one, "several pictures in one packet"),
         (wrong_length, "not a sequence of NAL units"),
         (unknown_unit, "NAL unit type 20"),
@@ -120,9 +121,11 @@ def test_a_broken_condition_is_named(change: Change, reason: str, video: Video, 
         ("same_time_twice", "time stamps"),
         ("transport_stream", "mpegts"),
         ("avi_h264", "avi"),
-        ("hevc", "hevc"),
-        ("vp9", "vp9"),
-        ("av1", "av1"),
+        ("hevc_edit_list", "edit list"),
+        ("hevc_early_pictures", "shown before the entry"),
+        ("vp9_two_sizes", "size or pixel format"),
+        ("av1_two_headers", "sequence header changes"),
+        ("av1_numbered_frames", "frames have numbers"),
         ("mpeg2_program_stream", "mpeg2video"),
     ],
 )
@@ -140,7 +143,7 @@ def test_needed_packets_are_the_pictures_and_the_references_before_them() -> Non
         pts=np.arange(10),
         seek_to=np.array([0, 5, 8]),
         reference=np.array([1, 1, 0, 0, 1, 1, 1, 0, 1, 1], dtype=bool),
-        idr=np.array([1, 0, 0, 0, 0, 1, 0, 0, 1, 0], dtype=bool),
+        entry=np.array([1, 0, 0, 0, 0, 1, 0, 0, 1, 0], dtype=bool),
     )
     assert plan.needed(plan.chosen).tolist() == [
         True,
@@ -237,9 +240,9 @@ def test_parameter_sets_of_an_x264_film(video: Video) -> None:
 
 def test_recovery_points_are_found_among_other_messages() -> None:
     user_data = b"\x05\x03abc"
-    assert has_recovery_point(user_data + b"\x06\x01\xc4\x80")
-    assert not has_recovery_point(user_data + b"\x80")
-    assert not has_recovery_point(b"\x05\xff\x01" + b"\x06" * 256 + b"\x80")
+    assert sei_types(user_data + b"\x06\x01\xc4\x80") == {5, 6}
+    assert sei_types(user_data + b"\x80") == {5}
+    assert sei_types(b"\x05\xff\x01" + b"\x06" * 256 + b"\x80") == {5}
 
 
 @pytest.mark.parametrize("name", ["plain", "matroska"])

@@ -1,0 +1,321 @@
+"""The part of H.265's syntax (ITU-T H.265, 7.3) that tells which pictures others may refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.media.bitstream import (
+    Bits,
+    CodedPicture,
+    InvalidBitstream,
+    NotProvable,
+    next_msb,
+    sei_types,
+    unescape,
+)
+
+_SLICE_BYTES = 160  # more than a slice header needs up to its reference picture set
+_MOST_PICTURES = 16  # in the decoder's memory
+_LAST_SUB_LAYER_NON_REFERENCE = 8  # RASL_N; even types up to here are TRAIL_N, TSA_N, STSA_N, RADL_N
+_LEADING = range(6, 10)
+_IDR = (19, 20)
+_CRA = 21
+_VPS, _SPS, _PPS, _DELIMITER, _FILLER = 32, 33, 34, 35, 38
+_SEI = (39, 40)
+#: Messages that change pixels or turn pictures from some picture on: film grain, display orientation.
+_SEI_OF_PICTURES = {19, 47}
+
+
+@dataclass(frozen=True, slots=True)
+class HevcSps:
+    """The fields of a sequence parameter set on temporal layers, order and references.
+
+    ``sets`` holds the reference picture sets that slices may choose from, each as the distances in order
+    count to the pictures that stay in memory, as the standard sorts them. ``lists_long_term`` says whether
+    there is a list of long-term pictures to choose from; it is None if slices name no long-term pictures.
+    """
+
+    highest_layer: int
+    separate_planes: bool
+    log2_max_poc_lsb: int
+    num_reorder: int
+    sets: tuple[tuple[int, ...], ...]
+    lists_long_term: bool | None
+
+
+def _skip_scaling_lists(bits: Bits) -> None:
+    for size in range(4):
+        for _ in range(2 if size == 3 else 6):
+            if not bits.u(1):
+                bits.ue()
+                continue
+            if size > 1:
+                bits.se()
+            for _ in range(min(64, 16 << 2 * size)):
+                bits.se()
+
+
+def _reference_set(bits: Bits, sets: Sequence[tuple[int, ...]], in_slice: bool) -> tuple[int, ...]:
+    """Read a short-term reference picture set, which may be told from one in `sets` (H.265, 7.4.8)."""
+    if sets and bits.u(1):
+        back = bits.ue() + 1 if in_slice else 1
+        if back > len(sets):
+            raise InvalidBitstream("a reference picture set is told from one that does not exist")
+        negative = bits.u(1)
+        shift = bits.ue() + 1
+        shift = -shift if negative else shift
+        distances = [d + shift for d in (*sets[-back], 0) if bits.u(1) or bits.u(1)]
+    else:
+        counts = bits.ue(), bits.ue()
+        if max(counts) > _MOST_PICTURES:
+            raise InvalidBitstream("a reference picture set is too large")
+        distances = []
+        for sign, count in zip((-1, 1), counts, strict=True):
+            distance = 0
+            for _ in range(count):
+                distance += sign * (bits.ue() + 1)
+                bits.u(1)
+                distances.append(distance)
+    if len(distances) > _MOST_PICTURES:
+        raise InvalidBitstream("a reference picture set is too large")
+    # From the nearest on, those before first.
+    return tuple(sorted((d for d in distances if d < 0), reverse=True)) + tuple(
+        sorted(d for d in distances if d > 0)
+    )
+
+
+def _skip_profile_tier_level(bits: Bits, highest_layer: int) -> None:
+    bits.u(96)
+    present = [(bits.u(1), bits.u(1)) for _ in range(highest_layer)]
+    if highest_layer:
+        bits.u(2 * (8 - highest_layer))
+    for profile, level in present:
+        bits.u(88 * profile + 8 * level)
+
+
+def parse_sps(nal: bytes) -> HevcSps:
+    """Read a sequence parameter set NAL unit, header bytes included."""
+    bits = Bits(unescape(nal[2:]))
+    bits.u(4)
+    highest_layer = bits.u(3)
+    bits.u(1)
+    _skip_profile_tier_level(bits, highest_layer)
+    bits.ue()  # id
+    separate_planes = bits.ue() == 3 and bool(bits.u(1))
+    bits.ue()
+    bits.ue()
+    if bits.u(1):  # conformance window
+        for _ in range(4):
+            bits.ue()
+    bits.ue()
+    bits.ue()
+    log2_max_poc_lsb = bits.ue() + 4
+    num_reorder = 0
+    for _ in range(highest_layer + 1 if bits.u(1) else 1):
+        bits.ue()
+        num_reorder = bits.ue()
+        bits.ue()
+    if log2_max_poc_lsb > 16 or num_reorder > 16:
+        raise InvalidBitstream("a sequence parameter set is out of range")
+    for _ in range(6):  # sizes and depths of blocks
+        bits.ue()
+    if bits.u(1) and bits.u(1):
+        _skip_scaling_lists(bits)
+    bits.u(2)
+    if bits.u(1):  # pcm
+        bits.u(8)
+        bits.ue()
+        bits.ue()
+        bits.u(1)
+    count = bits.ue()
+    if count > 64:
+        raise InvalidBitstream("too many reference picture sets")
+    sets: list[tuple[int, ...]] = []
+    for _ in range(count):
+        sets.append(_reference_set(bits, sets, in_slice=False))
+    lists_long_term = bits.ue() > 0 if bits.u(1) else None
+    return HevcSps(
+        highest_layer, separate_planes, log2_max_poc_lsb, num_reorder, tuple(sets), lists_long_term
+    )
+
+
+def parse_pps(nal: bytes) -> tuple[int, int]:
+    """Id of a picture parameter set and the number of extra bits in slice headers.
+
+    Raises
+    ------
+    NotProvable
+        Pictures may be hidden.
+    """
+    bits = Bits(unescape(nal[2:]))
+    pps_id = bits.ue()
+    bits.ue()
+    bits.u(1)
+    if bits.u(1):
+        raise NotProvable("pictures may be hidden")
+    return pps_id, bits.u(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Hvcc:
+    """The ``hvcC`` record of MP4 and Matroska: parameter sets by type and the size of length fields."""
+
+    length_size: int
+    sets: dict[int, tuple[bytes, ...]]
+
+
+def parse_hvcc(extradata: bytes) -> Hvcc:
+    """Read an ``hvcC`` record.
+
+    Raises
+    ------
+    InvalidBitstream
+        The data is not such a record, for example because the stream uses start codes.
+    """
+    if len(extradata) < 23 or extradata[0] != 1:
+        raise InvalidBitstream("no hvcC record")
+    sets: dict[int, tuple[bytes, ...]] = {}
+    position = 23
+    for _ in range(extradata[22]):
+        kind = extradata[position] & 63 if position < len(extradata) else 0
+        count = int.from_bytes(extradata[position + 1 : position + 3], "big")
+        position += 3
+        for _ in range(count):
+            size = int.from_bytes(extradata[position : position + 2], "big")
+            unit = extradata[position + 2 : position + 2 + size]
+            if size < 3 or len(unit) < size:
+                raise InvalidBitstream("hvcC record ends early")
+            sets[kind] = (*sets.get(kind, ()), unit)
+            position += 2 + size
+    return Hvcc((extradata[21] & 3) + 1, sets)
+
+
+class HevcReader:
+    """Reads pictures of H.265.
+
+    No picture refers to a sub-layer non-reference picture of the highest temporal layer. Sections begin at
+    IDR pictures. CRA pictures and their leading pictures, which may refer to earlier ones, are like others.
+
+    Attributes
+    ----------
+    reorder, leading
+        See :class:`tasks.media.bitstream.PictureReader`.
+
+    Raises
+    ------
+    NotProvable, InvalidBitstream
+        On construction, if the proof does not apply to this kind of stream.
+    """
+
+    leading = True
+
+    def __init__(self, extradata: bytes, reorder: int) -> None:
+        self._hvcc = parse_hvcc(extradata)
+        sps = self._hvcc.sets.get(_SPS, ())
+        if len(sps) != 1:
+            raise NotProvable(f"{len(sps)} sequence parameter sets")
+        for kind in _SEI:
+            for unit in self._hvcc.sets.get(kind, ()):
+                _check_sei(unit)
+        self._sps = parse_sps(sps[0])
+        pps = self._hvcc.sets.get(_PPS, ())
+        self._extra_bits = dict(map(parse_pps, pps))
+        if len(self._extra_bits) != len(pps):
+            raise NotProvable("two picture parameter sets have one id")
+        self.reorder = self._sps.num_reorder
+        self._memory: dict[int, bool] = {}  # pictures by order count, and whether others may refer to them
+        self._poc_msb = self._poc_lsb = 0  # of the last picture in the lowest layer that others refer to
+
+    def read(self, data: memoryview) -> CodedPicture:
+        """Return what the packet says of its picture."""
+        size_bytes = self._hvcc.length_size
+        position, end = 0, len(data)
+        picture: CodedPicture | None = None
+        header = b""
+        while position < end:
+            start = position + size_bytes
+            size = int.from_bytes(data[position:start], "big")
+            position = start + size
+            if size < 3 or position > end:
+                raise NotProvable("a packet is not a sequence of NAL units")
+            kind, layer = data[start] >> 1 & 63, (data[start] & 1) << 5 | data[start + 1] >> 3
+            if data[start] & 0x80 or layer or not data[start + 1] & 7:
+                raise NotProvable("the stream has layers")
+            if kind <= 9 or kind in (*_IDR, _CRA):
+                if picture is None:
+                    header = bytes(data[start : start + 2])
+                    picture = self._picture(kind, bytes(data[start : start + min(size, _SLICE_BYTES)]))
+                elif data[start + 2] & 0x80:
+                    raise NotProvable("several pictures in one packet")
+                elif bytes(data[start : start + 2]) != header:
+                    raise NotProvable("slices of one picture differ in kind")
+            elif kind in _SEI:
+                _check_sei(bytes(data[start:position]))
+            elif kind in (_VPS, _SPS, _PPS):
+                if bytes(data[start:position]) not in self._hvcc.sets.get(kind, ()):
+                    raise NotProvable("a parameter set changes in mid-stream")
+            elif kind not in (_DELIMITER, _FILLER):
+                raise NotProvable(f"NAL unit type {kind}")
+        if picture is None:
+            raise NotProvable("a packet without picture")
+        return picture
+
+    def _picture(self, kind: int, head: bytes) -> CodedPicture:
+        """Read the first slice of a picture and compute its order count (H.265, 8.3.1)."""
+        layer = (head[1] & 7) - 1
+        entry, random_access = kind in _IDR, kind >= min(_IDR)
+        if layer > self._sps.highest_layer or (random_access and layer):
+            raise InvalidBitstream("a temporal layer that the stream does not have")
+        bits = Bits(unescape(head[2:]))
+        if not bits.u(1):
+            raise NotProvable("a picture does not begin with its first slice")
+        if random_access and bits.u(1):
+            raise NotProvable("a key frame discards pictures before it")
+        pps_id = bits.ue()
+        if pps_id not in self._extra_bits:
+            raise InvalidBitstream("a slice names an unknown picture parameter set")
+        bits.u(self._extra_bits[pps_id])
+        bits.ue()  # slice_type
+        if self._sps.separate_planes:
+            bits.u(2)
+        lsb = msb = 0
+        if entry:
+            self._memory = {}
+        else:
+            lsb = bits.u(self._sps.log2_max_poc_lsb)
+            msb = next_msb(lsb, self._poc_msb, self._poc_lsb, self._sps.log2_max_poc_lsb)
+            self._keep([msb + lsb + distance for distance in self._distances(bits)])
+        non_reference = kind <= _LAST_SUB_LAYER_NON_REFERENCE and not kind & 1
+        if not layer and not non_reference and kind not in _LEADING:
+            self._poc_msb, self._poc_lsb = msb, lsb
+        reference = not (non_reference and layer == self._sps.highest_layer)
+        if msb + lsb in self._memory:
+            raise NotProvable("two pictures have one place in the order")
+        self._memory[msb + lsb] = reference
+        return CodedPicture(entry, random_access, reference, msb + lsb)
+
+    def _distances(self, bits: Bits) -> tuple[int, ...]:
+        """Read which pictures stay in memory."""
+        sets = self._sps.sets
+        if not bits.u(1):
+            distances = _reference_set(bits, sets, in_slice=True)
+        else:
+            number = bits.u((len(sets) - 1).bit_length()) if sets else 0
+            if number >= len(sets):
+                raise InvalidBitstream("a slice names an unknown reference picture set")
+            distances = sets[number]
+        if self._sps.lists_long_term is not None and ((self._sps.lists_long_term and bits.ue()) or bits.ue()):
+            raise NotProvable("long-term references")
+        return distances
+
+    def _keep(self, places: list[int]) -> None:
+        """Remove all other pictures from memory, as the decoder does, also for a picture that is left out."""
+        if not all(self._memory.get(place) for place in places):
+            raise NotProvable("a picture refers to one that is missing or that none may refer to")
+        self._memory = dict.fromkeys(places, True)
+
+
+def _check_sei(unit: bytes) -> None:
+    if sei_types(unit[2:]) & _SEI_OF_PICTURES:
+        raise NotProvable("messages change how pictures are shown")

@@ -1,0 +1,386 @@
+"""What the headers of each codec let a plan leave out, and that damaged headers never change a frame."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import av
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from storage_schemas.errors import SetAside
+from tasks.media.av1_syntax import Av1Reader, parse_sequence
+from tasks.media.bitstream import InvalidBitstream, NotProvable
+from tasks.media.decode import FrameSampler
+from tasks.media.hevc_syntax import HevcReader, parse_hvcc, parse_sps
+from tasks.media.packet_plan import PacketPlan, probe_and_plan
+from tasks.media.vp9_syntax import Vp9Reader, frame_sizes, parse_frame
+from tests.tasks.media.corpus import packets_of, place_of, run
+
+Video = Callable[[str], Path]
+Frames = list[tuple[int, bytes]]
+
+#: Corpus video and the largest share of its packets that the frames at 1 fps may need.
+SHARES = {
+    "vp9": 0.7,
+    "vp9_hidden_frames": 0.7,
+    "vp9_mp4": 0.7,
+    "vp9_key_frames_often": 0.5,
+    "hevc": 0.5,
+    "hevc_closed_gop": 0.4,
+    "hevc_open_gop": 0.5,
+    "hevc_layers": 0.5,
+    "av1": 0.4,
+    "av1_key_frames_often": 0.4,
+    "av1_libaom": 0.5,
+    "av1_rav1e": 0.6,
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_a_plan_leaves_out_what_no_frame_needs(name: str, video: Video) -> None:
+    plan = probe_and_plan(video(name), Fraction(1))[1]
+    assert isinstance(plan, PacketPlan)
+    needed = plan.needed(plan.chosen)
+    assert needed[plan.chosen].all()
+    assert needed.mean() <= SHARES[name]
+    for start, stop in zip(np.flatnonzero(plan.entry), [*np.flatnonzero(plan.entry)[1:], None], strict=True):
+        wanted = plan.chosen[(plan.chosen >= start) & (plan.chosen < (stop or len(needed)))]
+        assert needed[start:stop].any() == bool(len(wanted)), "a section without wanted frames is decoded"
+        if len(wanted):
+            assert not needed[wanted[-1] + 1 : stop].any(), "what follows the last wanted frame is decoded"
+
+
+DAMAGED = ["vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom", "hevc", "hevc_open_gop"]
+
+
+def frames_of(path: Path, mode: Literal["auto", "full"]) -> tuple[Frames, str]:
+    """The frames at 3 fps up to the end or the first damage, and how they were got, or "damage"."""
+    frames: Frames = []
+    try:
+        sampler = FrameSampler(path, fps=Fraction(3), long_side=64, mode=mode)
+        frames.extend((frame.index, frame.planes.tobytes()) for frame in sampler)
+    except SetAside:
+        return frames, "damage"
+    return frames, sampler.mode
+
+
+def check_damaged_headers(source: Path, target: Path, seeds: range) -> Counter[tuple[str, str]]:
+    """Change bytes at the head or the tail of packets; frames that both ways give must be the same.
+
+    Where the change damages what is shown and the decoder does not notice, neither way gives the true frame,
+    and there may be in it what the decoder's memory happened to hold.
+
+    Returns how often each outcome of the plan met which of the full way.
+    """
+    truth = dict(frames_of(source, "full")[0])
+    outcomes: Counter[tuple[str, str]] = Counter()
+    packets, original = packets_of(source), source.read_bytes()
+    places = [original.index(bytes(packet), place_of(packet)) for packet in packets]
+    for seed in seeds:
+        draw = random.Random(seed)
+        data = bytearray(original)
+        for _ in range(draw.choice([1, 1, 2, 5])):
+            number = draw.randrange(len(packets))
+            from_head = min(draw.choice([1, 2, 4, 12, 40]), packets[number].size)
+            at = draw.randrange(from_head) if draw.random() < 0.8 else packets[number].size - 1
+            data[places[number] + at] ^= draw.choice([1 << draw.randrange(8), draw.randrange(1, 256)])
+        target.write_bytes(data)
+        planned, way = frames_of(target, "auto")
+        full, full_way = frames_of(target, "full")
+        for (k, ours), (same_k, theirs) in zip(planned, full, strict=False):
+            assert k == same_k, seed
+            assert ours == theirs or truth[k] not in (ours, theirs), seed
+        assert "damage" in (way, full_way) or len(planned) == len(full), seed
+        outcomes[way, full_way] += 1
+    return outcomes
+
+
+@pytest.mark.parametrize(
+    "name", ["vp9_hidden_frames", "vp9_mp4", "av1", "av1_libaom", "hevc", "hevc_open_gop"]
+)
+def test_damaged_headers_never_change_a_frame(name: str, video: Video, tmp_path: Path) -> None:
+    source = video(name)
+    check_damaged_headers(source, tmp_path / f"damaged{source.suffix}", range(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*DAMAGED, "vp9", "av1_rav1e", "hevc_layers", "hevc_matroska"])
+def test_many_damaged_headers_never_change_a_frame(name: str, video: Video, tmp_path: Path) -> None:
+    source = video(name)
+    outcomes = check_damaged_headers(source, tmp_path / f"damaged{source.suffix}", range(1000, 1100))
+    assert outcomes["packet_plan", "filter_graph"]
+
+
+SETTINGS = {
+    "libx265": {
+        "bframes": st.integers(0, 8),
+        "b-pyramid": st.integers(0, 1),
+        "b-adapt": st.integers(0, 2),
+        "ref": st.integers(1, 6),
+        "keyint": st.integers(2, 60),
+        "scenecut": st.sampled_from([0, 40]),
+        "open-gop": st.integers(0, 1),
+        "intra-refresh": st.sampled_from([0, 0, 1]),
+        "temporal-layers": st.sampled_from([0, 0, 1]),
+        "slices": st.integers(1, 2),
+        "scaling-list": st.sampled_from(["off", "default"]),
+        "repeat-headers": st.integers(0, 1),
+    },
+    "libsvtav1": {
+        "preset": st.integers(10, 12),
+        "keyint": st.integers(2, 60),
+        "hierarchical-levels": st.integers(3, 5),
+        "pred-struct": st.sampled_from([1, 2, 2]),
+        "irefresh-type": st.integers(1, 2),
+        "film-grain": st.sampled_from([0, 0, 20]),
+        "tile-columns": st.integers(0, 1),
+    },
+    "libvpx-vp9": {
+        "g": st.integers(2, 60),
+        "auto-alt-ref": st.sampled_from([0, 1, 1, 4]),
+        "lag-in-frames": st.integers(0, 25),
+        "error-resilient": st.sampled_from([0, 0, 1]),
+        "aq-mode": st.integers(0, 3),
+        "deadline": st.sampled_from(["good", "realtime"]),
+        "frame-parallel": st.integers(0, 1),
+    },
+}
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", SETTINGS)
+@given(data=st.data())
+def test_any_settings_of_the_encoders_give_the_same_frames_both_ways(
+    codec: str, data: st.DataObject, ffmpeg: str, tmp_path: Path
+) -> None:
+    chosen = {key: data.draw(values, label=key) for key, values in SETTINGS[codec].items()}
+    path = tmp_path / f"film{data.draw(st.sampled_from(['.mp4', '.mkv']))}"
+    joined = ":".join(f"{key}={value}" for key, value in chosen.items())
+    quiet = "log-level=none:pools=1:rc-lookahead=20:"
+    options = {
+        "libx265": ["-preset", "ultrafast", "-x265-params", quiet + joined],
+        "libsvtav1": ["-svtav1-params", joined],
+        "libvpx-vp9": ["-cpu-used", "8", "-b:v", "200k"],
+    }[codec]
+    if codec == "libvpx-vp9":
+        options += [part for key, value in chosen.items() for part in (f"-{key}", str(value))]
+    picture = "testsrc2=s=96x64:r=24:d=4,noise=alls=20:allf=t"
+    run(ffmpeg, "-f", "lavfi", "-i", picture, "-pix_fmt", "yuv420p", "-c:v", codec, *options, path)
+    planned = FrameSampler(path, fps=Fraction(3), long_side=64)
+    full = FrameSampler(path, fps=Fraction(3), long_side=64, mode="full")
+    assert planned.mode == "packet_plan", planned.fallback_reason
+    both = list(zip(planned, full, strict=True))
+    assert all(a.index == b.index and np.array_equal(a.planes, b.planes) for a, b in both)
+
+
+VP9_KEY = bytes.fromhex("82498342001 3f00b38000000".replace(" ", ""))
+VP9_INTER, VP9_HIDDEN, VP9_AGAIN = b"\x86\x00" + bytes(9), b"\x84\x00" + bytes(9), b"\x88"
+
+
+def superframe(*frames: bytes) -> bytes:
+    """Frames and their index, with sizes of one byte."""
+    marker = bytes([0xC0 | len(frames) - 1])
+    return b"".join(frames) + marker + bytes(map(len, frames)) + marker
+
+
+def test_vp9_headers() -> None:
+    key = parse_frame(VP9_KEY)
+    assert (key.shown, key.key, key.format) == (True, True, (0, 0, 0, 0, 319, 179))
+    assert parse_frame(VP9_INTER) == parse_frame(VP9_AGAIN)
+    assert not parse_frame(VP9_HIDDEN).shown
+    assert frame_sizes(memoryview(superframe(VP9_HIDDEN, VP9_INTER))) == [11, 11]
+    for wrong in (b"\x00", b"\xb8", b"\x82\x00\x00\x00", b"\x82\x49"):
+        with pytest.raises(InvalidBitstream):
+            parse_frame(wrong)
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [VP9_KEY, VP9_HIDDEN],
+        [VP9_KEY, superframe(VP9_INTER, VP9_INTER)],
+        [VP9_KEY, superframe(VP9_INTER, VP9_HIDDEN)],
+        [superframe(VP9_HIDDEN, VP9_KEY)],
+        [VP9_KEY, VP9_KEY[:-5] + b"\x0c" + VP9_KEY[-4:]],
+    ],
+)
+def test_vp9_packets_that_prove_nothing(packets: list[bytes]) -> None:
+    reader = Vp9Reader(b"", 0)
+    for packet in packets[:-1]:
+        reader.read(memoryview(packet))
+    with pytest.raises(NotProvable):
+        reader.read(memoryview(packets[-1]))
+
+
+def test_a_vp9_superframe_whose_sizes_do_not_add_up_is_refused() -> None:
+    with pytest.raises(InvalidBitstream):
+        frame_sizes(memoryview(superframe(VP9_HIDDEN, VP9_INTER)[1:]))
+
+
+def packed(bits: str) -> bytes:
+    """Bytes of a string of bits, with zeros up to the whole byte and beyond."""
+    digits = bits.replace(" ", "")
+    size = -(-len(digits) // 8)
+    return int(digits.ljust(8 * size, "0"), 2).to_bytes(size, "big") + bytes(4)
+
+
+def unit(kind: int, payload: bytes) -> bytes:
+    """A unit of AV1 with its size."""
+    return bytes([kind << 3 | 2, len(payload)]) + payload
+
+
+#: No timing, no layers, level 0, size of 16 bits each; then: no frame numbers, order hints of 7 bits.
+AV1_SIZES = "000 0 0 0 0 00000 {layers} 00000 1111 1111" + "0" * 32
+AV1_TOOLS = "{numbers} 0000000 1 11 1 1 110"
+AV1_SEQUENCE = packed((AV1_SIZES + AV1_TOOLS).format(layers="0" * 12, numbers=0))
+# show_existing_frame, frame_type, show_frame, [showable_frame], [error_resilient_mode], tools, ...
+AV1_KEY = packed("0 00 1 0 0 0 0000000")
+AV1_REFERENCE = packed("0 01 1 0 0 0 0 0000001 111 00000100")
+AV1_DISPOSABLE = packed("0 01 1 0 0 0 0 0000010 111 00000000")
+AV1_AHEAD = packed("0 01 0 1 0 0 0 0 0001000 111 00001000")
+AV1_HIDDEN_KEY = packed("0 00 0 1 1 0 0 0 0001000 00001000")
+AV1_SHOW = "1 {:03b}"
+
+
+def av1_packets(*frames: list[bytes]) -> list[bytes]:
+    """A shown key frame with the sequence header, then a packet for each list of frame headers."""
+    first = unit(1, AV1_SEQUENCE) + unit(6, AV1_KEY)
+    return [first] + [b"".join(unit(3, header) for header in packet) for packet in frames]
+
+
+def test_av1_headers_say_which_packets_others_depend_on() -> None:
+    packets = av1_packets([AV1_REFERENCE], [AV1_DISPOSABLE], [AV1_AHEAD, AV1_DISPOSABLE])
+    packets.append(unit(3, packed(AV1_SHOW.format(3))))
+    reader = Av1Reader(b"", 0)
+    pictures = [reader.read(memoryview(packet)) for packet in packets]
+    assert [picture.entry for picture in pictures] == [True, False, False, False, False]
+    assert [picture.reference for picture in pictures] == [True, True, False, True, False]
+
+
+def test_av1_timing_and_decoder_models_are_read() -> None:
+    timing = "1" + "0" * 64 + "0" + "1 00111" + "0" * 32 + "01001 10001"
+    points = "0 00001" + 2 * ("0" * 12 + "01000 0 1" + "0" * 17)
+    tools = AV1_TOOLS.format(numbers=0)
+    sequence = parse_sequence(packed("000 0 0" + timing + points + "1111 1111" + "0" * 32 + tools))
+    assert (sequence.presentation_bits, sequence.removal_bits) == (18, (10, 10))
+    assert (sequence.order_hint_bits, sequence.has_decoder_model) == (7, True)
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        av1_packets([AV1_HIDDEN_KEY, AV1_DISPOSABLE]),
+        av1_packets([AV1_REFERENCE, AV1_REFERENCE]),
+        av1_packets([AV1_AHEAD]),
+        av1_packets([AV1_KEY]),
+        av1_packets([packed(AV1_SHOW.format(0))]),
+        [unit(6, AV1_KEY)],
+        [unit(1, AV1_SEQUENCE[:-1] + b"\1") + unit(6, AV1_KEY), av1_packets()[0]],
+        [unit(1, packed(AV1_SIZES.format(layers="000100000001")))],
+        [unit(1, packed((AV1_SIZES + AV1_TOOLS).format(layers="0" * 12, numbers=1)))],
+        [unit(1, packed("000 1 1"))],
+        [unit(8, b"")],
+        [b"\x36\x00\x01"],
+        [b"\x32\x05"],
+        [b"\x32\xff"],
+        [b"\xb2\x00"],
+    ],
+)
+def test_av1_packets_that_prove_nothing(packets: list[bytes]) -> None:
+    reader = Av1Reader(b"", 0)
+    for packet in packets[:-1]:
+        reader.read(memoryview(packet))
+    with pytest.raises((NotProvable, InvalidBitstream)):
+        reader.read(memoryview(packets[-1]))
+
+
+def of_kind(kind: int, rest: bytes = b"", layer: int = 0, temporal: int = 1) -> bytes:
+    """A NAL unit of H.265 with its length."""
+    body = bytes([kind << 1 | layer >> 5, (layer & 31) << 3 | temporal]) + rest
+    return len(body).to_bytes(4, "big") + body
+
+
+@pytest.fixture(scope="module")
+def hevc(video: Video) -> tuple[bytes, list[bytes]]:
+    """Extradata and packets of a film of H.265."""
+    path = video("hevc_closed_gop")
+    with av.open(str(path)) as box:
+        return box.streams.video[0].codec_context.extradata or b"", [bytes(p) for p in packets_of(path)]
+
+
+def test_hevc_parameter_sets(hevc: tuple[bytes, list[bytes]]) -> None:
+    record = parse_hvcc(hevc[0])
+    sps = parse_sps(record.sets[33][0])
+    assert (record.length_size, sps.highest_layer, sps.separate_planes) == (4, 0, False)
+    assert (sps.log2_max_poc_lsb, sps.num_reorder) == (8, 2)
+    for wrong in (b"\0\0\0\1", hevc[0][:60]):
+        with pytest.raises(InvalidBitstream):
+            parse_hvcc(wrong)
+
+
+def test_hevc_pictures_are_in_the_order_in_which_they_are_shown(hevc: tuple[bytes, list[bytes]]) -> None:
+    reader = HevcReader(hevc[0], 0)
+    pictures = [reader.read(memoryview(packet)) for packet in hevc[1]]
+    starts = [i for i, picture in enumerate(pictures) if picture.entry]
+    assert len(starts) == 3
+    for start, stop in zip(starts, [*starts[1:], len(pictures)], strict=True):
+        assert sorted(p.order for p in pictures[start:stop]) == list(range(stop - start))
+    assert 0.2 < np.mean([picture.reference for picture in pictures]) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (of_kind(36, b"\x80"), "type 36"),
+        (of_kind(62, b"\x80"), "type 62"),
+        (of_kind(16, b"\x80"), "type 16"),
+        (of_kind(1, b"\x80", layer=1), "layers"),
+        (of_kind(1, b"\xc0"), "several pictures"),
+        (of_kind(0, b"\x40"), "differ in kind"),
+        (of_kind(34, b"\xc0"), "parameter set"),
+        (of_kind(39, b"\x2f\x01\x00\x80"), "messages"),
+        (b"\0\0\7\0\x28\1", "sequence of NAL units"),
+    ],
+)
+def test_hevc_packets_that_prove_nothing(more: bytes, reason: str, hevc: tuple[bytes, list[bytes]]) -> None:
+    reader = HevcReader(hevc[0], 0)
+    reader.read(memoryview(hevc[1][0]))
+    with pytest.raises(NotProvable, match=reason):
+        reader.read(memoryview(hevc[1][1] + more))
+
+
+def test_an_hevc_key_frame_that_discards_pictures_is_refused(hevc: tuple[bytes, list[bytes]]) -> None:
+    discards = bytearray(of_kind(19, b"\xc0\0\0\0"))
+    with pytest.raises(NotProvable, match="discards"):
+        HevcReader(hevc[0], 0).read(memoryview(discards))
+
+
+def test_an_hevc_film_that_lacks_a_reference_is_refused(hevc: tuple[bytes, list[bytes]]) -> None:
+    reader = HevcReader(hevc[0], 0)
+    references = [reader.read(memoryview(packet)).reference for packet in hevc[1]]
+    lost = references.index(True, 2)
+    with pytest.raises(NotProvable, match="refers to one that is missing"):
+        reader = HevcReader(hevc[0], 0)
+        for packet in hevc[1][:lost] + hevc[1][lost + 1 :]:
+            reader.read(memoryview(packet))
+
+
+def test_an_hevc_film_whose_references_claim_to_be_none_is_refused(hevc: tuple[bytes, list[bytes]]) -> None:
+    reader = HevcReader(hevc[0], 0)
+    references = [reader.read(memoryview(packet)).reference for packet in hevc[1]]
+    hidden = bytearray(hevc[1][references.index(True, 2)])
+    assert hidden[4] >> 1 == 1  # TRAIL_R
+    hidden[4] = 0
+    with pytest.raises(NotProvable, match="none may refer to"):
+        reader = HevcReader(hevc[0], 0)
+        for i, packet in enumerate(hevc[1]):
+            reader.read(memoryview(hidden if i == references.index(True, 2) else packet))
