@@ -10,6 +10,7 @@ from typing import Any
 
 from flows.declaration import FlowDeclaration, OptionsT, ResultT
 from infra.executor import Executor, InlineExecutor
+from infra.leftovers import end_left_jobs
 from infra.prefect_server import log_level
 from infra.profile import Profile
 
@@ -49,6 +50,7 @@ def run_flow(
         if direct:
             result: ResultT = run.run(partial(flow.processes, site.workers))
             return result
+        end_left_jobs(options.open_store(), site)
         if run.idle():
             # importing the orchestrator takes seconds, and there is no work for workers
             result = run.run(_inline)

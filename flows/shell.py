@@ -26,6 +26,7 @@ from flows.prefect_executor import PrefectExecutor, site_cluster
 from flows.run_ends import TaskEnds, end_dead_runs, keep_termination
 from flows.stage_artifacts import StageArtifacts
 from infra.executor import Executor
+from infra.leftovers import end_left_jobs
 from infra.prefect_server import log_level, prefect_server, quiet_libraries
 from infra.profile import Profile
 from infra.progress import BuildProgress
@@ -152,6 +153,7 @@ def _run_on_worker(
     store = options.open_store()
     quiet_libraries()
     end_dead_runs(board, store)
+    end_left_jobs(store, site)
     with declared.progress(store.cache, quiet) as progress:
         if (run_id := _run_id()) is not None:
             progress.note_flow_run(str(run_id))

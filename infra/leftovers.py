@@ -1,17 +1,22 @@
-"""Find and remove what killed runs left in a store's cache, never what a live run uses."""
+"""Find and remove what killed runs left in a store's cache and in SLURM, never what a live run uses."""
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from infra.profile import Profile
 from infra.progress import read_runs
 from infra.slurm.run_folder import dead_runs, read_run_file, run_folder
+from storage_schemas.errors import SlvmevalError
 from storage_schemas.gc import Freed
 from storage_schemas.store import Store
+
+log = logging.getLogger(__name__)
 
 #: Age of a file without a known owner from which it counts as left over, seconds.
 LEFT_AFTER_S = 3600.0
@@ -36,6 +41,21 @@ def clear_cache(store: Store, dry_run: bool = False) -> Freed:
         else:
             path.unlink(missing_ok=True)
     return Freed("cache", len(left), size)
+
+
+def end_left_jobs(store: Store, profile: Profile) -> None:
+    """End the jobs that killed runs of this store left in SLURM, if it answers.
+
+    A cluster does so when it starts; a run whose work is done starts none.
+    """
+    if not profile.pools or not any(True for _ in dead_runs(store.root)):
+        return
+    from infra.slurm.cluster import end_jobs_of_dead_runs
+
+    try:
+        end_jobs_of_dead_runs(store.root, profile.pools)
+    except SlvmevalError as problem:
+        log.warning("jobs that a killed run may have left in SLURM cannot be ended: %s", problem)
 
 
 def _left_runs(store: Store) -> Iterator[Path]:

@@ -38,6 +38,10 @@ _UNSET: dict[str, Any] = {
     "job-cpu": None, "job-mem": None,
 }  # fmt: skip
 
+#: The script outlives its worker, also where SLURM ends the job: SLURM kills what is left of a job when its
+#: script ends, and that is Python's own process that removes the worker's semaphores from the node's memory.
+_OUTLIVE = "trap : TERM; trap 'sleep 1' EXIT"
+
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Characters that sbatch interprets in a line.
 _SBATCH_SIGNS = re.compile(r"[\"'\\#\x00-\x1f\x7f]")
@@ -130,7 +134,11 @@ def job_script(
             worker_command="infra.slurm.worker",
             worker_extra_args=_worker_arguments(pool_name, pool, credential_files(run_folder(store, run))),
             job_extra_directives=[*directives(profile, pool_name, pool, store), *_excluding(pool, exclude)],
-            job_script_prologue=[*_environment(profile, pool_name, run, store, preload), *pool.setup],
+            job_script_prologue=[
+                _OUTLIVE,
+                *_environment(profile, pool_name, run, store, preload),
+                *pool.setup,
+            ],
         )
     return str(job.job_script())  # type: ignore[no-untyped-call]
 

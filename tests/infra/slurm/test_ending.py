@@ -9,9 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from infra.leftovers import end_left_jobs
+from infra.profile import Profile
 from infra.slurm.cluster import end_jobs_of_dead_runs
 from infra.slurm.run_folder import RunFile, run_folder, write_run_file
 from storage_schemas.commit import write_atomic
+from storage_schemas.store import Store
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
@@ -59,3 +62,28 @@ def test_the_next_run_ends_the_jobs_of_killed_ones_only(
     assert [line.split("--name=")[1] for line in told] == ["slvmeval-killed-cpu", "slvmeval-killed-h100"]
     assert not run_folder(tmp_path, "killed").exists()
     assert run_folder(tmp_path, "alive").exists() and run_folder(tmp_path, "elsewhere").exists()
+
+
+POOLS = {"cpu": {"partition": "cpu", "cores": 1, "memory": "1GiB", "walltime": "01:00:00"}}
+
+
+def test_a_run_without_work_ends_them_too_and_goes_on_where_slurm_is_away(
+    tmp_path: Path, fake: Callable[[str, str], Path]
+) -> None:
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=subprocess.PIPE)
+    store = Store.create(tmp_path / "store")
+    site = Profile.model_validate({"store": str(store.root), "pools": POOLS})
+    calls = fake("scancel", "exit 1")
+    # nothing is asked of SLURM where no run was killed
+    end_left_jobs(store, site)
+    assert not calls.exists()
+    killed = RunFile(scheduler="tls://scheduler:2", pid=int(ended.stdout), versions={})
+    write_atomic(run_folder(store.root, "killed") / "run.json", killed.model_dump_json().encode())
+    end_left_jobs(store, Profile(store=str(store.root)))
+    assert not calls.exists()
+    end_left_jobs(store, site)
+    assert run_folder(store.root, "killed").exists()
+    calls = fake("scancel", "exit 0")
+    end_left_jobs(store, site)
+    assert "--name=slvmeval-killed-cpu" in calls.read_text()
+    assert not run_folder(store.root, "killed").exists()

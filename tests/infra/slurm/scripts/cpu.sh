@@ -8,6 +8,7 @@
 #SBATCH -t 01:00:00
 #SBATCH --output="/data/group store/slvmeval/cache/slurm-logs/%x-%j.log"
 #SBATCH --no-requeue
+trap : TERM; trap 'sleep 1' EXIT
 export PYTHONSAFEPATH=1
 export OMP_NUM_THREADS=1
 export OPENBLAS_NUM_THREADS=1

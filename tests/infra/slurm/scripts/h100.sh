@@ -14,6 +14,7 @@
 #SBATCH --constraint=[rack1|rack2]&ib
 #SBATCH --exclude=n13
 #SBATCH --comment="two words"
+trap : TERM; trap 'sleep 1' EXIT
 export PYTHONSAFEPATH=1
 export OMP_NUM_THREADS=1
 export OPENBLAS_NUM_THREADS=1
