@@ -98,7 +98,7 @@ class PublishResult:
             )
         if self.failed:
             words.append(f"{self.failed_pairs} pairs of {_sources(self.failed)} have no videos")
-        return "; ".join(words) + "." + (f" {self.untranslated}" if self.untranslated else "")
+        return "; ".join(words) + "." + (f" {self.untranslated}." if self.untranslated else "")
 
 
 @dataclass(frozen=True)

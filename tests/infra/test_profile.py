@@ -112,7 +112,10 @@ def test_a_model_server_is_an_address_or_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ('"h:1"', "model_servers.a.url: an address begins with http:// or https:// (got 'h:1')"),
+        (
+            '"h:1"',
+            "model_servers.a.url: an address begins with http:// or https://, or is 'offline' (got 'h:1')",
+        ),
         (
             '{ url = "http://h", modell = "m" }',
             "model_servers.a.modell: unknown key. Did you mean 'model'?",

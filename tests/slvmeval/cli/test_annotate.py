@@ -54,7 +54,8 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     lines = output_of(capsys, "publish", "--quiet").splitlines()
     assert lines == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
-        "may not be redistributed are left out.",
+        "may not be redistributed are left out. 4 of 4 pairs show captions that are not translated into "
+        "'ja', a language of the pages: `slvmeval annotate translate small --into ja`, then publish again.",
         f"Next: slvmeval annotate serve small-1 --store {store}",
     ]
     values = json.loads(output_of(capsys, "publish", "small", "--json", "--private-audience"))

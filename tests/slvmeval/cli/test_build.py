@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from slvmeval.cli.main import main
-from storage_schemas.release import Release
+from storage_schemas.release import Release, clip_path
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from storage_schemas.zip_store import ZipRanges
 from tasks.aspects.registry import aspect
 from tasks.aspects.speeds import Speed, write_speeds
 from tasks.media.ffmpeg_command import FfmpegCommand
@@ -252,10 +253,11 @@ def test_verify_finds_repairs_and_the_build_makes_the_same_again(
     checksum = release(built).manifest.content_checksum
     store = Store.open(built.store)
     victim = next(store.manifests(DEGRADED_CLIP))
-    shards = [file for file in store.artifact_path(DEGRADED_CLIP, victim.id).rglob("c/0/0/0")]
-    damaged = bytearray(shards[0].read_bytes())
-    damaged[len(damaged) // 3] ^= 0xFF
-    shards[0].write_bytes(damaged)
+    path = clip_path(store, victim.id)
+    begin, size = ZipRanges(path).places["planes/c/0/0/0"]
+    damaged = bytearray(path.read_bytes())
+    damaged[begin + size // 3] ^= 0xFF
+    path.write_bytes(damaged)
     assert main(words) == 1
     assert victim.content["aspect"] in capsys.readouterr().out
     assert main([*words, "--repair"]) == 1
