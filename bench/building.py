@@ -14,7 +14,7 @@ from bench.media import ingested
 from bench.report import BenchFigure
 from bench.settings import Settings
 from storage_schemas.pair import PairRecord
-from storage_schemas.release import FRAMES_FOLDER, Release
+from storage_schemas.release import CLIP_FILE, Release
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.aspects.base import PixelOperation
 from tasks.aspects.registry import aspect as find_aspect
@@ -132,7 +132,7 @@ def degraded_bytes(settings: Settings) -> BenchFigure:
             copy = _bytes(scratch / "copy")
         clips = [segment for segment in record.segments if segment.degraded_clip is not None]
         paths = [store.artifact_path(DEGRADED_CLIP, str(clip.degraded_clip)) for clip in clips]
-        own = sum(_bytes(path / FRAMES_FOLDER) for path in paths)
+        own = sum((path / CLIP_FILE).stat().st_size for path in paths)
         new = sum(clip.frame_count for clip in clips)
         details[record.aspect] = {
             "bytes": own,
