@@ -9,6 +9,7 @@ import dask.config
 from distributed.cli.dask_worker import main as dask_worker
 
 from infra.dask_cluster import dask_settings
+from infra.slurm.semaphores import let_workers_remove_names
 from infra.slurm.worker_checks import check_credentials
 from infra.tls import Credentials
 from storage_schemas.secrets import strike_out_of_logs
@@ -23,6 +24,7 @@ _NO_LIMITS: dict[str, Any] = {
 def main() -> None:
     """Configure Dask and run a worker until its scheduler ends."""
     strike_out_of_logs()
+    let_workers_remove_names()
     options = dict(zip(sys.argv, sys.argv[1:], strict=False))
     files = Credentials(options["--tls-cert"], options["--tls-key"])
     problems = check_credentials(files)

@@ -18,6 +18,7 @@ from distributed import Worker
 from infra.pool import RESOURCES
 from infra.slurm import worker_checks
 from infra.slurm.run_folder import read_run_file, versions
+from infra.slurm.semaphores import remove_names
 from storage_schemas.provenance import GPU_VARIABLE
 
 log = logging.getLogger("distributed.worker")
@@ -35,6 +36,7 @@ ALLOW_CPU_MODELS = "SLVMEVAL_ALLOW_CPU_MODELS"
 
 def dask_setup(worker: Worker) -> None:
     """Check this worker, report the result, and give it its resource only if it is fit."""
+    remove_names()
     resources = dict(worker.state.total_resources)
     _set_resources(worker, {})
     report: dict[str, Any] = {**_where(), "problems": ["its self-check failed; see its log"]}
