@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard, get_args
 
-from tasks.report.judged_release import JudgedRelease
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.table import Column, Table, aspect_title
 from tasks.statistics.cells import Cell, cell_of, cells_of, macro_accuracy
 from tasks.statistics.intervals import Interval
@@ -58,8 +58,8 @@ class Matrix:
     interval: IntervalKind
 
 
-def matrix_of(gathered: JudgedRelease, kind: IntervalKind = DEFAULT_INTERVAL) -> Matrix:
-    """Return the accuracy table of a release's judgements.
+def matrix_of(gathered: JudgedPairs, kind: IntervalKind = DEFAULT_INTERVAL) -> Matrix:
+    """Return the accuracy table of judgements.
 
     The best and the second best are marked among cells with answers on at least `LEAST_SHARE` of the pairs
     that any evaluator was asked about: one right answer on one pair should not count as 100 %.
@@ -156,7 +156,7 @@ ACCURACY_COLUMNS = (
 )
 
 
-def accuracy_table(gathered: JudgedRelease, matrix: Matrix) -> Table:
+def accuracy_table(gathered: JudgedPairs, matrix: Matrix) -> Table:
     """Return the matrix as a table with one row per cell and all three intervals."""
     settings = {name: who[1] for who, name in gathered.names.items()}
     rows = []

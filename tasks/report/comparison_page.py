@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from storage_schemas.errors import UserInputError, suggestion
 from tasks.report.figures import INK, LINE, PALETTE, QUIET, Figure, inline_svg, one_figure
 from tasks.report.formats import csv_text, latex_text, markdown_text, render
-from tasks.report.judged_release import JudgedRelease
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.table import ALL, ASPECT, Column, Table, aspect_title, interval_columns
 from tasks.statistics.comparisons import Comparison, compare, holm
 from tasks.statistics.intervals import ALPHA
@@ -64,18 +64,18 @@ class AspectComparison:
 
 @dataclass(frozen=True)
 class EvaluatorComparison:
-    """Two evaluators on a release; `aspects` ends with all of them together if there are several."""
+    """Two evaluators on the same pairs; `aspects` ends with all of them together if there are several."""
 
-    gathered: JudgedRelease
+    gathered: JudgedPairs
     names: tuple[str, str]
     difference: float
     aspects: tuple[AspectComparison, ...]
 
 
 def compare_evaluators(
-    gathered: JudgedRelease, first: str, second: str, difference: float = DIFFERENCE
+    gathered: JudgedPairs, first: str, second: str, difference: float = DIFFERENCE
 ) -> EvaluatorComparison:
-    """Compare two evaluators on the pairs of a release that both answered.
+    """Compare two evaluators on the pairs that both answered.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def compare_evaluators(
     )
 
 
-def _who(gathered: JudgedRelease, name: str) -> Who:
+def _who(gathered: JudgedPairs, name: str) -> Who:
     for who, shown in gathered.names.items():
         if shown == name:
             return who
@@ -127,7 +127,7 @@ def _who(gathered: JudgedRelease, name: str) -> Who:
         raise UserInputError(f"{name} judged with several settings, name one of: {', '.join(several)}")
     known = list(gathered.names.values())
     near = suggestion(name, known, "judged by")
-    raise UserInputError(f"{name} has not judged this release: {near}")
+    raise UserInputError(f"{name} has not judged these pairs: {near}")
 
 
 def _row(
@@ -136,7 +136,7 @@ def _row(
     comparison: Comparison,
     better: int | None,
     p_holm: float | None,
-    gathered: JudgedRelease,
+    gathered: JudgedPairs,
     asked: float,
 ) -> AspectComparison:
     points = [pair_points(some, gathered.ties) for some in trials]
@@ -301,11 +301,10 @@ def _page(made: EvaluatorComparison, table: Table, figure: Figure | None) -> byt
             ("Difference, points", _POINTS.text(total.comparison.difference)),
             ("Pairs of both", f"{total.comparison.pairs:,}"),
         ]
-    release = made.gathered.release
     data = {
         "title": table.title,
         "names": made.names,
-        "release": f"{release.name}, version {release.version}",
+        "judged": made.gathered.title,
         "facts": facts,
         "sentences": verdict(made),
         "table": table,

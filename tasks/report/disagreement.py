@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import pvariance
 from typing import Any
@@ -12,6 +12,7 @@ from storage_schemas.errors import StoreError
 from storage_schemas.judgements import Judgement
 from storage_schemas.pair import PairRecord
 from storage_schemas.source import SourceRow
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.pictures import contact_sheet, data_uri, sheet_clips
 from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug, source_folder
@@ -36,7 +37,7 @@ class DisputedPair:
     variance: float
 
 
-def disagreements(gathered: JudgedRelease, most: int) -> list[DisputedPair]:
+def disagreements(gathered: JudgedPairs, most: int) -> list[DisputedPair]:
     """Return up to `most` pairs with the greatest variance of points over evaluators.
 
     Ties are ordered by the number of evaluators that answered. Pairs on which all have the same points
@@ -67,41 +68,57 @@ def pair_page(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict
     record = release.pair(one.pair_id)
     row = release.source(record.source_id)
     folder = source_folder(release, row, private)
-    answers = [answer for answer in gathered.rows if answer.pair_id == one.pair_id]
     return {
         **pair_line(gathered, one, record, folder),
         "text": ASPECT_TEXTS.get(record.aspect, ""),
         "hidden": _HIDDEN if folder.hidden else "",
         "facts": _facts(record, row, folder),
         "picture": _picture(gathered, record, folder),
-        "prompt": _cut(release.prompt(row.source_id)) if not folder.hidden else "",
-        "evaluators": [
-            {
-                "name": gathered.names[who],
-                "points": _points_text(one.points.get(who)),
-                "state": _state(one.points.get(who)),
-                "answers": [_answer(answer, bool(folder.hidden)) for answer in some],
-            }
-            for who, some in _by_name(gathered, answers)
-        ],
+        "points": "A point for the source, none for the degraded video",
+        "prompt_is": "all captions in clip order",
+        "prompt": cut(release.prompt(row.source_id)) if not folder.hidden else "",
+        "evaluators": answers_of(gathered, one, bool(folder.hidden)),
     }
+
+
+def answers_of(gathered: JudgedPairs, one: DisputedPair, hidden: bool) -> list[dict[str, Any]]:
+    """Return all answers to a pair by evaluator; `hidden` leaves out texts that may quote its prompt."""
+    held = grouped(
+        (row for row in gathered.rows if row.pair_id == one.pair_id),
+        lambda row: (row.evaluator, row.settings),
+    )
+    return [
+        {
+            "name": name,
+            "points": _points_text(one.points.get(who)),
+            "state": _state(one.points.get(who)),
+            "answers": [_answer(answer, hidden) for answer in held[who]],
+        }
+        for who, name in gathered.names.items()
+        if who in held
+    ]
 
 
 def pair_line(
     gathered: JudgedRelease, one: DisputedPair, record: PairRecord, folder: SourceFolder
 ) -> dict[str, Any]:
     """Return a pair's entry in the list."""
-    sides: dict[str, list[str]] = {"right": [], "wrong": [], "undecided": []}
-    for who in gathered.names:
-        if who in one.points:
-            sides[_state(one.points[who])].append(gathered.names[who])
     return {
         "slug": pair_slug(record),
         "aspect": aspect_title(record.aspect),
         "source": folder.row.title if folder.licensed and folder.row.title else folder.slug,
         "duration_s": record.high_frames / record.fps,
-        **sides,
+        **by_state(gathered, one),
     }
+
+
+def by_state(gathered: JudgedPairs, one: DisputedPair) -> dict[str, list[str]]:
+    """Return the names of the evaluators that are right, wrong and undecided on a pair."""
+    sides: dict[str, list[str]] = {"right": [], "wrong": [], "undecided": []}
+    for who, name in gathered.names.items():
+        if who in one.points:
+            sides[_state(one.points[who])].append(name)
+    return sides
 
 
 def line_of(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict[str, Any]:
@@ -109,11 +126,6 @@ def line_of(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict[s
     record = gathered.release.pair(one.pair_id)
     folder = source_folder(gathered.release, gathered.release.source(record.source_id), private)
     return pair_line(gathered, one, record, folder)
-
-
-def _by_name(gathered: JudgedRelease, answers: Sequence[Judgement]) -> list[tuple[Who, list[Judgement]]]:
-    held = grouped(answers, lambda row: (row.evaluator, row.settings))
-    return [(who, held[who]) for who in gathered.names if who in held]
 
 
 def _state(points: float | None) -> str:
@@ -152,9 +164,15 @@ def _picture(gathered: JudgedRelease, record: PairRecord, folder: SourceFolder) 
         "uri": data_uri(sheet),
         "width": sheet.width,
         "height": sheet.height,
-        "clips": [place + 1 for place in sheet_clips(record)],
+        "what": _shown(sheet_clips(record)),
         "why": "",
     }
+
+
+def _shown(clips: list[int]) -> str:
+    places = ", ".join(str(place + 1) for place in clips)
+    what = f"Middle frames of clip{'' if len(clips) == 1 else 's'} {places}"
+    return f"{what}: the source above, the degraded video below."
 
 
 def _answer(row: Judgement, hidden: bool) -> dict[str, Any]:
@@ -188,7 +206,7 @@ def _answer(row: Judgement, hidden: bool) -> dict[str, Any]:
         else {"high": "right", "low": "wrong"}.get(row.preferred, "undecided"),
         "scores": scores,
         "numbers": [(name, value) for name, value in numbers if value],
-        "texts": [(name, _cut(text)) for name, text in texts if text.strip()],
+        "texts": [(name, cut(text)) for name, text in texts if text.strip()],
     }
 
 
@@ -207,7 +225,8 @@ def _details(text: str) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) if value else ""
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return a text that is short enough for a page, with the number of characters left out."""
     if len(text) <= MOST_CHARACTERS:
         return text
     return f"{text[:MOST_CHARACTERS]}\n… {len(text) - MOST_CHARACTERS:,} more characters"

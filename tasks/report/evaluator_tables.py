@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from tasks.report.judged_release import JudgedRelease
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.cells import order_bias
 from tasks.statistics.comparisons import FamilyMember
@@ -34,7 +34,7 @@ _ORDER_COLUMNS = (
 )
 
 
-def order_table(gathered: JudgedRelease, by_aspect: bool = False) -> Table:
+def order_table(gathered: JudgedPairs, by_aspect: bool = False) -> Table:
     """Return each judge's order bias; scorers are left out."""
     rows = []
     for who, trials in gathered.by_who().items():
@@ -67,7 +67,7 @@ def order_table(gathered: JudgedRelease, by_aspect: bool = False) -> Table:
     )
 
 
-def comparison_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Table:
+def comparison_table(gathered: JudgedPairs, members: Iterable[FamilyMember]) -> Table:
     """Return all pairwise comparisons of evaluators."""
     rows = []
     for member in members:
@@ -115,7 +115,7 @@ def comparison_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -
     )
 
 
-def wins_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Table:
+def wins_table(gathered: JudgedPairs, members: Iterable[FamilyMember]) -> Table:
     """Return on how many aspects one evaluator is significantly better than another, as a square table."""
     wins: Counter[tuple[str, str]] = Counter()
     compared: Counter[tuple[str, str]] = Counter()
@@ -147,7 +147,7 @@ def wins_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Tabl
     )
 
 
-def duration_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
+def duration_tables(gathered: JudgedPairs) -> tuple[Table, Table]:
     """Return the correlations of duration and accuracy, and binned accuracy for the figure."""
     correlations, bins = [], []
     for aspect in (ALL, *gathered.aspects):

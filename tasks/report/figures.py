@@ -68,7 +68,7 @@ class Figure:
 
 
 def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[Figure]:
-    """Return the figures of those tables that have rows."""
+    """Return the figures of those tables that are there and have rows."""
     drawn: dict[str, Callable[[Table, Sequence[str]], Canvas]] = {
         "content-categories": _categories,
         "source-durations": _durations,
@@ -83,8 +83,8 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
         # a name with glyphs that the font lacks: the SVG has it as text, the PDF shows boxes
         warnings.filterwarnings("ignore", message="Glyph")
         for name, draw in drawn.items():
-            table = tables[name]
-            if table.rows:
+            table = tables.get(name)
+            if table is not None and table.rows:
                 canvas = draw(table, evaluators)
                 figures.append(Figure(name, table.title, name, _saved(canvas, "svg"), _saved(canvas, "pdf")))
     return figures

@@ -1,43 +1,33 @@
-"""The input of a report: the judgements of one release, joined with its pairs."""
+"""The judgements of one release, joined with its pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from tasks.recipe import recipe_from
+from tasks.report.judged_pairs import JudgedPairs, names_of, rows_of
 from tasks.statistics.trials import (
     DEFAULT_TIES,
     TiePolicy,
-    Trial,
     TrialPair,
-    Who,
-    grouped,
     trial_pair,
     trials_of,
 )
 from tasks.votes.release_votes import ReleaseVotes
 
-#: Length of the settings checksum that distinguishes two settings of one evaluator.
-_SETTINGS = 6
 
-
-@dataclass(frozen=True)
-class JudgedRelease:
+@dataclass(frozen=True, kw_only=True)
+class JudgedRelease(JudgedPairs):
     """Judgements and pairs of a release.
+
+    Accuracies are of the pairs at the recipe's main severity; all tables use them except those on severity.
 
     Parameters
     ----------
-    names
-        Display name of each evaluator; two settings of one name are distinguished.
-    trials
-        Trials on pairs at the recipe's main severity, used by all tables except those on severity.
-    all_trials
-        Of all pairs.
     strengths
         Strengths in use by aspect, the weakest first.
     main_strength
@@ -49,16 +39,16 @@ class JudgedRelease:
     """
 
     release: Release
-    rows: tuple[Judgement, ...]
-    names: Mapping[Who, str]
-    trials: tuple[Trial, ...]
-    all_trials: tuple[Trial, ...]
     strengths: Mapping[str, tuple[str, ...]]
     main_strength: Mapping[str, str]
     main_clips: int
     clip_levels: tuple[int, ...] = ()
-    ties: TiePolicy = DEFAULT_TIES
     people: ReleaseVotes | None = None
+
+    @property
+    def title(self) -> str:
+        """The release's name and version."""
+        return f"{self.release.name}, version {self.release.version}"
 
     @property
     def aspects(self) -> list[str]:
@@ -66,11 +56,6 @@ class JudgedRelease:
         judged = {trial.pair.aspect for trial in self.all_trials}
         known = [aspect for aspect in self.release.recipe.get("aspects", {}) if aspect in judged]
         return known + sorted(judged - set(known))
-
-    def by_who(self, trials: Sequence[Trial] | None = None) -> dict[Who, list[Trial]]:
-        """Return trials by evaluator, in the order of their names."""
-        held = grouped(self.trials if trials is None else trials, lambda trial: trial.who)
-        return {who: held[who] for who in self.names if who in held}
 
 
 def load_judged_release(
@@ -111,19 +96,8 @@ def load_judged_release(
     if people is not None:
         here = {pair.pair_id for pair in pairs}
         judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
-    known = sorted({row.evaluator for row in judgements})
-    for name in evaluators:
-        if name not in known:
-            raise UserInputError(
-                f"no judgement of release {release.name} is from {name!r}: "
-                f"there are {', '.join(known) or 'none'}"
-            )
-    rows = tuple(row for row in judgements if not evaluators or row.evaluator in evaluators)
-    if not rows:
-        raise UserInputError(
-            f"nobody has judged release {release.name}, version {release.version}: "
-            "`slvmeval evaluate` does it"
-        )
+    what = f"release {release.name}, version {release.version}"
+    rows = rows_of(judgements, evaluators, what, "`slvmeval evaluate` does it")
     return replace(_gathered(release, records, rows, pairs, ties), people=people)
 
 
@@ -183,12 +157,3 @@ def _in_order(names: Collection[str], order: list[str]) -> tuple[str, ...]:
 
 def _is_main(pair: TrialPair, main: Mapping[str, str], clips: int) -> bool:
     return pair.aspect not in main or (pair.strength == main[pair.aspect] and pair.clips == clips)
-
-
-def names_of(evaluators: Collection[Who]) -> dict[Who, str]:
-    """Return the evaluators' display names in alphabetical order."""
-    settings = grouped(sorted(evaluators), lambda who: who[0])
-    return {
-        who: who[0] if len(settings[who[0]]) == 1 else f"{who[0]} ({who[1][:_SETTINGS] or 'none'})"
-        for who in sorted(evaluators)
-    }

@@ -16,7 +16,7 @@ from storage_schemas.release import frames_path
 from storage_schemas.source import ClipRow
 from storage_schemas.store import Store
 from tasks.media.planes import planes_to_rgb
-from tasks.pairs.view import open_record
+from tasks.pairs.view import Side, open_record
 
 #: Maximum number of clips on a contact sheet, and the width of one picture in pixels.
 SHEET_CLIPS = 5
@@ -70,6 +70,27 @@ def contact_sheet(store: Store, record: PairRecord, clips: Sequence[ClipRow]) ->
         _paste(sheet, _tile(pair.high.rgb(clip.first_frame + middle), size), column, 0, size)
         low = _tile(pair.low.rgb(starts[index] + middle), size) if index in starts else _removed(size)
         _paste(sheet, low, column, 1, size)
+    return sheet
+
+
+def sides_sheet(high: Side, low: Side) -> Image.Image:
+    """Return frames at even distances of two videos: the high side above, the low side below.
+
+    Raises
+    ------
+    SetAside
+        If a video cannot be read.
+    """
+    sizes = [_fitted(side.width, side.height, TILE_WIDTH) for side in (high, low)]
+    size = max(width for width, _ in sizes), max(height for _, height in sizes)
+    columns = min(SHEET_CLIPS, max(len(high), len(low)))
+    sheet = _canvas(columns, 2, size)
+    for row, (side, own) in enumerate(zip((high, low), sizes, strict=True)):
+        for column in range(columns):
+            shown = column < len(side)
+            place = (2 * column + 1) * len(side) // (2 * min(columns, max(len(side), 1)))
+            tile = _tile(side.rgb(place), own) if shown else _removed(own)
+            _paste(sheet, tile, column, row, size)
     return sheet
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from storage_schemas.judgements import Judgement
 from tasks.report.accuracy import Matrix, is_compared
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.comparisons import FamilyMember
@@ -150,7 +151,7 @@ def _threshold(
     ]
 
 
-def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: JudgedRelease) -> Table:
+def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: JudgedPairs) -> Table:
     """Return what each aspect's number of pairs can show, and how many the two best would need."""
     held = {
         (member.aspect, frozenset((gathered.names[member.first], gathered.names[member.second]))): member
@@ -217,7 +218,7 @@ def _frames_as(rows: Iterable[Judgement]) -> list[str]:
     return sorted(forms - {""})
 
 
-def cost_table(gathered: JudgedRelease) -> Table:
+def cost_table(gathered: JudgedPairs) -> Table:
     """Return each evaluator's requests, failures and cost."""
     rows = []
     names = gathered.names
@@ -261,5 +262,5 @@ def cost_table(gathered: JudgedRelease) -> Table:
             Column("seconds", "median s", "number"),
         ),
         tuple(sorted(rows, key=lambda row: str(row["evaluator"]))),
-        "All judgements of this release, at every severity. A dash for dollars: a model had no price.",
+        "All judgements, at every severity. A dash for dollars: a model had no price.",
     )

@@ -16,14 +16,30 @@ from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tasks.report.judged_pairs import JudgedPairs
+    from tasks.report.judged_release import JudgedRelease
+    from tasks.report.judged_set import JudgedSet
     from tasks.report.published import Against
     from tasks.report.table import Table
+    from tasks.report.write import Report
     from tasks.statistics.trials import TiePolicy
 
 
 ReleaseOption = Annotated[
     str | None,
     typer.Option("--release", metavar="NAME", help="Name of the release; may be left out if there is one."),
+]
+
+
+PairsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--pairs",
+        metavar="NAME:PATH",
+        help="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE.",
+    ),
 ]
 
 
@@ -58,14 +74,15 @@ def report(
             "--campaign", metavar="NAME", help="Only votes of this campaign. May be given several times."
         ),
     ] = None,
-    pairs: Annotated[
+    pair_pages: Annotated[
         int,
         typer.Option(
-            "--pairs",
+            "--pair-pages",
             min=0,
             help="Number of pairs with a page of their own: those on which the evaluators disagree most.",
         ),
     ] = 20,
+    pairs: PairsOption = None,
     public: Annotated[
         bool,
         typer.Option(
@@ -88,16 +105,20 @@ def report(
 ) -> None:
     """Write a page, tables (CSV, LaTeX, Markdown) and figures (SVG, PDF) on the judgements of a release.
 
+    With `--pairs` it is on other people's pairs or your own.
+
     Exit code 3: the file of published values does not fit; what is wrong with it is not compared.
 
     Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
+
+    More: `slvmeval report --pairs pairs:mine.jsonl --store STORE --out REPORT`
     """
     from storage_schemas.errors import UserInputError
     from tasks.report.accuracy import INTERVAL_KINDS
-    from tasks.report.judged_release import load_judged_release
     from tasks.report.published import read_published
-    from tasks.report.write import report_of, write_report
-    from tasks.votes.release_votes import read_release_votes
+    from tasks.report.release_report import report_of
+    from tasks.report.set_report import set_report_of
+    from tasks.report.write import write_report
 
     if interval not in INTERVAL_KINDS:
         raise UserInputError(
@@ -105,12 +126,18 @@ def report(
         )
     policy = _tie_policy(ties)
     published = None if against is None else read_published(against)
-    opened = terminal.open_release(store, release, version, profile)
-    people = read_release_votes(opened, campaigns or ())
-    gathered = load_judged_release(opened, evaluators or (), policy, people=people)
+    site = (store, profile)
     with terminal.step_bar("report", quiet) as step:
-        made = report_of(gathered, interval, published)
-        page = write_report(made, out.resolve(), private=not public, most=pairs, progress=step)
+        made: Report
+        if pairs is None:
+            judged = _judged_release(release, version, site, policy, evaluators or (), campaigns or ())
+            made = report_of(judged, interval, published)
+        else:
+            _only_for_releases(
+                {"RELEASE": release, "--version": version, "--campaign": campaigns, "--against": against}
+            )
+            made = set_report_of(_judged_set(pairs, site, policy, evaluators or ()), interval)
+        page = write_report(made, out.resolve(), private=not public, most=pair_pages, progress=step)
     if made.against is not None:
         _print_against(made.against)
     terminal.say(str(page))
@@ -137,6 +164,7 @@ def compare(
     ] = "half",
     release: ReleaseOption = None,
     version: terminal.VersionOption = None,
+    pairs: PairsOption = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
@@ -153,15 +181,17 @@ def compare(
         comparison_table,
         verdict,
     )
-    from tasks.report.judged_release import load_judged_release
     from tasks.report.owned_folder import OwnedFolder
-    from tasks.votes.release_votes import read_release_votes
 
     if open_it and out is None:
         raise UserInputError("--open needs --out: there is no page otherwise")
     policy = _tie_policy(ties)
-    opened = terminal.open_release(store, release, version, profile)
-    gathered = load_judged_release(opened, (), policy, people=read_release_votes(opened, ()))
+    gathered: JudgedPairs
+    if pairs is None:
+        gathered = _judged_release(release, version, (store, profile), policy)
+    else:
+        _only_for_releases({"--release": release, "--version": version})
+        gathered = _judged_set(pairs, (store, profile), policy)
     made = compare_evaluators(gathered, first, second, points / 100)
     table = comparison_table(made)
     if table.rows:
@@ -181,6 +211,39 @@ def compare(
     terminal.say(str(page))
     if open_it:
         typer.launch(page.as_uri())
+
+
+Site = tuple[Path | None, Path | None]
+
+
+def _judged_release(
+    name: str | None,
+    version: int | None,
+    site: Site,
+    ties: TiePolicy,
+    evaluators: Collection[str] = (),
+    campaigns: Collection[str] = (),
+) -> JudgedRelease:
+    from tasks.report.judged_release import load_judged_release
+    from tasks.votes.release_votes import read_release_votes
+
+    opened = terminal.open_release(site[0], name, version, site[1])
+    return load_judged_release(opened, evaluators, ties, people=read_release_votes(opened, campaigns))
+
+
+def _judged_set(where: str, site: Site, ties: TiePolicy, evaluators: Collection[str] = ()) -> JudgedSet:
+    from tasks.report.judged_set import load_judged_set
+    from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
+
+    return load_judged_set(terminal.open_store(*site), meta_set_from_text(where), evaluators, ties)
+
+
+def _only_for_releases(given: Mapping[str, object]) -> None:
+    from storage_schemas.errors import UserInputError
+
+    unfit = [name for name, value in given.items() if value]
+    if unfit:
+        raise UserInputError(f"{' and '.join(unfit)}: only for a release; leave --pairs out, or this")
 
 
 #: Columns of a comparison that a terminal does not show.

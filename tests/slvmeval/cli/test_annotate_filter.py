@@ -134,7 +134,7 @@ def test_another_rule_can_be_tried(voted: Release, run: Run, tmp_path: Path) -> 
 
 def test_the_report_has_people_in_it(voted: Release, run: Run, tmp_path: Path) -> None:
     out = tmp_path / "report"
-    assert run("report", voted.name, "--out", str(out), "--quiet", "--pairs", "0")[0] == 0
+    assert run("report", voted.name, "--out", str(out), "--quiet", "--pair-pages", "0")[0] == 0
     accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
     assert ",human," in accuracy
     retention = (out / "tables" / "retention.csv").read_text(encoding="utf-8")

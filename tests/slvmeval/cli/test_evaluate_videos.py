@@ -19,7 +19,7 @@ from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
-from tasks.report.write import report_of
+from tasks.report.release_report import report_of
 from tests.inline import build_inline
 
 pytestmark = pytest.mark.slow

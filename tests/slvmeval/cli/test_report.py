@@ -29,7 +29,8 @@ def test_a_report_on_what_was_judged(
     line = next(line for line in accuracy.splitlines() if line.startswith("comprehensiveness,duration,"))
     assert line.split(",")[3] == "1.0"
     assert (
-        main(["report", *store, "--out", str(out), "--quiet", "-e", "coin", "--public", "--pairs", "0"]) == 0
+        main(["report", *store, "--out", str(out), "--quiet", "-e", "coin", "--public", "--pair-pages", "0"])
+        == 0
     )
     assert "duration" not in (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
 

@@ -17,7 +17,8 @@ from storage_schemas.judgements import JudgementsStore
 from storage_schemas.release import Release
 from tasks.report.disagreement import disagreements
 from tasks.report.judged_release import load_judged_release
-from tasks.report.write import report_of, write_report
+from tasks.report.release_report import report_of
+from tasks.report.write import write_report
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import judged, scored, skilled
 

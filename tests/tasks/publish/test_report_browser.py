@@ -12,7 +12,8 @@ from storage_schemas.judgements import JudgementsStore
 from tasks.publish.leaderboard import write_leaderboard
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.report.judged_release import load_judged_release
-from tasks.report.write import report_of, write_report
+from tasks.report.release_report import report_of
+from tasks.report.write import write_report
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 

@@ -14,7 +14,8 @@ from tasks.annotation.filtered_release import write_filtered
 from tasks.report.accuracy import matrix_of
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
-from tasks.report.write import Report, report_of, write_report
+from tasks.report.release_report import ReleaseReport, report_of
+from tasks.report.write import write_report
 from tasks.votes.release_votes import read_release_votes
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 from tests.tasks.votes.voting import vote
@@ -70,11 +71,11 @@ def gathered(wide: Release) -> JudgedRelease:
 
 
 @pytest.fixture(scope="module")
-def report(gathered: JudgedRelease) -> Report:
+def report(gathered: JudgedRelease) -> ReleaseReport:
     return report_of(gathered)
 
 
-def test_people_are_a_column_like_any_judge(report: Report) -> None:
+def test_people_are_a_column_like_any_judge(report: ReleaseReport) -> None:
     assert report.matrix.evaluators == ("careful", "coin", "human", "middling", "weak")
     for line in report.matrix.rows:
         human = line.cells[2]
@@ -85,7 +86,7 @@ def test_people_are_a_column_like_any_judge(report: Report) -> None:
         assert human.mark == "best"
 
 
-def test_people_are_compared_and_have_curves_like_any_judge(report: Report) -> None:
+def test_people_are_compared_and_have_curves_like_any_judge(report: ReleaseReport) -> None:
     for name in ("mcnemar", "duration-correlation", "accuracy-by-duration", "order-bias", "cost"):
         result = {row.get("evaluator") or row.get("second") for row in report.tables[name].rows}
         assert "human" in result, name
@@ -103,7 +104,7 @@ def test_people_are_compared_and_have_curves_like_any_judge(report: Report) -> N
     assert cost["requests"] == 98
 
 
-def test_the_retention_table(report: Report) -> None:
+def test_the_retention_table(report: ReleaseReport) -> None:
     rows = {row["aspect"]: row for row in report.tables["retention"].rows}
     assert list(rows) == ["dynamics_degree", "comprehensiveness", "all"]
     for aspect, times in (("dynamics_degree", 1), ("comprehensiveness", 1), ("all", 2)):
@@ -113,7 +114,7 @@ def test_the_retention_table(report: Report) -> None:
     assert [cells[-1] for cells in report.tables["retention"].cells()] == ["66.7"] * 3
 
 
-def test_the_filters_correlation_is_over_judges_without_people(report: Report) -> None:
+def test_the_filters_correlation_is_over_judges_without_people(report: ReleaseReport) -> None:
     accuracies = {
         row["evaluator"]: (row["unfiltered"], row["filtered"])
         for row in report.tables["filter-accuracies"].rows
@@ -131,7 +132,7 @@ def test_the_filters_correlation_is_over_judges_without_people(report: Report) -
     assert 0.5 < correlation["r"] <= 1
 
 
-def test_agreement_is_given_by_aspect(report: Report) -> None:
+def test_agreement_is_given_by_aspect(report: ReleaseReport) -> None:
     rows = {row["aspect"]: row for row in report.tables["agreement"].rows}
     assert list(rows) == ["dynamics_degree", "comprehensiveness", "all"]
     one = rows["dynamics_degree"]

@@ -28,8 +28,8 @@ from tasks.report.formats import (
 )
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.report.people_tables import filter_tables
+from tasks.report.release_report import ReleaseReport, report_of
 from tasks.report.table import Column, Table
-from tasks.report.write import Report, report_of
 from tests.tasks.publish.judging import Answers, build_wide, judged, row, scored, skilled
 
 FILMS = 10
@@ -70,11 +70,11 @@ def gathered(wide: Release) -> JudgedRelease:
 
 
 @pytest.fixture(scope="module")
-def report(gathered: JudgedRelease) -> Report:
+def report(gathered: JudgedRelease) -> ReleaseReport:
     return report_of(gathered)
 
 
-def test_every_cell_has_accuracy_interval_n_and_failures(report: Report) -> None:
+def test_every_cell_has_accuracy_interval_n_and_failures(report: ReleaseReport) -> None:
     matrix = report.matrix
     assert matrix.evaluators == ("careful", "half", "human", "lucky")
     dynamics = next(line for line in matrix.rows if line.aspect == "dynamics_degree")
@@ -96,7 +96,7 @@ def test_every_cell_has_accuracy_interval_n_and_failures(report: Report) -> None
     assert dynamics.pairs == FILMS
 
 
-def test_means_and_pools_compare_only_what_was_asked_everywhere(report: Report) -> None:
+def test_means_and_pools_compare_only_what_was_asked_everywhere(report: ReleaseReport) -> None:
     pooled, mean = report.matrix.summary
     assert (pooled.aspect, mean.aspect) == (POOLED, MEAN)
     assert mean.cells[3].accuracy is None, "asked on one aspect of two"
@@ -118,7 +118,7 @@ def test_the_interval_that_is_shown_can_be_chosen(
     assert (human.interval.low, human.interval.high) == pytest.approx((low, high), abs=1e-4)
 
 
-def test_the_csv_has_all_three_intervals(report: Report) -> None:
+def test_the_csv_has_all_three_intervals(report: ReleaseReport) -> None:
     lines = list(csv.DictReader(io.StringIO(csv_text(report.tables["accuracy"]))))
     human = next(
         line for line in lines if (line["aspect"], line["evaluator"]) == ("dynamics_degree", "human")
@@ -135,7 +135,7 @@ def test_the_csv_has_all_three_intervals(report: Report) -> None:
     assert careful["mark"] == "best"
 
 
-def test_order_bias_leaves_scorers_out(report: Report) -> None:
+def test_order_bias_leaves_scorers_out(report: ReleaseReport) -> None:
     lines = {line["evaluator"]: line for line in report.tables["order-bias"].rows}
     assert set(lines) == {"careful", "human"}
     # of 18 pairs with both answers two differ by order
@@ -143,7 +143,7 @@ def test_order_bias_leaves_scorers_out(report: Report) -> None:
     assert lines["human"]["first_rate"] == 0.5
 
 
-def test_comparisons_are_corrected_within_their_aspect(report: Report) -> None:
+def test_comparisons_are_corrected_within_their_aspect(report: ReleaseReport) -> None:
     members = report.tables["mcnemar"].rows
     assert len(members) == 3 + 6
     one = next(
@@ -166,7 +166,7 @@ def test_comparisons_are_corrected_within_their_aspect(report: Report) -> None:
     assert "over_0" not in wins.rows[0]
 
 
-def test_durations(report: Report) -> None:
+def test_durations(report: ReleaseReport) -> None:
     lines = {(line["aspect"], line["evaluator"]): line for line in report.tables["duration-correlation"].rows}
     # right on the eight shortest films, wrong on the two longest
     human = lines["dynamics_degree", "human"]
@@ -182,7 +182,7 @@ def test_durations(report: Report) -> None:
     assert sum(line["pairs"] for line in bins) == 2 * FILMS
 
 
-def test_what_has_no_data_says_why(report: Report) -> None:
+def test_what_has_no_data_says_why(report: ReleaseReport) -> None:
     for name in ("severity-clips", "severity-strength", "severity-thresholds"):
         assert not report.tables[name].rows
         assert "one severity" in report.tables[name].empty
@@ -272,7 +272,7 @@ def test_what_is_read_comes_from_this_release_only(wide: Release, tmp_path: Path
         load_judged_release(other, ["cion"])
 
 
-def test_figures_are_the_same_bytes_again_and_carry_no_date(report: Report) -> None:
+def test_figures_are_the_same_bytes_again_and_carry_no_date(report: ReleaseReport) -> None:
     again = figures_of(report.tables, list(report.gathered.names.values()))
     for figure in again:
         held = report.figures[figure.name]
@@ -308,7 +308,7 @@ def test_a_cell_stays_a_cell() -> None:
     )
 
 
-def test_markdown_has_the_golden_cells(report: Report) -> None:
+def test_markdown_has_the_golden_cells(report: ReleaseReport) -> None:
     text = matrix_markdown(report.matrix)
     assert "| aspect | careful | half | human | lucky |" in text
     assert re.search(
@@ -334,7 +334,7 @@ def environments(text: str) -> list[str]:
     return result
 
 
-def test_latex_is_well_formed(report: Report) -> None:
+def test_latex_is_well_formed(report: ReleaseReport) -> None:
     main = matrix_latex(report.matrix)
     assert environments(main) == ["tabular"]
     assert r"\textbf{94.7}" in main
@@ -351,7 +351,7 @@ def test_latex_is_well_formed(report: Report) -> None:
                 assert len(re.findall(r"(?<!\\)&", line)) == len(table.shown) - 1
 
 
-def test_latex_compiles(report: Report, tmp_path: Path) -> None:
+def test_latex_compiles(report: ReleaseReport, tmp_path: Path) -> None:
     result = shutil.which("pdflatex")
     if result is None:
         pytest.skip("no pdflatex here; its structure is checked above")

@@ -38,7 +38,16 @@ def judged(rights: dict[str, dict[str, list[bool]]], settings: tuple[str, ...] =
     release: Any = SimpleNamespace(recipe={"aspects": {"color": {}, "scene": {}}}, name="main", version=1)
     names = {(who, one): f"{who} ({one})" if len(settings) > 1 else who for who in rights for one in settings}
     held = tuple(trials)
-    return JudgedRelease(release, (), names, held, held, {}, {}, 5)
+    return JudgedRelease(
+        release=release,
+        rows=(),
+        names=names,
+        trials=held,
+        all_trials=held,
+        strengths={},
+        main_strength={},
+        main_clips=5,
+    )
 
 
 GOOD, BAD = [True] * 40, [True] * 20 + [False] * 20
@@ -110,7 +119,7 @@ def test_the_page_and_its_files() -> None:
     ("names", "message"),
     [
         (("good", "good"), "compared with itself"),
-        (("god", "bad"), r"god has not judged this release: did you mean good\?"),
+        (("god", "bad"), r"god has not judged these pairs: did you mean good\?"),
     ],
 )
 def test_what_cannot_be_compared_is_said(names: tuple[str, str], message: str) -> None:

@@ -12,7 +12,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from tasks.report.judged_release import load_judged_release
 from tasks.report.localisation_table import localisation_table, named_intervals
-from tasks.report.write import report_of
+from tasks.report.release_report import report_of
 from tests.tasks.publish.judging import build_wide, row
 
 FILMS = 4

@@ -15,9 +15,9 @@ from storage_schemas.votes import VotesStore
 from tasks.report.accuracy import matrix_of
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
+from tasks.report.release_report import report_of
 from tasks.report.systems import ASPECT_ORDER, systems_of
 from tasks.report.table import Column, Table
-from tasks.report.write import report_of
 from tasks.votes.release_votes import read_release_votes
 from tests.papers.tables import printed, rows
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled

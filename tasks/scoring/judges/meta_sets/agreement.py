@@ -11,7 +11,7 @@ from tasks.scoring.judges.meta_sets.base import MetaPair
 from tasks.scoring.request import PairFacts
 from tasks.statistics.cells import Cell, cell_of
 from tasks.statistics.tie_margin import TieMargin, best_tie_margin
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, TrialPair, grouped, settled, trials_of
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped, settled, trials_of
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,30 @@ class Agreement:
     calibrated: TieMargin | None
 
 
+def set_trials(
+    judgements: Iterable[Judgement], facts: Sequence[PairFacts], gold: Mapping[str, MetaPair]
+) -> tuple[Trial, ...]:
+    """Return the trials of judgements on a set, one per request.
+
+    Parameters
+    ----------
+    facts, gold
+        The set's pairs, and their comparisons by id.
+    """
+    pairs = [
+        TrialPair(
+            pair_id=one.pair_id,
+            source_id=one.source_id,
+            aspect=one.aspect,
+            # unknown without opening the videos, and not needed by any statistic here
+            duration_s=math.nan,
+            gold_tie=gold[one.pair_id].gold == "tie",
+        )
+        for one in facts
+    ]
+    return trials_of(judgements, pairs)
+
+
 def agreements(
     judgements: Iterable[Judgement],
     facts: Sequence[PairFacts],
@@ -54,20 +78,9 @@ def agreements(
         How an evaluator's tie counts if one video is better.
     """
     rows = settled(judgements)
-    pairs = [
-        TrialPair(
-            pair_id=one.pair_id,
-            source_id=one.source_id,
-            aspect=one.aspect,
-            # unknown without opening the videos, and not needed by any statistic here
-            duration_s=math.nan,
-            gold_tie=gold[one.pair_id].gold == "tie",
-        )
-        for one in facts
-    ]
-    tied = {pair.pair_id: pair.gold_tie for pair in pairs}
+    tied = {id_: pair.gold == "tie" for id_, pair in gold.items()}
     rows_by_aspect = []
-    trials = trials_of(rows, pairs)
+    trials = set_trials(rows, facts, gold)
     by_cell = grouped(rows, lambda row: (row.evaluator, row.settings, row.aspect))
     for key, some in grouped(trials, lambda trial: (*trial.who, trial.pair.aspect)).items():
         scored = [

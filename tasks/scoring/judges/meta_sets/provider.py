@@ -153,7 +153,12 @@ class MetaSetPairs(Frozen):
         """Display name, with what was left out."""
         reasons = ", ".join(f"{reason} {count}" for reason, count in self.loaded().reasons().items())
         left = f"; left out: {reasons}" if reasons else ""
-        return f"{meta_set(self.name).title}, {Path(self.path).name}{left}"
+        return f"{self.short_title}{left}"
+
+    @property
+    def short_title(self) -> str:
+        """Display name."""
+        return f"{meta_set(self.name).title}, {Path(self.path).name}"
 
     def loaded(self) -> LoadedSet:
         """Return the set, read once per process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -186,3 +187,42 @@ def test_the_commands(uve: Path, tmp_path: Path, planted: PlantedPackage, capsys
     assert "take the place of a release" in capsys.readouterr().err
     assert main(["meta-sets", "list"]) == 0
     assert "VideoGen-RewardBench" in capsys.readouterr().out
+
+
+def test_a_report_on_a_set(uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture) -> None:
+    where, site = f"uve:{uve}?long_side=64", ["--store", str(tmp_path / "store")]
+    out = tmp_path / "report"
+    words = ["report", "--pairs", where, *site, "--out", str(out), "--quiet"]
+    Store.create(tmp_path / "store")
+    assert main(words) == 1
+    assert "nobody has judged UVE-Bench, " in capsys.readouterr().err
+    judges = ["-e", "lengths", "-e", "planted?mood=first"]
+    assert main(["evaluate", "--pairs", where, *judges, *site, "--direct", "--quiet"]) == 0
+    assert main(words) == 0
+    accuracies = _csv(out / "tables" / "accuracy.csv")
+    # over the two pairs of each aspect that have a better video, which is the longer one
+    held = {(row["aspect"], row["evaluator"]): (row["accuracy"], row["n"]) for row in accuracies}
+    assert held["dynamic_degree", "lengths"] == ("1.0", "2")
+    assert held["dynamic_degree", "first"] == ("0.5", "4")
+    ties = {(row["aspect"], row["evaluator"]): row for row in _csv(out / "tables" / "agreement.csv")}
+    assert ties["dynamic_degree", "lengths"]["with_ties"] == "0.75"
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "Which judge agrees with people?" in page
+    assert "video_missing 1" in page
+    assert not (out / "paper").exists()
+    pages = [path.read_text(encoding="utf-8") for path in sorted((out / "pairs").iterdir())]
+    assert len(pages) == 6
+    assert all("data:image/jpeg" in text for text in pages)
+    assert any("Better: neither." in text and "the first above" in text for text in pages)
+    assert main([*words, "--public", "--pair-pages", "1", "-e", "lengths", "-e", "first"]) == 0
+    (public,) = (out / "pairs").iterdir()
+    assert "data:image/jpeg" not in public.read_text(encoding="utf-8")
+    assert main([*words, "--against", "paper"]) == 1
+    assert "--against: only for a release" in capsys.readouterr().err
+    assert main(["compare", "lengths", "first", "--pairs", where, *site]) == 0
+    assert "lengths against first" in capsys.readouterr().out
+
+
+def _csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

@@ -1,0 +1,152 @@
+"""The report on the judgements of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table, matrix_of
+from tasks.report.disagreement import DisputedPair, line_of, pair_page
+from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
+from tasks.report.figures import figures_of
+from tasks.report.judged_release import JudgedRelease
+from tasks.report.localisation_table import localisation_table
+from tasks.report.paper_tables import PaperPiece, paper_pieces
+from tasks.report.people_tables import agreement_table, filter_tables, retention_table
+from tasks.report.published import Published, hold_against
+from tasks.report.release_facts import content_tables, facts_table, release_facts
+from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
+from tasks.report.write import COMPARISONS, COST, ORDER, POWER, Report, Section
+from tasks.statistics.comparisons import compare_all
+
+SECTIONS = (
+    ORDER,
+    COMPARISONS,
+    Section(
+        "duration",
+        "Length",
+        "Length of the video",
+        "Up to what length can a judge be trusted?",
+        (),
+        ("accuracy-by-duration",),
+        ("duration-correlation", "accuracy-by-duration"),
+    ),
+    Section(
+        "severity",
+        "Severity",
+        "Severity of the damage",
+        "How much damage does a judge need to see it?",
+        ("severity-thresholds",),
+        ("severity-clips", "severity-strength"),
+        ("severity-clips", "severity-strength"),
+    ),
+    Section(
+        "where",
+        "Where",
+        "Where the damage is",
+        "Does a judge that prefers the right video also see where the other is damaged?",
+        ("localisation",),
+    ),
+    Section(
+        "filter",
+        "Filter",
+        "People and their filter",
+        "Which pairs people kept, whether the others change the result, and how well people agree.",
+        ("retention", "filter-correlation", "agreement"),
+        ("filter-accuracies",),
+        ("filter-accuracies",),
+    ),
+    Section(
+        "content",
+        "Content",
+        "What the videos are",
+        "The sources by what kind of video they are, and by length.",
+        ("content-categories",),
+        ("content-categories", "source-durations"),
+        ("source-durations",),
+    ),
+    POWER,
+    COST,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseReport(Report):
+    """A report on a release."""
+
+    gathered: JudgedRelease
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The sections of the first page, in order."""
+        return SECTIONS
+
+    @cached_property
+    def paper(self) -> list[PaperPiece]:
+        """Its numbers in the form of the paper's tables and figures."""
+        return paper_pieces(self.gathered, self.matrix, self.tables, self.figures)
+
+    def is_private(self, private: bool) -> bool:
+        """Return whether a source is shown that may not be redistributed."""
+        return private and any(not row.redistributable for row in self.gathered.release.sources())
+
+    def about(self) -> dict[str, Any]:
+        """Return the release's facts."""
+        release = self.gathered.release
+        return {
+            "release": {
+                "recipe": str(release.recipe.get("name", "")),
+                "created_at": str(release.info.get("created_at", "")),
+                "checksum": release.manifest.content_checksum,
+            },
+            "facts": release_facts(release).as_texts(),
+            "severities": bool(self.gathered.main_strength),
+        }
+
+    def pair_line(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+        """Return a disputed pair's entry in the list."""
+        return line_of(self.gathered, one, private)
+
+    def pair_page(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+        """Return what a disputed pair's page shows."""
+        return pair_page(self.gathered, one, private)
+
+
+def report_of(
+    gathered: JudgedRelease,
+    interval: IntervalKind = DEFAULT_INTERVAL,
+    published: Published | None = None,
+) -> ReleaseReport:
+    """Return the tables and figures on a release's judgements, held against published values if given."""
+    matrix = matrix_of(gathered, interval)
+    members = compare_all(gathered.trials, gathered.ties)
+    made = [
+        facts_table(gathered.release),
+        *content_tables(gathered.release),
+        accuracy_table(gathered, matrix),
+        order_table(gathered),
+        order_table(gathered, by_aspect=True),
+        wins_table(gathered, members),
+        comparison_table(gathered, members),
+        *duration_tables(gathered),
+        retention_table(gathered),
+        *filter_tables(gathered),
+        agreement_table(gathered),
+        *severity_tables(gathered),
+        localisation_table(gathered),
+        power_table(matrix, members, gathered),
+        cost_table(gathered),
+    ]
+    tables = {table.name: table for table in made}
+    figures = figures_of(tables, list(gathered.names.values()))
+    against = None if published is None else hold_against(published, gathered, matrix, tables)
+    if against is not None:
+        tables |= {table.name: table for table in against.tables}
+    return ReleaseReport(
+        gathered=gathered,
+        matrix=matrix,
+        tables=tables,
+        figures={figure.name: figure for figure in figures},
+        against=against,
+    )
