@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Collection
 from functools import partial
@@ -11,8 +12,13 @@ from typing import Any
 from flows.declaration import FlowDeclaration, OptionsT, ResultT
 from infra.executor import Executor, InlineExecutor
 from infra.leftovers import end_left_jobs
-from infra.prefect_server import log_level
+from infra.prefect_server import log_level, prefect_environment
 from infra.profile import Profile
+from infra.progress import read_runs
+from storage_schemas.store import Store
+
+#: Maximum time in which a run without work tells Prefect's server of a killed one, seconds.
+TOLD_S = 30.0
 
 
 def run_flow(
@@ -52,6 +58,7 @@ def run_flow(
             return result
         end_left_jobs(options.open_store(), site)
         if run.idle():
+            end_last_run(options.open_store(), site)
             # importing the orchestrator takes seconds, and there is no work for workers
             result = run.run(_inline)
             return result
@@ -59,12 +66,27 @@ def run_flow(
             from infra.slurm.profile_check import require_fit
 
             require_fit(site, site.place)
-        from infra.prefect_server import prefect_environment
-
         prefect_environment(site.prefect_api_url)
         from flows.shell import run_on_server
 
         return run_on_server(flow, run, progress, options, site)
+
+
+def end_last_run(store: Store, site: Profile) -> None:
+    """Tell the configured Prefect server that the run before this one was killed, if it was.
+
+    A run on the server does so when it starts; a run whose work is done is none.
+    """
+    before = [run for run in read_runs(store.cache) if run["pid"] != os.getpid()][:1]
+    killed = any(run["over"] and run["status"] != "ended" for run in before)
+    if not killed or not (site.prefect_api_url or os.environ.get("PREFECT_API_URL")):
+        return
+    prefect_environment(site.prefect_api_url)
+    from flows.board import RunBoard
+    from flows.run_ends import end_dead_runs
+
+    with RunBoard(TOLD_S) as board:
+        end_dead_runs(board, store)
 
 
 def log_to_stderr(quiet: bool) -> None:

@@ -17,7 +17,9 @@ from prefect.states import Crashed, Running
 
 from flows import run_ends
 from flows.board import RunBoard
+from flows.command_runs import end_last_run
 from infra.prefect_server import FLOW_NAME
+from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.store import Store
 from tests.flows.deployed_site import RECIPE, AddFilm
@@ -109,6 +111,27 @@ def test_a_run_whose_process_could_not_say_its_end_is_ended_by_the_next(
     states = [str(server.ask(f"/flow_runs/{id_}")["state_type"]) for id_ in ids]
     # the third process lives and may still say it, the fourth run is of another store
     assert states == ["CRASHED", "CRASHED", "RUNNING", "RUNNING"]
+
+
+def test_a_run_without_work_ends_the_last_one_too(
+    server: PrefectServer, client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, site = Store.create(tmp_path / "store"), Profile(prefect_api_url=server.api)
+    store.cache.mkdir(exist_ok=True)
+    id_, pid = running(server, client), dead_process()
+    state = BuildProgress(store.cache, quiet=True).state("running") | {"pid": pid, "flow_run": str(id_)}
+    with temporary_settings({PREFECT_API_URL: server.api}):
+        (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state | {"status": "ended"}))
+        end_last_run(store, site)
+        # it ended by itself, and so has told the server of its end
+        assert server.ask(f"/flow_runs/{id_}")["state_type"] == "RUNNING"
+        (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state))
+        monkeypatch.delenv("PREFECT_API_URL", raising=False)
+        end_last_run(store, Profile())
+        assert server.ask(f"/flow_runs/{id_}")["state_type"] == "RUNNING"
+        with BuildProgress(store.cache, quiet=True):
+            end_last_run(store, site)
+    assert server.ask(f"/flow_runs/{id_}")["state_type"] == "CRASHED"
 
 
 #: A build that is killed when Prefect knows its run, and the store does not yet.
