@@ -176,6 +176,9 @@ class Judgement(Frozen):
         return int(json.loads(self.details).get("lost", 0)) if self.failure is not None else 0
 
 
+_FIELDS = set(Judgement.model_fields)
+
+
 def whole_characters(text: str) -> str:
     """Return a model's text with lone surrogates replaced: JSON may contain them, UTF-8 cannot."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -293,8 +296,14 @@ def read_export(path: Path) -> list[Judgement]:
 
 
 def _models(table: pa.Table) -> list[Judgement]:
+    # most texts are the same in many rows: ids, names, models
+    texts: dict[str, str] = {}
+    rows = []
     try:
-        rows = [Judgement.model_validate(row) for row in dicts_of(table)]
+        for values in dicts_of(table):
+            held = {name: texts.setdefault(v, v) if isinstance(v, str) else v for name, v in values.items()}
+            # a set of its fields for each row would be a third of its memory
+            rows.append(Judgement.model_construct(_FIELDS, **vars(Judgement.model_validate(held))))
     except ValidationError as problem:
         raise IntegrityError(f"a judgement is not valid: {problem}") from problem
     for row in rows:

@@ -17,6 +17,9 @@ from storage_schemas.ids import canonical_json
 TableRow = TypeVar("TableRow", bound=BaseModel)
 
 
+# Arrow's own allocator keeps what a large table took until the process ends
+pa.set_memory_pool(pa.system_memory_pool())
+
 #: Rows that become dicts at once.
 _ROWS_AT_ONCE = 4096
 

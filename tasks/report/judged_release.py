@@ -108,9 +108,7 @@ def _gathered(
     pairs: list[TrialPair],
     ties: TiePolicy,
 ) -> JudgedRelease:
-    # a video pair may have two ids (if all clips are as many as another point has): its answer has one key,
-    # and counts for both
-    trials = trials_of([_own_key(row) for row in rows], pairs)
+    trials = trials_of(rows, pairs)
     main, strengths, levels, clips = main_points(release, records)
     return JudgedRelease(
         release=release,
@@ -124,10 +122,6 @@ def _gathered(
         clip_levels=levels,
         ties=ties,
     )
-
-
-def _own_key(row: Judgement) -> Judgement:
-    return row.model_copy(update={"key": f"{row.key}/{row.pair_id}"})
 
 
 def main_points(

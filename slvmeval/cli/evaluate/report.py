@@ -116,8 +116,6 @@ def report(
     from storage_schemas.errors import UserInputError
     from tasks.report.accuracy import INTERVAL_KINDS
     from tasks.report.published import read_published
-    from tasks.report.release_report import report_of
-    from tasks.report.set_report import set_report_of
     from tasks.report.write import write_report
 
     if interval not in INTERVAL_KINDS:
@@ -130,9 +128,13 @@ def report(
     with terminal.step_bar("report", quiet) as step:
         made: Report
         if pairs is None:
+            from tasks.report.release_report import report_of
+
             judged = _judged_release(release, version, site, policy, evaluators or (), campaigns or ())
             made = report_of(judged, interval, published)
         else:
+            from tasks.report.set_report import set_report_of
+
             _only_for_releases(
                 {"RELEASE": release, "--version": version, "--campaign": campaigns, "--against": against}
             )
