@@ -186,9 +186,12 @@ def walltime(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
     try:
         for worker in workers:
             worker.suspend()
+        # Slurm refuses an end before the start, also of a job that starts in this second
+        time.sleep(2.0)
         build.slurm.run("scontrol", "update", f"JobId={job['id']}", "EndTime=now")
         build.slurm.wait(lambda: state() != "RUNNING", LIMIT_SEEN_S)
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, AssertionError):
+        # it has ended meanwhile
         return None
     finally:
         for worker in workers:
