@@ -25,6 +25,8 @@ Apply = Callable[[DisturbedBuild, np.random.Generator], Took | None]
 
 #: Maximum time until Slurm sees that a job is over its limit, seconds.
 LIMIT_SEEN_S = 120.0
+#: Time after which a worker has surely registered, seconds.
+STARTED_S = 8.0
 #: Times that something is away, seconds.
 AWAY_S = (0.5, 5.0)
 
@@ -177,7 +179,8 @@ def walltime(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
     workers = (
         [worker for worker in build.job_processes("spawn_main") if job_of(worker) == job["id"]] if job else []
     )
-    if job is None or not workers:
+    # one that has just started is cancelled when its end is near, and Slurm refuses an end before its start
+    if job is None or not workers or any(time.time() - one.create_time() < STARTED_S for one in workers):
         return None
 
     def state() -> str:
@@ -186,8 +189,6 @@ def walltime(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
     try:
         for worker in workers:
             worker.suspend()
-        # Slurm refuses an end before the start, also of a job that starts in this second
-        time.sleep(2.0)
         build.slurm.run("scontrol", "update", f"JobId={job['id']}", "EndTime=now")
         build.slurm.wait(lambda: state() != "RUNNING", LIMIT_SEEN_S)
     except (psutil.NoSuchProcess, AssertionError):
