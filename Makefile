@@ -17,7 +17,9 @@ MARKED = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's:/conftest\.
 MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
-.PHONY: help env env-models demo test test-fast test-slow test-browser test-models test-gpu test-slurm bench results lint lock clean
+DOCS := .venv/.docs
+
+.PHONY: help env env-models demo docs test test-fast test-slow test-browser test-models test-gpu test-slurm bench results lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -89,6 +91,14 @@ bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with 
 results: env  ## build two free films at many severities, judge them with baselines, write docs/results
 	$(BIN)/python -m bench.film_severity
 
+$(DOCS): $(STAMP) requirements-docs.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.lock
+	@touch $(DOCS)
+
+docs: $(DOCS)  ## write the site of documents into build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
+
 lint: env
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -101,6 +111,8 @@ lock:  ## resolve the lock file anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --extra gpu --generate-hashes --no-emit-index-url \
 	  --no-header --constraint requirements.lock $(addprefix --no-emit-package ,$(TORCH_PARTS)) \
 	  pyproject.toml -o requirements-models.lock
+	uv pip compile --universal --python-version 3.11 --group docs --generate-hashes --no-emit-index-url \
+	  --no-header --constraint requirements.lock -o requirements-docs.lock
 
 clean:  ## remove what was built, but not the environment
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -131,8 +131,10 @@ def package(requirement: str) -> str:
 
 
 def test_every_direct_dependency_has_its_licence() -> None:
-    project = tomllib.loads(read("pyproject.toml"))["project"]
+    whole = tomllib.loads(read("pyproject.toml"))
+    project = whole["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    groups += whole["dependency-groups"].values()
     wanted = {package(line) for group in groups for line in group} - {"slvmeval"}
     text = read("docs/licences.md").partition("## Python packages")[2]
     rows = dict(re.findall(r"^\|[^|]*\| `([\w-]+)` \| ([^|;]+)", text, re.MULTILINE))
