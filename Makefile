@@ -19,7 +19,7 @@ OTHERS := not slow and not browser and not slurm and not models and not gpu
 
 DOCS := .venv/.docs
 
-.PHONY: help env env-models demo docs test test-fast test-slow test-browser test-models test-gpu test-slurm bench results lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-slow test-browser test-models test-gpu test-slurm bench results release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -99,6 +99,17 @@ docs: $(DOCS)  ## write the site of documents into build/site; a broken link is 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open build/site/index.html"
 
+release: $(STAMP) requirements-release.lock  ## build and check wheel and source distribution in dist/, and tag this version
+	@test -z "$$(git status --porcelain)" || { echo "commit first: a release is made of what is committed"; exit 1; }
+	rm -rf dist build/release
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-release.lock
+	build/release/bin/python -m build --outdir dist
+	build/release/bin/twine check --strict dist/*
+	build/release/bin/check-wheel-contents dist/*.whl
+	git tag -a "v$$($(BIN)/python -c 'from importlib.metadata import version; print(version("slvmeval"))')" -m "A release"
+	@ls -l dist
+
 lint: env
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -113,6 +124,8 @@ lock:  ## resolve the lock file anew (needs uv)
 	  pyproject.toml -o requirements-models.lock
 	uv pip compile --universal --python-version 3.11 --group docs --generate-hashes --no-emit-index-url \
 	  --no-header --constraint requirements.lock -o requirements-docs.lock
+	uv pip compile --universal --python-version 3.11 --group release --generate-hashes --no-emit-index-url \
+	  --no-header --constraint requirements.lock -o requirements-release.lock
 
 clean:  ## remove what was built, but not the environment
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from slvmeval.foreign_packages import foreign_packages, in_words
+
 if TYPE_CHECKING:
     from slvmeval.api import (
         Pair,
@@ -68,6 +70,8 @@ _ERRORS = frozenset(
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if foreign := foreign_packages():
+        raise ImportError(in_words(foreign)) from None
     value = getattr(import_module("storage_schemas.errors" if name in _ERRORS else "slvmeval.api"), name)
     globals()[name] = value
     return value

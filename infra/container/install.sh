@@ -54,7 +54,7 @@ if [ "$with" = vllm ]; then
   pip install -q -r "$source/requirements-vllm.txt"
   program=vllm
 else
-  for part in pyproject.toml README.md LICENSE storage_schemas tasks infra flows slvmeval; do
+  for part in pyproject.toml README.md LICENSE storage_schemas tasks infra flows slvmeval slurm; do
     cp -R "$source/$part" "$copy/"
   done
   pip install -q --no-deps --require-hashes -r "$source/requirements.lock"

@@ -17,7 +17,7 @@ import typer
 from infra.end_signals import end_signals
 from slvmeval.cli import models, prompts
 from slvmeval.cli.annotate import annotate
-from slvmeval.cli.build import build, plan, sources
+from slvmeval.cli.build import build, init, plan, sources
 from slvmeval.cli.cluster import deploy, gpu_check, slurm
 from slvmeval.cli.doctor import doctor
 from slvmeval.cli.evaluate import evaluate, meta_sets, report
@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 for group in (
     doctor,
+    init,
     build,
     sources,
     models,

@@ -15,7 +15,7 @@ import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 import slvmeval
@@ -23,6 +23,7 @@ from infra.profile import Profile, load_profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 from slvmeval.cli.doctor.model_servers import check_model_servers
+from slvmeval.foreign_packages import OURS, foreign_packages, in_words
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
 from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
@@ -87,8 +88,6 @@ def _get(address: str) -> str:
 
 #: Seconds that probe jobs may wait for a node.
 PROBE_WAIT_S = 120.0
-#: Our packages; their names are general, so other files of that name may shadow them.
-OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows")
 #: (distribution, minimum, below, problem with other versions).
 VERSIONS: tuple[tuple[str, str, str, str], ...] = (
     ("prefect", "3.8", "3.9", "3.9 needs a version of certifi that the index lacks"),
@@ -167,23 +166,22 @@ def check_python() -> Iterator[Finding]:
         )
 
 
-def check_our_packages(names: Sequence[str] = OUR_PACKAGES) -> Iterator[Finding]:
-    """Check that each package is ours, not a stray file or folder of that name."""
+def check_our_packages(names: Sequence[str] = OURS) -> Iterator[Finding]:
+    """Check that each package is ours, not a stray file of that name, and has no stranger's files."""
     home = Path(str(slvmeval.__file__)).resolve().parent.parent
-    strays = []
-    for name in names:
-        spec = importlib.util.find_spec(name)
-        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
-        if origin is None or origin.parent.parent != home:
-            strays.append(f"{name} comes from {origin}")
-    if strays:
-        yield Finding(
-            "our packages",
-            CheckVerdict.FAIL,
-            f"{'; '.join(strays)}, not from {home}: set PYTHONSAFEPATH=1, and install slvmeval into a "
-            "separate environment",
-        )
-    else:
+    problems = [in_words(foreign)] if (foreign := foreign_packages(names)) else []
+    mixed = {
+        f"{distribution.name} has files in {file.parts[0]}/"
+        for distribution in distributions()
+        if distribution.name != "slvmeval"
+        for file in distribution.files or ()
+        if file.parts[0] in names
+    }
+    if mixed:
+        problems.append(f"{', '.join(sorted(mixed))}: install slvmeval into an environment of its own")
+    for problem in problems:
+        yield Finding("our packages", CheckVerdict.FAIL, problem)
+    if not problems:
         yield Finding("our packages", CheckVerdict.OK, str(home))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import re
-import tempfile
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -56,15 +55,8 @@ def new(
 
     Example: `slvmeval evaluators new my-judge`
     """
-    from storage_schemas.errors import UserInputError
-
     place = folder or Path(name)
-    try:
-        write_package(name, shape, place)
-    except OSError as problem:
-        raise UserInputError(
-            f"{place} cannot be written ({problem.strerror}): name another folder with --folder"
-        ) from problem
+    write_package(name, shape, place)
     terminal.say(
         f"the package of the {shape} {name} is in {place}: {_module(name)}.py is all of it. Next:",
         f"  pip install -e {place}",
@@ -90,6 +82,7 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
     UserInputError
         If the name is unsuitable or taken, or something is in the folder.
     """
+    from slvmeval.new_files import write_new_files
     from storage_schemas.errors import UserInputError
     from tasks.scoring.registry import BUILT_IN, added_evaluators
 
@@ -113,23 +106,13 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         "pyproject.toml": "pyproject.toml.txt",
         "README.md": "README.md.txt",
     }
-    # without links, for a link cannot be replaced by a folder
-    place = place.resolve()
-    is_there = place.exists()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    # all of the package or none of it
-    with tempfile.TemporaryDirectory(dir=place if is_there else place.parent, prefix=".new-") as unfinished:
-        package = Path(unfinished) / "package"
-        package.mkdir()
-        for target, source in written.items():
-            text = Template((texts / source).read_text(encoding="utf-8")).substitute(words)
-            (package / target).write_text(text, encoding="utf-8")
-        if not is_there:
-            package.replace(place)
-            return
-        # the folder stays the same one: a shell may be in it, or it is a mount
-        for file in package.iterdir():
-            file.replace(place / file.name)
+    write_new_files(
+        place,
+        {
+            target: Template((texts / source).read_text(encoding="utf-8")).substitute(words)
+            for target, source in written.items()
+        },
+    )
 
 
 def _module(name: str) -> str:

@@ -35,6 +35,19 @@ def test_a_stray_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "PYTHONSAFEPATH=1" in finding.message
 
 
+def test_a_strangers_files_among_ours_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = tmp_path / "worker_kit-1.0.dist-info"
+    about.mkdir()
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "queue.py").touch()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: worker-kit\nVersion: 1.0\n")
+    (about / "RECORD").write_text("tasks/queue.py,,\nworker_kit/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (finding,) = check_our_packages()
+    assert finding.verdict is CheckVerdict.FAIL
+    assert "worker-kit has files in tasks/" in finding.message
+
+
 def test_versions_outside_of_what_works_fail() -> None:
     known = {"prefect": "3.9.1", "zarr": "3.1.10", "sqlalchemy": "2.0.58"}
 

@@ -1,0 +1,95 @@
+"""``slvmeval init``: a project folder to start from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+#: What a site with a cluster starts from, by the documents' names. Images are made from a source tree.
+_CLUSTER = ("slurm", "infra/postgres")
+#: A project's files, and the packaged files that they are made of.
+_FILES = {
+    "README.md": "README.md.txt",
+    "profile.toml": "profile.toml.txt",
+    "recipe.toml": "recipe.toml.txt",
+    "sources/README.md": "sources.md.txt",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Start here")(init)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder; it may exist.")],
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster",
+            help="Also what a site with SLURM starts from: profiles, job scripts, a server on PostgreSQL.",
+        ),
+    ] = False,
+) -> None:
+    """Write a project folder: a profile, a recipe, a place for videos, and a README with the next commands.
+
+    Nothing is overwritten.
+
+    Example: `slvmeval init my-benchmark`
+    """
+    from slvmeval.new_files import write_new_files
+
+    write_new_files(folder, project_files(folder.resolve().name, cluster))
+    terminal.say(
+        f"{folder} is a project now; README.md there has the commands. Next:",
+        f"  put videos with captions into {folder}/sources (README.md there shows the form)",
+        f"  cd {folder}",
+        "  slvmeval build --profile profile.toml --recipe recipe.toml --gallery gallery",
+    )
+
+
+def project_files(name: str, cluster: bool) -> dict[str, str]:
+    """Return a project's files: texts by path.
+
+    Parameters
+    ----------
+    name
+        Name of the project's folder.
+    cluster
+        Add what a site with a cluster starts from.
+    """
+    texts = files("slvmeval") / "project"
+
+    def text(source: str) -> str:
+        return (texts / source).read_text(encoding="utf-8")
+
+    words = {
+        # a built-in recipe's name stands for its values only
+        "name": f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-') or 'my'}-project",
+        "version": version("slvmeval"),
+        "cluster": text("cluster.md.txt") if cluster else "",
+    }
+    made = {target: Template(text(source)).safe_substitute(words) for target, source in _FILES.items()}
+    if cluster:
+        for place in _CLUSTER:
+            package, _, below = place.partition("/")
+            made |= dict(_texts(files(package) / below if below else files(package), place))
+    return made
+
+
+def _texts(folder: Traversable, place: str) -> Iterator[tuple[str, str]]:
+    for one in sorted(folder.iterdir(), key=lambda item: item.name):
+        if one.is_dir() and one.name != "__pycache__":
+            yield from _texts(one, f"{place}/{one.name}")
+        elif one.is_file() and not one.name.startswith("."):
+            yield f"{place}/{one.name}", one.read_text(encoding="utf-8")

@@ -1,0 +1,35 @@
+"""Packages of other projects under the names of ours, which Python would import instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+#: Our packages beside this one.
+OURS = ("storage_schemas", "tasks", "infra", "flows")
+
+
+def foreign_packages(names: Sequence[str] = OURS) -> dict[str, str]:
+    """Return where Python finds those of our packages that it does not find beside this one."""
+    home = Path(__file__).resolve().parents[1]
+    foreign = {}
+    for name in names:
+        # what an editable installation adds is asked last, and is ours
+        spec = PathFinder.find_spec(name)
+        if spec is None:
+            continue
+        # a folder without an __init__.py has no origin
+        place = spec.origin or str(next(iter(spec.submodule_search_locations or ()), ""))
+        if not Path(place).resolve().is_relative_to(home / name):
+            foreign[name] = place
+    return foreign
+
+
+def in_words(foreign: dict[str, str]) -> str:
+    """Return what is wrong and what to do, as one sentence."""
+    places = ", ".join(f"{name} is {place}" for name, place in foreign.items())
+    return (
+        f"Python finds other code under the names of slvmeval's packages ({places}): start from another "
+        "folder, set PYTHONSAFEPATH=1, or install slvmeval into an environment of its own"
+    )

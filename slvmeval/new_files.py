@@ -1,0 +1,58 @@
+"""Write the files that a user starts a package or project from: all or none, and over nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from storage_schemas.errors import UserInputError
+
+
+def write_new_files(place: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder, which is made if it is not there.
+
+    Parameters
+    ----------
+    place
+        The folder; what else is in it stays as it is.
+    files
+        Contents by path relative to it; a script with a first line ``#!`` can be executed.
+
+    Raises
+    ------
+    UserInputError
+        If one of them is there already, or the folder cannot be written.
+    """
+    # without links, for a link cannot be replaced by a folder
+    place = place.resolve()
+    there = sorted(name for name in files if os.path.lexists(place / name))
+    if there:
+        raise UserInputError(
+            f"{place} has {there[0]} already, and nothing is overwritten: name another folder"
+        )
+    try:
+        is_there = place.exists()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            dir=place if is_there else place.parent, prefix=".new-"
+        ) as unfinished:
+            draft = Path(unfinished) / "files"
+            for name, text in files.items():
+                (draft / name).parent.mkdir(parents=True, exist_ok=True)
+                (draft / name).write_text(text, encoding="utf-8")
+                if text.startswith("#!"):
+                    (draft / name).chmod(0o755)
+            if not is_there:
+                draft.replace(place)
+                return
+            # the folder stays the same one: a shell may be in it, or it is a mount
+            for name in files:
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                # fails where one has appeared meanwhile
+                os.link(draft / name, place / name)
+    except OSError as problem:
+        raise UserInputError(
+            f"{place} cannot be written ({problem.strerror}): name another folder"
+        ) from problem

