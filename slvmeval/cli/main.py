@@ -15,7 +15,7 @@ from types import FrameType
 import typer
 
 from infra.end_signals import end_signals
-from slvmeval.cli import models, prompts
+from slvmeval.cli import here, models, prompts
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, init, plan, sources
 from slvmeval.cli.cluster import deploy, gpu_check, slurm
@@ -28,15 +28,11 @@ log = logging.getLogger(__name__)
 
 app = typer.Typer(
     name="slvmeval",
-    no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Builds SLVMEval: long-video pairs with known damage, to measure the judges of generated video.\n\n"
-    "Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own: "
-    "`slvmeval build --sources folder:VIDEOS --store STORE`.",
 )
 for group in (
+    here,
     doctor,
     init,
     build,

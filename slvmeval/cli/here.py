@@ -1,0 +1,101 @@
+"""``slvmeval`` without a command: where one is, and what comes next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from storage_schemas.store import Store
+
+#: Where stores are in a folder that a user is likely to be in: a project's, and those of the documents.
+_USUAL = ("store", "slvmeval-store", "build/demo/store")
+
+
+def register(app: typer.Typer) -> None:
+    """Make it what the program does without a command."""
+    app.callback(invoke_without_command=True)(here)
+
+
+def here(context: typer.Context) -> None:
+    """Builds SLVMEval: long-video pairs with known damage, to measure the judges of generated video.
+
+    Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own:
+    `slvmeval build --sources folder:VIDEOS --store STORE`.
+
+    Without a command: where one is, and what comes next.
+    """
+    if context.invoked_subcommand is None:
+        terminal.say(*where_one_is(Path.cwd()), "", "slvmeval --help lists all commands")
+
+
+def where_one_is(folder: Path) -> Iterator[str]:
+    """Yield lines on the store that commands in a folder would use, its last build, and the next command."""
+    from storage_schemas.store import Store
+
+    options, path = _store_of(folder)
+    if path is None:
+        yield f"no store in {folder}"
+        project = (folder / "profile.toml").is_file()
+        yield from _next(
+            "slvmeval build --profile profile.toml --recipe recipe.toml --gallery gallery"
+            if project
+            else "slvmeval demo             a small release from a free film",
+            *(() if project else ("slvmeval init DIR         a project for videos of your own",)),
+        )
+        return
+    store = Store.open(path)
+    yield f"store: {store.root}"
+    yield from _of_store(store, options)
+
+
+def _store_of(folder: Path) -> tuple[str, Path | None]:
+    """Return how commands name the store, and its folder; None if there is none yet."""
+    given = [name for name in ("SLVMEVAL_STORE", "SLVMEVAL_PROFILE") if os.environ.get(name)]
+    if given or (folder / "profile.toml").is_file():
+        profile = None if given else folder / "profile.toml"
+        path = Path(terminal.settings(profile).store)
+        return "" if given else " --profile profile.toml", path if (path / "store.json").is_file() else None
+    for name in _USUAL:
+        if (folder / name / "store.json").is_file():
+            return f" --store {name}", folder / name
+    return "", None
+
+
+def _of_store(store: Store, options: str) -> Iterator[str]:
+    from slvmeval.cli.store.build_states import run_states
+    from storage_schemas.judgements import JudgementsStore
+    from storage_schemas.release import Release, release_names
+
+    runs = run_states(store)
+    if runs:
+        state = {"died": "was killed", "failed": "failed", "running": "is running"}.get(runs[0]["status"])
+        yield f"last build: {state or 'ended'}, {runs[0]['updated_at']}"
+    names = release_names(store)
+    for name in names:
+        release = Release.open(store, name)
+        pairs, sources = (release.manifest.content[what] for what in ("pairs", "sources"))
+        of = f"{sources} source{'' if sources == 1 else 's'}"
+        yield f"release {name}, version {release.version}: {pairs} pairs of {of}"
+    if runs and runs[0]["status"] == "running":
+        yield from _next(f"slvmeval status{options} --watch")
+    elif not names or (runs and runs[0]["status"] in ("died", "failed")):
+        yield from _next("the same slvmeval build as before: it goes on where it was")
+    else:
+        judged = JudgementsStore(store)
+        release_word = f" {names[0]}" if len(names) > 1 else ""
+        if judged.part_files() or judged.lines_files():
+            yield from _next(f"slvmeval report{release_word}{options} --out report --open")
+        else:
+            yield from _next(f"slvmeval evaluate{release_word}{options} -e duration -e sharpness -e coin")
+
+
+def _next(*commands: str) -> Iterator[str]:
+    yield f"next: {commands[0]}"
+    yield from (f"      {command}" for command in commands[1:])
