@@ -1,7 +1,7 @@
-"""Semaphores of a nanny and its worker, which nobody removes from the node's memory after a ``kill -9``.
+"""Semaphores of a job's processes, which nobody removes from the node's memory after a ``kill -9``.
 
-Dask's nanny shares queues with its worker, whose semaphores are named files. Python removes them when the
-nanny ends. Once the worker has opened them, nothing needs the names any more.
+Dask's nanny shares queues with its worker, and the worker has a lock for Blosc; their semaphores are named
+files. Python removes them when the process ends that made them. Once they are open, nothing needs the names.
 """
 
 from __future__ import annotations
@@ -11,20 +11,26 @@ from contextlib import suppress
 from multiprocessing import resource_tracker, synchronize
 from pathlib import Path
 
-_NAME = re.compile(r"/dev/shm(/sem\.mp-\S+)$", re.MULTILINE)
+from numcodecs import blosc
+
+_NAME = re.compile(r"/dev/shm/sem\.(mp-\S+)$", re.MULTILINE)
 
 
 def remove_names() -> None:
-    """Remove the names of all semaphores that this worker process has opened; it still can use them."""
-    for file in set(_NAME.findall(Path("/proc/self/maps").read_text())):
+    """Remove the names of the semaphores that this worker process has opened; it still can use them."""
+    let_workers_remove_names()
+    names = set(_NAME.findall(Path("/proc/self/maps").read_text()))
+    # numcodecs makes it at the first frame; a process's own are mapped under other names
+    if (own := blosc.get_mutex()._semlock.name) is not None:
+        names.add(own.removeprefix("/"))
+    for name in names:
         with suppress(FileNotFoundError):
-            Path(f"/dev/shm{file}").unlink()
-            # as Python names it
-            resource_tracker.unregister(file.replace("/sem.", "/", 1), "semaphore")
+            Path(f"/dev/shm/sem.{name}").unlink()
+            resource_tracker.unregister(f"/{name}", "semaphore")
 
 
 def let_workers_remove_names() -> None:
-    """Have this nanny's process remove only those names of semaphores that its worker did not."""
+    """Have Python remove only those names at this process's end that are still there."""
     remove = synchronize.SemLock._cleanup  # type: ignore[attr-defined]
 
     def remove_if_there(name: str) -> None:

@@ -16,11 +16,13 @@ SHARED_MEMORY = Path("/dev/shm")
 NANNY = """
 import os, multiprocessing, sys
 from multiprocessing.resource_tracker import _resource_tracker
+from numcodecs import blosc
 from infra.slurm.semaphores import let_workers_remove_names, remove_names
 
 def work(queue, back):
     remove_names()
-    back.put(queue.get() + 1)
+    blosc.compress(b"x" * 1000, b"zstd", 1)
+    back.put([queue.get() + 1, blosc.get_mutex()._semlock.name])
 
 if __name__ == "__main__":
     let_workers_remove_names()
@@ -30,8 +32,9 @@ if __name__ == "__main__":
     process = context.Process(target=work, args=(queue, back))
     process.start()
     queue.put(1)
-    assert back.get() == 2
-    print(_resource_tracker._pid, *names, flush=True)
+    answer, own = back.get()
+    assert answer == 2
+    print(_resource_tracker._pid, *names, own, flush=True)
     process.join()
     if sys.argv[1] == "wait":
         sys.stdin.read()
@@ -52,7 +55,7 @@ def test_no_name_of_a_semaphore_stays(tmp_path: Path, ended: str) -> None:
     )
     assert nanny.stdout is not None
     tracker, *names = nanny.stdout.readline().split()
-    assert len(names) == 6
+    assert len(names) == 7
     if ended == "killed":
         # SLURM kills all processes of a job, also that which would remove the names
         for process in (int(tracker), nanny.pid):
