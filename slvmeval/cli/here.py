@@ -69,11 +69,11 @@ def _store_of(folder: Path) -> tuple[str, Path | None]:
 
 
 def _of_store(store: Store, options: str) -> Iterator[str]:
-    from slvmeval.cli.store.build_states import run_states
+    from infra.progress import read_runs
     from storage_schemas.judgements import JudgementsStore
     from storage_schemas.release import Release, release_names
 
-    runs = run_states(store)
+    runs = sorted(read_runs(store.cache), key=lambda run: run["status"] != "running")
     if runs:
         state = {"died": "was killed", "failed": "failed", "running": "is running"}.get(runs[0]["status"])
         yield f"last build: {state or 'ended'}, {runs[0]['updated_at']}"
