@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from storage_schemas.commit import storage_errors
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from storage_schemas.regular_files import open_regular
+from storage_schemas.regular_files import open_regular, read_regular
 from storage_schemas.source import Clip, Source
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, check_id, read_bytes, refuse_to_leave
 from tasks.sources.clips import (
@@ -297,12 +297,14 @@ class VriptAdapter(SourceAdapter):
     def _about(self) -> dict[str, dict[str, Any]]:
         """What the data set's metadata says of its videos, by id; an object by id, or a list of objects."""
         path = self.root / _META
-        if not path.is_file():
+        if not path.exists():
             return {}
         refuse_to_leave(path, self.root, _META)
         try:
-            values = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError) as problem:
+            values = json.loads(read_regular(path))
+        except OSError as problem:
+            raise UserInputError(f"{path} cannot be read ({problem.strerror}): fetch it again") from problem
+        except (ValueError, RecursionError) as problem:
             raise UserInputError(f"{path} is not JSON ({problem}): fetch it again, or remove it") from problem
         if isinstance(values, list):
             values = {str(row.get("video_id")): row for row in values if isinstance(row, dict)}
