@@ -49,6 +49,13 @@ def read_regular_text(path: Path, encoding: str = "utf-8") -> str:
         return file.read()
 
 
+def why_unread(problem: OSError | UnicodeDecodeError) -> str:
+    """Return in words why a file could not be read as text."""
+    if isinstance(problem, OSError):
+        return problem.strerror or "it cannot be opened"
+    return f"it is not UTF-8 at byte {problem.start}"
+
+
 def _refuse_special(path: Path, mode: int) -> None:
     for is_kind, what in _KINDS:
         if is_kind(mode):

@@ -14,7 +14,7 @@ from pathlib import Path
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
-from storage_schemas.regular_files import read_regular_text
+from storage_schemas.regular_files import read_regular_text, why_unread
 
 _SUFFIX = ".txt"
 _EMPTY = "it is empty: write the instructions for the model, or remove the file"
@@ -296,7 +296,7 @@ def _read(place: Path) -> str:
     try:
         return read_regular_text(place).strip()
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place}: it cannot be read: {problem}") from problem
+        raise UserInputError(f"{place}: it cannot be read: {why_unread(problem)}") from problem
 
 
 def _hint(inner: Path, known: Collection[str], areas: Collection[str]) -> str:
