@@ -212,6 +212,7 @@ def test_a_damaged_member_is_a_bad_archive(layout: Layout, tmp_path: Path) -> No
     sources, (row,) = layout.scan(cache=tmp_path / "cache", unpack=True)
     assert sources == []
     assert row.reason is Reason.BAD_ARCHIVE
+    assert row.message.endswith("cannot be unpacked; it is damaged: fetch it again")
     assert list((tmp_path / "cache" / "vript_videos").iterdir()) == []
 
 
