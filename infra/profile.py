@@ -17,6 +17,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.regular_files import read_regular_text
 from storage_schemas.secrets import know_address
 
 #: Prefix of environment variables: ``SLVMEVAL_`` and a field's name in upper case.
@@ -198,7 +199,7 @@ def load_profile(
 def _read(path: Path) -> dict[str, Any]:
     """Read a profile file, check its keys and make its paths absolute."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_regular_text(path))
     except OSError as problem:
         raise UserInputError(f"profile {path}: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:

@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Iterable
 from enum import StrEnum
 
+from storage_schemas.printable import printable
 from storage_schemas.secrets import strike_out
 
 
@@ -64,10 +65,17 @@ TRANSIENT_REASONS = frozenset({Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE, Reas
 
 
 class SlvmevalError(Exception):
-    """Base class of all errors raised deliberately by this project; its texts contain no secrets."""
+    """Base class of all errors raised deliberately by this project.
+
+    Its texts contain no secrets, and no control characters but line breaks: those of file names are escaped.
+    """
 
     def __init__(self, *arguments: object) -> None:
-        super().__init__(*(strike_out(each) if type(each) is str else each for each in arguments))
+        super().__init__(*(_shown(each) if type(each) is str else each for each in arguments))
+
+
+def _shown(text: str) -> str:
+    return printable(strike_out(text), keep="\n\t")
 
 
 class UserInputError(SlvmevalError):

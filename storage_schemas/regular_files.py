@@ -1,8 +1,9 @@
-"""Read the files of a data set, and nothing else that lies there: a pipe blocks, a device may never end."""
+"""Read the files that people name, and nothing else lying there: a pipe blocks, a device may never end."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from pathlib import Path
@@ -40,6 +41,19 @@ def read_regular(path: Path) -> bytes:
     """Return the content of a file; see :func:`open_regular`."""
     with open_regular(path) as file:
         return file.read()
+
+
+def read_regular_text(path: Path, encoding: str = "utf-8") -> str:
+    """Return the text of a file as ``Path.read_text`` does; see :func:`open_regular`."""
+    with io.TextIOWrapper(open_regular(path), encoding=encoding) as file:
+        return file.read()
+
+
+def why_unread(problem: OSError | UnicodeDecodeError) -> str:
+    """Return in words why a file could not be read as text."""
+    if isinstance(problem, OSError):
+        return problem.strerror or "it cannot be opened"
+    return f"it is not UTF-8 at byte {problem.start}"
 
 
 def _refuse_special(path: Path, mode: int) -> None:

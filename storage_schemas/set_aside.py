@@ -6,10 +6,12 @@ import logging
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pydantic import field_validator
 
 from storage_schemas.errors import TRANSIENT_REASONS, Reason
 from storage_schemas.model import Frozen
 from storage_schemas.parquet import read_rows
+from storage_schemas.printable import printable
 from storage_schemas.row_store import add_part, is_sound, parts_of
 from storage_schemas.secrets import strike_out_row
 from storage_schemas.store import Store
@@ -33,8 +35,9 @@ SET_ASIDE = pa.schema(
 class SetAsideRow(Frozen):
     """One item that was set aside.
 
-    `aspect` is empty if the row applies to the whole source. `key` is a checksum of the inputs to which the
-    row applies (changed inputs are retried). `at` is UTC in ISO 8601.
+    Control characters in `message` and `location` become escapes. `aspect` is empty if the row applies to the
+    whole source. `key` is a checksum of the inputs to which the row applies (changed inputs are retried).
+    `at` is UTC in ISO 8601.
     """
 
     source_id: str
@@ -45,6 +48,11 @@ class SetAsideRow(Frozen):
     location: str = ""
     key: str = ""
     at: str = ""
+
+    @field_validator("message", "location")
+    @classmethod
+    def _printable(cls, text: str) -> str:
+        return printable(text, keep="\n\t")
 
     @property
     def transient(self) -> bool:

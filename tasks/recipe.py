@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, field_validator
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular_text, why_unread
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
@@ -268,7 +269,7 @@ def load_recipe(name_or_path: str) -> Recipe:
             "or give the path of a .toml or .json file."
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular_text(path)
         values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except OSError as problem:
         raise UserInputError(f"recipe {path}: {problem.strerror}") from problem
@@ -304,9 +305,11 @@ def _with_texts(value: Any, folder: Path) -> Any:
         return value
     path = folder / Path(value[1:]).expanduser()
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return read_regular_text(path).strip()
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{value}: the text in {path} cannot be read: {problem}") from problem
+        raise UserInputError(
+            f"{value}: the text in {path} cannot be read: {why_unread(problem)}"
+        ) from problem
 
 
 def _read_texts(fields: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -30,12 +30,11 @@ from storage_schemas.set_aside import SetAsideRow, append_failures, known_failur
 from storage_schemas.source import ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
 from storage_schemas.store_wait import StoreWait
-from tasks.captions.analyser import AnalyserRecipe
-from tasks.captions.stage import is_analysed, make_analyser
+from tasks.captions.stage import make_analyser
 from tasks.llm.servers import Servers
 from tasks.models.hub import ModelCheck
 from tasks.pairs.degrade import read_pair
-from tasks.pairs.facts import timeline_id
+from tasks.pairs.facts import captions_analysed, timeline_id
 from tasks.pairs.known_reports import KnownReports
 from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw_candidates, plan_release
 from tasks.pairs.stages import (
@@ -56,7 +55,7 @@ from tasks.sources.registry import open_sources
 from tasks.votes.release_votes import filtered_from
 
 
-def check_server(store: Store, sources: Iterable[Source], recipe: AnalyserRecipe, servers: Servers) -> None:
+def check_server(store: Store, sources: Iterable[Source], recipe: Recipe, servers: Servers) -> None:
     """Check the caption analyser's server; none is needed if all captions are analysed.
 
     Parameters
@@ -69,8 +68,8 @@ def check_server(store: Store, sources: Iterable[Source], recipe: AnalyserRecipe
     PrerequisiteError
         If captions must be analysed and the server is unavailable or lacks the model.
     """
-    if any(not is_analysed(store, source, recipe) for source in sources):
-        make_analyser(recipe, servers).check_server()
+    if any(not captions_analysed(store, source, recipe) for source in sources):
+        make_analyser(recipe.caption_analysis, servers).check_server()
 
 
 #: Smaller models are read without showing progress.
@@ -293,7 +292,6 @@ class Build:
         self.known = KnownReports(self.store, self.recipe, models)
         self._scan()
         failures = {} if self.options.retry else known_failures(self.store)
-        analyser = self.recipe.caption_analysis
         for source in list(self.sources.values()):
             ingested = self.store.has(TIMELINE, timeline_id(source, self.recipe))
             known = failures.get(inspect_key(source, self.recipe))
@@ -302,14 +300,14 @@ class Build:
             report = self.known.find(source) if ingested or known is None else None
             if report is not None:
                 self.reports[source.id] = report
-            elif ingested and is_analysed(self.store, source, analyser):
+            elif ingested and captions_analysed(self.store, source, self.recipe):
                 # inspecting again is cheap, whatever failed before
                 calls = [(source, tuple(self.recipe.aspects))]
                 (outcome,) = run_batch(inspect_stage, self.work, calls, self.store_wait)
                 self._take(outcome)
             elif known is not None:
                 self._lose_source(source, known)
-        check_server(self.store, self._unknown(), analyser, self.work.servers)
+        check_server(self.store, self._unknown(), self.recipe, self.work.servers)
         self._use_failures(failures)
         self._draw()
         if self.options.leave_unsettled:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, first_error
+from storage_schemas.regular_files import read_regular_text
 from tasks.scoring.suites.guide import Guide
 
 #: What people do: compare the videos of a pair, or rate single videos in one dimension.
@@ -190,7 +191,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         If the file is missing, cannot be read, or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular_text(path))
     except FileNotFoundError as problem:
         raise UserInputError(f"{path} does not exist") from problem
     except OSError as problem:

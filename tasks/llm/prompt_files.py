@@ -14,6 +14,7 @@ from pathlib import Path
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular_text, why_unread
 
 _SUFFIX = ".txt"
 _EMPTY = "it is empty: write the instructions for the model, or remove the file"
@@ -293,9 +294,9 @@ def _own_place(key: str, own: str | Path | None) -> Path | None:
 
 def _read(place: Path) -> str:
     try:
-        return place.read_text(encoding="utf-8").strip()
+        return read_regular_text(place).strip()
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place}: it cannot be read: {problem}") from problem
+        raise UserInputError(f"{place}: it cannot be read: {why_unread(problem)}") from problem
 
 
 def _hint(inner: Path, known: Collection[str], areas: Collection[str]) -> str:

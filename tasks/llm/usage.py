@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError
 from storage_schemas.errors import SlvmevalError, UserInputError
 from storage_schemas.judgements import Failure, Judgement
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular_text
 from storage_schemas.secrets import strike_out
 
 
@@ -273,7 +274,7 @@ def load_prices(path: str | None = None) -> Prices:
 
 def _read_prices(place: Path) -> Prices:
     try:
-        return Prices.model_validate(tomllib.loads(place.read_text(encoding="utf-8")))
+        return Prices.model_validate(tomllib.loads(read_regular_text(place)))
     except OSError as problem:
         raise UserInputError(f"prices: {place} cannot be read: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from storage_schemas.commit import storage_errors, write_atomic
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.regular_files import open_regular
 from tasks.models.loaders import check_kind
 from tasks.models.mirror import (
     MANIFEST,
@@ -188,7 +189,7 @@ def _link(source: Path, target: Path) -> None:
 def _read(source: Path, copy: Path | None) -> tuple[int, str]:
     """Return a file's size and SHA-256 and copy it in one pass, so that the checksum is the copy's."""
     state, size = hashlib.sha256(), 0
-    with source.open("rb") as file:
+    with open_regular(source) as file:
         sink = copy.open("wb") if copy is not None else None
         try:
             while block := file.read(_BLOCK):

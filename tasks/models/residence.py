@@ -15,6 +15,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.sizes import size_text
 from tasks.models.device import free_bytes, free_caches, is_out_of_memory
 
 
@@ -174,8 +175,8 @@ def _name(key: Hashable) -> str:
 
 
 def _of(needed: int, free: int | None) -> str:
-    there = "free memory unknown" if free is None else f"{free / 1e9:.3g} GB free"
-    return f"{needed / 1e9:.3g} GB needed, {there}"
+    there = "free memory unknown" if free is None else f"{size_text(free)} free"
+    return f"{size_text(needed)} needed, {there}"
 
 
 @cache

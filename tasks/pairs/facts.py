@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -15,7 +16,7 @@ from storage_schemas.ids import artifact_id
 from storage_schemas.source import Source, Timeline, read_timeline
 from storage_schemas.store import FRAMES, TIMELINE, Store
 from tasks.aspects.base import Aspect, ClipSpan, Operation, Parameters
-from tasks.captions.stage import source_analyses
+from tasks.captions.stage import is_analysed, source_analyses
 from tasks.llm.servers import Servers
 from tasks.media.decode import FrameSampler
 from tasks.media.probe import probe
@@ -75,6 +76,38 @@ def clip_spans(source: Source, timeline: Timeline) -> tuple[ClipSpan, ...]:
     return tuple(ClipSpan(clip.index, *timeline.span(clip.start_s, clip.end_s)) for clip in source.clips)
 
 
+def as_analysed(source: Source, frame_counts: Iterable[int]) -> Source:
+    """Return a source as its captions are analysed: those of clips that own no frame are empty.
+
+    Such clips are in no pair, and there may be thousands of them for a short video. The captions left are
+    part of the analysis' id, which thus depends on the frames.
+
+    Parameters
+    ----------
+    frame_counts
+        Number of frames that each clip owns, in clip order.
+    """
+    owned = list(zip(source.clips, frame_counts, strict=True))
+    if all(count for _, count in owned):
+        return source
+    clips = tuple(clip if count else clip.model_copy(update={"caption": ""}) for clip, count in owned)
+    return source.model_copy(update={"clips": clips})
+
+
+def captions_analysed(store: Store, source: Source, recipe: Recipe) -> bool:
+    """Return whether the captions of a source are analysed; False if that depends on frames not yet known."""
+    if is_analysed(store, source, recipe.caption_analysis):
+        return True
+    if not store.has(TIMELINE, timeline_id(source, recipe)):
+        return False
+    try:
+        spans = clip_spans(source, read_timeline(store, timeline_id(source, recipe)))
+    except IntegrityError:  # whoever needs the timeline makes it again
+        return False
+    seen = as_analysed(source, (span.frame_count for span in spans))
+    return is_analysed(store, seen, recipe.caption_analysis)
+
+
 @lru_cache(maxsize=64)
 def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -> Timeline:
     sampler = FrameSampler(Path(video), fps=fps, long_side=long_side)
@@ -108,7 +141,7 @@ def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
 
 
 def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers | None = None) -> SourceFacts:
-    """Return the facts about a source; analyse its captions if necessary.
+    """Return the facts about a source; analyse the captions of clips that own a frame if necessary.
 
     Parameters
     ----------
@@ -132,9 +165,11 @@ def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers 
         check_clips_against_duration(source.clips, timeline.duration_s)
     except SetAside as problem:
         raise SetAside(problem.reason, f"{source.title}: {problem.message}") from problem
+    spans = clip_spans(source, timeline)
+    seen = as_analysed(source, (span.frame_count for span in spans))
     return SourceFacts(
         source=source,
         timeline=timeline,
-        spans=clip_spans(source, timeline),
-        analyses=source_analyses(store, source, recipe.caption_analysis, servers),
+        spans=spans,
+        analyses=source_analyses(store, seen, recipe.caption_analysis, servers),
     )

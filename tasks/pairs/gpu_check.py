@@ -24,6 +24,7 @@ from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalEr
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
+from storage_schemas.sizes import size_text
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan, PixelOperation
 from tasks.aspects.base import Pool as PoolName
 from tasks.aspects.drawn_clip import FULL_ANALYSIS, synthetic_clip
@@ -321,8 +322,8 @@ def _short_of_memory(task: _Task, hub: ModelHub) -> str:
         needed = found.memory_bytes if task.device == "cpu" else found.size
         if free is not None and needed > free:
             return (
-                f"model {name} needs {needed / 1e9:.3g} GB of main memory while it is loaded, but "
-                f"{socket.gethostname()} has {free / 1e9:.3g} GB left for this process: give the pool more "
+                f"model {name} needs {size_text(needed)} of main memory while it is loaded, but "
+                f"{socket.gethostname()} has {size_text(free)} left for this process: give the pool more "
                 "(memory in [pools.h100]), or run where there is more"
             )
     return ""

@@ -29,7 +29,7 @@ from storage_schemas.store import ANALYSIS, FRAMES, TIMELINE, Store
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.stage import ANALYSIS_FILE, analysis_consumes
 from tasks.models.base import Models
-from tasks.pairs.facts import frames_id, timeline_id
+from tasks.pairs.facts import as_analysed, frames_id, timeline_id
 from tasks.pairs.stages import is_done
 from tasks.recipe import Recipe
 
@@ -61,7 +61,7 @@ class KnownReports:
     def find(self, source: Source) -> SourceReport | None:
         """Return the report on a source, with what the store holds now; None if there is none."""
         known = self._known.get(source.id)
-        if known is None or known[0] != self._stamp(source):
+        if known is None or known[0] != self._stamp(source, known[1]):
             return None
         report = known[1]
         if not report.exact and self._store.has(TIMELINE, timeline_id(source, self._recipe)):
@@ -100,11 +100,17 @@ class KnownReports:
                 known = self._known.get(source.id)
                 # a stamp costs more than a comparison
                 same = known is not None and known[1] == report
-                yield source.id, known if known is not None and same else (self._stamp(source), report)
+                yield (
+                    source.id,
+                    known if known is not None and same else (self._stamp(source, report), report),
+                )
 
-    def _stamp(self, source: Source) -> str:
+    def _stamp(self, source: Source, report: SourceReport) -> str:
         """Return the checksum of what a report on a source came from."""
-        analysis = artifact_id(ANALYSIS, analysis_consumes(source, self._recipe.caption_analysis))
+        # of another number of clips if the captions changed
+        counts = [count for _, count in report.spans] if len(report.spans) == len(source.clips) else None
+        seen = source if counts is None else as_analysed(source, counts)
+        analysis = artifact_id(ANALYSIS, analysis_consumes(seen, self._recipe.caption_analysis))
         timeline = timeline_id(source, self._recipe)
         return digest_value(
             [

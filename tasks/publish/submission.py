@@ -20,6 +20,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice, Failure, Judgement, Order, Preferred
 from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
+from storage_schemas.regular_files import open_regular, read_regular_text
 from storage_schemas.release import Release
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.statistics.cells import Cell, cells_of
@@ -271,7 +272,7 @@ def read_submission(path: Path) -> Submission:
         If it cannot be read, is too large, or is not a submission.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
@@ -415,7 +416,7 @@ def read_card(path: Path) -> Card:
         If it cannot be read or is invalid.
     """
     try:
-        return Card.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return Card.model_validate(tomllib.loads(read_regular_text(path)))
     except OSError as problem:
         raise UserInputError(f"card {path} cannot be read: {problem.strerror}") from problem
     except ValidationError as problem:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from storage_schemas.errors import UserInputError, suggestion
+from storage_schemas.regular_files import read_regular_text
 from tasks.report.accuracy import MEAN, POOLED, Matrix, MatrixCell
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.systems import ASPECT_ORDER, systems_of
@@ -85,7 +86,7 @@ def read_published(where: str) -> Published:
         text = (
             files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
             if where == PAPER
-            else Path(where).read_text(encoding="utf-8")
+            else read_regular_text(Path(where))
         )
         content = tomllib.loads(text)
     except OSError as problem:

@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
 from storage_schemas.model import Frozen, first_error
+from storage_schemas.regular_files import read_regular_text
 from tasks.plugins import added_points
 from tasks.scoring.base import Evaluator, PairwiseJudge, PointwiseScorer
 from tasks.scoring.request import settings_digest
@@ -100,7 +101,7 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
         policy = "each-truncate"
     """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_regular_text(path))
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.regular_files import read_regular_text
 
 #: A row does not have the published format of its set.
 MALFORMED = "malformed_row"
@@ -44,7 +45,7 @@ def read_text(path: Path) -> str:
         If it cannot be read or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_regular_text(path, "utf-8-sig")
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:

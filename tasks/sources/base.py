@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import ValidationError
+
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.model import first_error
+from storage_schemas.printable import DIRECTION_MARKS, UNSAFE_CATEGORIES, printable
 from storage_schemas.regular_files import open_regular
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import MAX_ID_LENGTH, Source, content_category_mistake
@@ -16,14 +21,11 @@ from tasks.sources.clips import MAX_CAPTION_BYTES, clean_caption
 from tasks.sources.content_categories import read_content_categories
 from tasks.sources.content_hash import ContentHashes
 
-# Control characters, lone surrogates, line and paragraph separators.
-_UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-
-# These change the text direction, so that an id could look like another one.
-_DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
 #: Hexadecimal digits of the content's checksum in an id derived from it.
 CONTENT_DIGITS = 20
+
+
+_log = logging.getLogger(__name__)
 
 
 def content_id(sha256: str) -> str:
@@ -61,9 +63,9 @@ def check_id(source_id: str, where: str) -> str:
         problem = "has a path separator in it"
     elif ".." in source_id or source_id.startswith("."):
         problem = "starts with a dot or has '..' in it"
-    elif any(unicodedata.category(sign) in _UNSAFE_CATEGORIES for sign in source_id):
+    elif any(unicodedata.category(sign) in UNSAFE_CATEGORIES for sign in source_id):
         problem = "has a control character in it"
-    elif not _DIRECTION_MARKS.isdisjoint(source_id):
+    elif not DIRECTION_MARKS.isdisjoint(source_id):
         problem = "has a mark in it that turns the direction of text"
     else:
         return source_id
@@ -165,11 +167,13 @@ def _made(make: Callable[[ContentHashes], Source], hashes: ContentHashes, locati
     try:
         return make(hashes)
     except OSError as problem:
-        raise SetAside(Reason.VIDEO_MISSING, f"{location} cannot be read ({problem})") from problem
+        raise SetAside(Reason.VIDEO_MISSING, f"{location} cannot be read ({problem.strerror})") from problem
     except (ValueError, OverflowError, RecursionError) as problem:
+        _log.info("%s", location, exc_info=True)
+        why = f" ({first_error(problem)})" if isinstance(problem, ValidationError) else ""
         raise SetAside(
             Reason.CAPTIONS_MALFORMED,
-            f"{location} contains an invalid value ({problem}): correct or remove it",
+            f"the captions or the metadata of {location} contain an invalid value{why}: correct or remove it",
         ) from problem
 
 
@@ -200,21 +204,6 @@ def _refuse_second(source: Source, location: str, by_id: dict[str, str], by_cont
             Reason.DUPLICATE_CONTENT,
             f"{location} has the same content as {same_content}: remove one of them",
         )
-
-
-def printable(text: str) -> str:
-    """Return `text` with what a terminal would obey, or a file cannot have, written as escapes.
-
-    These are control characters, line separators, changes of the writing direction, and lone surrogates (from
-    names that are not UTF-8).
-    """
-    return "".join(
-        sign.encode("unicode_escape").decode("ascii") if _is_unsafe(sign) else sign for sign in text
-    )
-
-
-def _is_unsafe(sign: str) -> bool:
-    return unicodedata.category(sign) in _UNSAFE_CATEGORIES or sign in _DIRECTION_MARKS
 
 
 def refuse_to_leave(path: Path, root: Path, location: str) -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from storage_schemas.commit import storage_errors
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import SetAside, UserInputError
 from storage_schemas.json_lines import append_line
 from storage_schemas.model import Frozen, first_error
-from storage_schemas.regular_files import read_regular
+from storage_schemas.regular_files import read_regular_text, why_unread
+from tasks.sources.clips import load_json
 
 CATEGORIES_NAME = "content_categories.jsonl"
 
@@ -44,15 +45,17 @@ def read_content_categories(root: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        texts = read_regular(path).decode("utf-8-sig").split("\n")
+        texts = read_regular_text(path, "utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{path} cannot be read as UTF-8: {problem}") from problem
+        raise UserInputError(f"{path} cannot be read: {why_unread(problem)}") from problem
     categories: dict[str, str] = {}
     for number, text in enumerate(texts, start=1):
         if not text.strip():
             continue
         try:
-            line = CategoryLine.model_validate_json(text, strict=True)
+            line = CategoryLine.model_validate(load_json(text, f"{path}, line {number}"), strict=True)
+        except SetAside as problem:
+            raise UserInputError(problem.message) from problem
         except ValidationError as problem:
             raise UserInputError(
                 f"{path}, line {number}: {first_error(problem)}: correct or remove the line"

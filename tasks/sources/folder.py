@@ -14,7 +14,6 @@ A video without such a line has the licence "unknown" and may not be redistribut
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -26,10 +25,10 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import Reason, SetAside, UserInputError, did_you_mean
 from storage_schemas.model import Frozen, first_error
-from storage_schemas.regular_files import read_regular
+from storage_schemas.regular_files import read_regular_text, why_unread
 from storage_schemas.source import Source
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, content_id, read_bytes, refuse_to_leave
-from tasks.sources.clips import clean_caption, clips_from_lines, parse_caption_lines
+from tasks.sources.clips import clean_caption, clips_from_lines, load_json, parse_caption_lines
 from tasks.sources.content_hash import ContentHashes
 
 _log = logging.getLogger(__name__)
@@ -132,18 +131,18 @@ class FolderAdapter(SourceAdapter):
             return {}
         lines: dict[str, LicenceLine] = {}
         try:
-            texts = read_regular(file).decode("utf-8-sig").split("\n")
+            texts = read_regular_text(file, "utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as problem:
-            raise UserInputError(f"{file} cannot be read as UTF-8: {problem}") from problem
+            raise UserInputError(f"{file} cannot be read: {why_unread(problem)}") from problem
         for number, text in enumerate(texts, start=1):
             if not text.strip():
                 continue
             try:
-                line = LicenceLine.model_validate(json.loads(text), strict=True)
+                line = LicenceLine.model_validate(load_json(text, f"{file}, line {number}"), strict=True)
             except ValidationError as problem:
                 raise UserInputError(f"{file}, line {number}: {first_error(problem)}") from problem
-            except (ValueError, RecursionError) as problem:
-                raise UserInputError(f"{file}, line {number}, is not JSON: {problem}") from problem
+            except SetAside as problem:
+                raise UserInputError(problem.message) from problem
             if line.video in lines:
                 raise UserInputError(f"{file}, line {number}: a second line for {line.video}")
             if line.video not in self._found:

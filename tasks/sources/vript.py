@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import lzma
 import os
@@ -19,7 +18,7 @@ from typing import Any, ClassVar
 
 from storage_schemas.commit import storage_errors
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from storage_schemas.regular_files import open_regular
+from storage_schemas.regular_files import open_regular, read_regular
 from storage_schemas.source import Clip, Source
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, check_id, read_bytes, refuse_to_leave
 from tasks.sources.clips import (
@@ -144,7 +143,17 @@ _ARCHIVE_ERRORS = (
 
 
 def _bad_archive(location: str, problem: Exception) -> SetAside:
-    return SetAside(Reason.BAD_ARCHIVE, f"{location} cannot be unpacked ({problem}): fetch it again")
+    match problem:
+        case NotImplementedError():
+            why = "its compression is not supported: unpack it yourself"
+        case RuntimeError():
+            why = "it is encrypted: unpack it yourself"
+        case KeyError():
+            why = "the file is no longer in it: fetch it again"
+        case _:
+            _log.info("%s", location, exc_info=problem)
+            why = "it is damaged: fetch it again"
+    return SetAside(Reason.BAD_ARCHIVE, f"{location} cannot be unpacked; {why}")
 
 
 def list_files(root: Path, folder: str, endings: tuple[str, ...]) -> Iterator[DataFile]:
@@ -297,13 +306,16 @@ class VriptAdapter(SourceAdapter):
     def _about(self) -> dict[str, dict[str, Any]]:
         """What the data set's metadata says of its videos, by id; an object by id, or a list of objects."""
         path = self.root / _META
-        if not path.is_file():
+        if not path.exists():
             return {}
         refuse_to_leave(path, self.root, _META)
         try:
-            values = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError) as problem:
-            raise UserInputError(f"{path} is not JSON ({problem}): fetch it again, or remove it") from problem
+            values = load_json(decode_utf8(read_regular(path), _META), _META)
+        except OSError as problem:
+            raise UserInputError(f"{path} cannot be read ({problem.strerror}): fetch it again") from problem
+        except SetAside as problem:
+            message = f"{self.root}: {problem.message}: fetch it again, or remove it"
+            raise UserInputError(message) from problem
         if isinstance(values, list):
             values = {str(row.get("video_id")): row for row in values if isinstance(row, dict)}
         if not isinstance(values, dict):

@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular_text
 from storage_schemas.votes import Decision, Rating, Standing, Vote
 from tasks.votes.filter import standings
 
@@ -95,7 +96,7 @@ def load_quality_rule(path: Path | None) -> QualityRule:
     if path is None:
         return QualityRule()
     try:
-        return QualityRule.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return QualityRule.model_validate(tomllib.loads(read_regular_text(path)))
     except OSError as problem:
         raise UserInputError(f"rule {path} cannot be read: {problem.strerror}") from problem
     except ValidationError as problem:

@@ -48,6 +48,7 @@ def scan(
     """
     from flows.build.options import source_root
     from storage_schemas.errors import UserInputError
+    from storage_schemas.printable import printable
     from storage_schemas.set_aside import SetAsideRow
     from tasks.sources.registry import open_sources
 
@@ -64,13 +65,13 @@ def scan(
             else:
                 values = _usable(item)
             rows.append(values)
-            step(done, max(total, done), str(values["video"]))
+            step(done, max(total, done), printable(str(values["video"])))
     if as_json:
         terminal.print_json(rows)
     else:
         cells = [
             (
-                Path(str(row["video"])).name,
+                printable(Path(str(row["video"])).name),
                 "" if row["duration_s"] is None else f"{row['duration_s']:.1f}",
                 "" if row["captions"] is None else row["captions"],
                 row["reason"] or "ok",

@@ -107,14 +107,16 @@ def _analyses_of(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAna
 
 
 def _captions(store: Store) -> dict[str, list[str]]:
-    """Return the captions of the store's releases, by source."""
+    """Return the captions of the store's releases as they are analysed, by source: empty without a frame."""
     from storage_schemas.release import Release, release_names
 
     captions: dict[str, list[str]] = {}
     for name in release_names(store):
         release = Release.open(store, name)
         for row in release.sources():
-            captions[row.source_id] = [clip.caption for clip in release.clips(row.source_id)]
+            captions[row.source_id] = [
+                clip.caption if clip.frame_count else "" for clip in release.clips(row.source_id)
+            ]
     return captions
 
 
@@ -152,11 +154,17 @@ def _clip_rows(
     return rows
 
 
+def _caption_words(caption: str | None) -> str:
+    if caption is None:
+        return "(no release has its caption)"
+    return caption or "(the clip owns no frame: not analysed)"
+
+
 def _print_clip(row: dict[str, Any]) -> None:
     from storage_schemas.analysis import CaptionAnalysis
     from tasks.pairs.analyser_comparison import entries
 
-    terminal.say(f"clip {row['clip']}, {row['analyser']}: {row['caption'] or '(no release has its caption)'}")
+    terminal.say(f"clip {row['clip']}, {row['analyser']}: {_caption_words(row['caption'])}")
     analysis = CaptionAnalysis.model_validate(row["analysis"])
     for name in CaptionAnalysis.model_fields:
         terminal.say(f"  {name:<21} {'; '.join(entries(analysis, name)) or '-'}")

@@ -36,6 +36,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular_text
 
 Encoding = Literal["utf-8", "utf-8-sig", "cp932"]
 Form = Literal["csv", "tsv", "jsonl"]
@@ -186,7 +187,7 @@ def load_mapping(path: Path | None) -> AnswerMapping:
     if path is None:
         return AnswerMapping()
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_regular_text(path))
     except OSError as problem:
         raise UserInputError(f"mapping {path}: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:

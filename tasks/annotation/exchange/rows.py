@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.regular_files import read_regular
 from tasks.annotation.exchange.mapping import FileForm, Form
 
 _ENDINGS: dict[str, Form] = {
@@ -64,7 +65,7 @@ def read_answers(path: Path, form: FileForm) -> AnswerFile:
             f"{path}: unknown kind of file: name it .csv, .tsv or .jsonl, or set `form` in the mapping"
         )
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as problem:
         raise UserInputError(f"{path}: {problem.strerror}") from problem
     encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding

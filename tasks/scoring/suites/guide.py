@@ -8,6 +8,7 @@ from typing import Self
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular_text, why_unread
 from tasks.llm.prompt_files import sections_in
 
 _LEVEL = re.compile(r"(\d+)\s*[:：]\s*(.+)")
@@ -95,7 +96,7 @@ def own_guide(folder: Path, dimension: str, title: str, language: str) -> Guide 
     if not place.is_file():
         return None
     try:
-        text = place.read_text(encoding="utf-8-sig")
+        text = read_regular_text(place, "utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place} cannot be read: {problem}") from problem
+        raise UserInputError(f"{place} cannot be read: {why_unread(problem)}") from problem
     return Guide.read(dimension, title, language, text, str(place))

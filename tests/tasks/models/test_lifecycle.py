@@ -160,6 +160,6 @@ def test_another_model_goes_where_not_even_one_picture_fits_beside_it(
 
 def test_a_card_that_is_too_small_is_named_with_figures(hub_on: Callable[[Card], ModelHub]) -> None:
     with pytest.raises(
-        PrerequisiteError, match=r"model finder does not fit .*0\.04 GB needed, 0\.03 GB free"
+        PrerequisiteError, match=r"model finder does not fit .*4\d\.\d MB needed, 3\d\.\d MB free"
     ):
         hub_on(Card(30, 1)).get("finder")

@@ -111,7 +111,7 @@ def test_a_model_that_never_fits_is_an_error_with_figures() -> None:
     with pytest.raises(PrerequisiteError) as problem:
         held.get(("huge", "file"), 5_000_000_000, lambda: Model(card, 5_000_000_000))
     assert "model huge does not fit" in str(problem.value)
-    assert "5 GB needed, 2 GB free" in str(problem.value)
+    assert "5.0 GB needed, 2.0 GB free" in str(problem.value)
     assert held.names() == []
 
 

@@ -117,7 +117,7 @@ def test_memory_that_never_suffices_names_model_and_amount(
     report = check_gpu(request(tmp_path, recipe, folder))
     assert report.failed
     assert report.aspects[0].problem.startswith("model tiny-detector needs ")
-    assert "1e-06 GB left" in report.aspects[0].problem
+    assert "1.0 kB left" in report.aspects[0].problem
     assert not report.speeds_file
     assert not report.models
 
@@ -134,7 +134,8 @@ def test_a_gpu_that_is_full_is_the_aspects_problem(
     assert report.failed
     problem = report.aspects[0].problem
     assert "model tiny-detector does not fit into the memory of cpu" in problem
-    assert "GB needed" in problem
+    assert "B needed" in problem
+    assert "0.0 GB" not in problem
 
 
 @pytest.mark.gpu

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flows.build import run
 from flows.build.options import BuildOptions
 from infra.progress import BuildProgress
+from storage_schemas.analysis import CaptionAnalysis
+from tasks.captions.rules import RulesAnalyser
 from tasks.pairs import known_reports
 from tests.inline import build_inline
 from tests.resealed import reseal
@@ -146,3 +149,35 @@ def test_a_damaged_file_only_costs_time(one_aspect: BuildOptions, tmp_path: Path
     again = build_inline(one_aspect)
     assert not again.new
     assert json.loads(file.read_text())
+
+
+def test_captions_of_clips_without_a_frame_are_not_analysed(
+    options: BuildOptions, add_film: AddFilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand captions within a second of video cost one analysis."""
+    captions = add_film(tmp_path / "videos", 1).with_suffix(".jsonl")
+    lines = [json.loads(line) for line in captions.read_text().splitlines()]
+    begin = lines.pop()["start_s"]
+    for number in range(1000):
+        start_s = begin + number / 1000
+        lines.append({"start_s": start_s, "end_s": start_s + 0.001, "caption": f"A dog runs, {number}."})
+    captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked: list[str] = []
+    analyse = RulesAnalyser.analyse
+
+    def noted(self: RulesAnalyser, captions: Sequence[str], *more: Any) -> list[CaptionAnalysis]:
+        asked.extend(caption for caption in captions if caption)
+        return analyse(self, captions, *more)
+
+    monkeypatch.setattr(RulesAnalyser, "analyse", noted)
+    aspects = {"temporal_flow": options.recipe.aspects["temporal_flow"]}
+    options = options.model_copy(
+        update={"recipe": options.recipe.model_copy(update={"aspects": aspects, "pairs_per_bin": 1})}
+    )
+    release = build_inline(options).release
+    assert len(release.pairs()) == 1
+    owned = [clip for clip in release.clips(release.sources()[0].source_id) if clip.frame_count]
+    assert len(asked) == len(owned) == len(lines) - 999
+    # and nothing of it again
+    assert prepared(options).idle()
+    assert len(asked) == len(owned)

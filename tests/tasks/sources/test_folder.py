@@ -217,7 +217,7 @@ def test_licences(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     "line",
     ["{", "[]", '{"video": "a.mp4", "redistributable": "yes"}', '{"video": "a.mp4", "license": "x"}',
-     '{"video": "a.mp4"}\n{"video": "a.mp4"}'],
+     '{"video": "a.mp4"}\n{"video": "a.mp4"}', '{"video": "a.mp4", "licence": "CC0", "licence": "none"}'],
 )  # fmt: skip
 def test_a_mistake_in_the_licences_stops_everything(tmp_path: Path, line: str) -> None:
     write_video(tmp_path, "a.mp4")
@@ -271,8 +271,12 @@ def test_a_category_with_markup_or_too_long_sets_its_source_aside(
     ("text", "message"),
     [
         ('{"source_id": "v1"}', "line 1: content_category: Field required"),
-        ("\n{", "line 2: Invalid JSON"),
+        ("\n{", "line 2 is not JSON: Expecting property name"),
         ('{"source_id": "v1", "content_category": 3}', "line 1: content_category: Input should be"),
+        (
+            '{"source_id": "v1", "content_category": "A", "source_id": "v2"}',
+            "the key 'source_id' occurs twice",
+        ),
         ('{"source_id": "v1", "content_category": "A"}\n' * 2, "line 2: a second line for v1"),
     ],
 )
@@ -350,3 +354,15 @@ def test_a_video_still_being_copied_waits(tmp_path: Path, monkeypatch: pytest.Mo
     sources, aside = scan(tmp_path)
     assert [source.title for source in sources] == ["new"]
     assert [(row.location, row.reason) for row in aside] == [("old.mp4", Reason.STILL_BEING_WRITTEN)]
+
+
+def test_messages_have_no_numbers_of_errors_and_no_names_of_codecs(tmp_path: Path) -> None:
+    write_video(tmp_path, "a.mp4")
+    licences = tmp_path / "licences.jsonl"
+    licences.write_bytes(b"\xff")
+    with pytest.raises(UserInputError, match=r"licences\.jsonl cannot be read: it is not UTF-8 at byte 0$"):
+        scan(tmp_path)
+    licences.unlink()
+    licences.mkdir()
+    with pytest.raises(UserInputError, match=r"cannot be read: it is a folder, not a file$"):
+        scan(tmp_path)

@@ -212,6 +212,7 @@ def test_a_damaged_member_is_a_bad_archive(layout: Layout, tmp_path: Path) -> No
     sources, (row,) = layout.scan(cache=tmp_path / "cache", unpack=True)
     assert sources == []
     assert row.reason is Reason.BAD_ARCHIVE
+    assert row.message.endswith("cannot be unpacked; it is damaged: fetch it again")
     assert list((tmp_path / "cache" / "vript_videos").iterdir()) == []
 
 
@@ -295,3 +296,12 @@ def test_an_archive_that_is_a_link_out_of_the_root_is_not_unpacked(layout: Layou
     assert sources == []
     assert row.reason is Reason.UNSAFE_PATH
     assert not (tmp_path / "cache" / "vript_videos").exists()
+
+
+@pytest.mark.timeout(20)
+def test_metadata_that_is_a_pipe_is_refused(layout: Layout) -> None:
+    layout.add(VID)
+    (layout.root / "vript_meta").mkdir(exist_ok=True)
+    os.mkfifo(layout.root / "vript_meta/vript_long_videos_meta.json")
+    with pytest.raises(UserInputError, match="it is a named pipe, not a file"):
+        layout.scan()

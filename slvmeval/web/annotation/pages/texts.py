@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.regular_files import read_regular_text
 
 Words = Mapping[str, Any]
 
@@ -105,7 +106,7 @@ def _words(language: str, folder: Path | None) -> Words:
         words["aspects"] = {}
     if theirs is not None and theirs.exists():
         try:
-            overrides = tomllib.loads(theirs.read_text(encoding="utf-8"))
+            overrides = tomllib.loads(read_regular_text(theirs))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise UserInputError(f"{theirs} is not valid TOML: {problem}") from problem
         missing = sorted(_missing(words, overrides)) if new else []

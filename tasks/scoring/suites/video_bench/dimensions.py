@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.regular_files import read_regular_text
 from tasks.scoring.suites.base import Dimension, SuitePrompt
 
 #: Groups as in the paper's table 1.
@@ -127,7 +128,7 @@ def read_published(path: Path) -> Sequence[SuitePrompt] | None:
         If the form is theirs but an entry is invalid.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_regular_text(path))
     except (OSError, ValueError, RecursionError):
         return None
     if isinstance(value, dict) and value and all(str(key).isdigit() for key in value):

@@ -1,0 +1,34 @@
+"""Text as a terminal, a log and a file can show it: names of files may have any character in them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+#: Categories of control characters, lone surrogates, line and paragraph separators.
+UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+#: These change the text direction, so that a text could look like another one.
+DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Return `text` with what a terminal would obey, or a file cannot have, written as escapes.
+
+    These are control characters, line separators, changes of the writing direction, and lone surrogates (from
+    names that are not UTF-8), but not the characters in `keep`.
+
+    Examples
+    --------
+    >>> printable("a\\x1b[31mred")
+    'a\\\\x1b[31mred'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign.encode("unicode_escape").decode("ascii") if sign not in keep and _is_unsafe(sign) else sign
+        for sign in text
+    )
+
+
+def _is_unsafe(sign: str) -> bool:
+    return unicodedata.category(sign) in UNSAFE_CATEGORIES or sign in DIRECTION_MARKS
