@@ -29,6 +29,7 @@ from prefect.types.entrypoint import EntrypointType
 from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
+from flows.shell import INCOMPLETE
 from infra.prefect_server import FLOW_NAME, FLOW_NAMES, SILENT_S, require_server
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
@@ -211,7 +212,9 @@ def make_automation(client: SyncPrefectClient, silent_s: int = SILENT_S) -> bool
     it is alive after all, it becomes Completed when it ends. Finished runs are not affected.
     """
     lives = "prefect.flow-run.heartbeat"
-    ends = (f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed"))
+    ends = (
+        f"prefect.flow-run.{state}" for state in ("Completed", INCOMPLETE, "Failed", "Cancelled", "Crashed")
+    )
     automation = AutomationCore(
         name=AUTOMATION,
         description=f"Sets a run of {' or '.join(FLOW_NAMES)} to Crashed that has sent no heartbeat for "

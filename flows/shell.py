@@ -37,6 +37,12 @@ from storage_schemas.secrets import strike_out, strike_out_of_logs, strike_out_r
 
 log = logging.getLogger(__name__)
 
+#: State of a run on a server that is done and has set something aside, or has requests without an answer: the
+#: server's pages and automations tell it from others.
+INCOMPLETE = "Incomplete"
+#: The exit code that a command has then.
+_SOME_SET_ASIDE = 3
+
 _LONGEST_NAME = 200
 
 
@@ -167,7 +173,8 @@ def _run_on_worker(
     more, artifacts = declared.finish_on_worker(result, site)
     for artifact in artifacts:
         show(board, artifact)
-    return Completed(message=strike_out(says + more), data=result)
+    name = INCOMPLETE if getattr(result, "exit_code", 0) == _SOME_SET_ASIDE else "Completed"
+    return Completed(name=name, message=strike_out(says + more), data=result)
 
 
 def _run(

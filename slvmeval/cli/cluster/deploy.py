@@ -57,6 +57,15 @@ def deploy(
             "--annotate-cron", metavar="'M H * * *'", help="Schedule of annotate-slvmeval; initially none."
         ),
     ] = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            "--notify",
+            metavar="URL|BLOCK",
+            help="Send a message when a deployed run fails or sets something aside: to a webhook (Slack, "
+            "Mattermost, …), or by a notification block of the server, such as sendgrid-email/lab.",
+        ),
+    ] = None,
 ) -> None:
     """Create or update the deployments on a Prefect server: builds, evaluation, annotation and suites.
 
@@ -130,6 +139,10 @@ def deploy(
             created = deployments.make_deployment(client, name, {"profile": given["profile"]})
             _report("deployment", f"{name}/{name}", created)
         _report("automation", deployments.AUTOMATION, deployments.make_automation(client))
+        if notify is not None:
+            from flows import notifications
+
+            _report("automation", notifications.NOTIFICATION, notifications.notify(client, notify))
         when = deployments.nightly_schedule(client)
     terminal.say(
         f"nightly:    {when}",
