@@ -80,6 +80,9 @@ class Check(StrEnum):
     AGAIN = "again"
 
 
+_CHECKS = {check.value: check for check in Check}
+
+
 def check_id(pair_id: str, check: Check) -> str:
     """Return the id of a check task made of a pair.
 
@@ -100,7 +103,8 @@ def check_of(task_id: str) -> tuple[str, Check | None]:
     ('film/color', <Check.AGAIN: 'again'>)
     """
     pair_id, _, name = task_id.rpartition("~")
-    return (pair_id, Check(name)) if pair_id and name in set(Check) else (task_id, None)
+    check = _CHECKS.get(name) if pair_id else None
+    return (task_id, None) if check is None else (pair_id, check)
 
 
 class Vote(Frozen):

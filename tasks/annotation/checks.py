@@ -15,7 +15,7 @@ CheckKind: TypeAlias = Check | Literal["gold"]
 
 #: A worker can be judged after this number of tasks, since these checks are among them.
 FIRST_TASKS = 8
-FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, "gold", "gold", "gold")
+FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Check.EQUAL, "gold", "gold")
 #: Share of check tasks after the first eight.
 CHECK_SHARE = 0.05
 #: A pair is repeated after at least this number of other tasks.

@@ -8,12 +8,14 @@ expects.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from pydantic import Field
 
+from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Check, Rating, SideWord, Vote, check_id, check_of
@@ -49,8 +51,8 @@ class Crowd(Frozen):
     ----------
     workers
         Number of workers of each behaviour.
-    pairs
-        Number of pairs.
+    pairs, gold
+        Number of pairs, and of gold pairs beside them; the paper's rule uses none.
     states
         Shares of pairs whose damage is clear, weak, failed.
     pair_s
@@ -58,9 +60,10 @@ class Crowd(Frozen):
     """
 
     workers: Mapping[Behaviour, int]
-    pairs: int = 500
+    pairs: int = Field(default=500, ge=1)
+    gold: int = Field(default=12, ge=0)
     states: tuple[float, float, float] = (0.72, 0.2, 0.08)
-    pair_s: float = 600.0
+    pair_s: float = Field(default=600.0, gt=0)
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,30 @@ class SimulatedCampaign:
     clear_kept: int
 
 
+def added_up(runs: Sequence[SimulatedCampaign]) -> SimulatedCampaign:
+    """Return the sums over several simulated campaigns of the same rule."""
+    numbers = ("answers", "checks", "pairs", "decided", "kept", "right", "clear", "clear_kept")
+    return SimulatedCampaign(
+        rule=runs[0].rule,
+        **{
+            name: _summed([getattr(run, name) for run in runs]) for name in ("workers", "by_eighth", "listed")
+        },
+        **{name: sum(getattr(run, name) for run in runs) for name in numbers},
+    )
+
+
+def _summed(counts: Sequence[Mapping[Behaviour, int]]) -> dict[Behaviour, int]:
+    return {behaviour: sum(one[behaviour] for one in counts) for behaviour in counts[0]}
+
+
 #: Rounds, one task for each worker, between two looks at the workers.
 _LOOK_EVERY = 4
-#: Pairs of two equal videos in a campaign, and gold pairs.
+#: Pairs of two equal videos in a campaign.
 _EQUAL_PAIRS = 12
 
 
 def simulate(
-    crowd: Crowd, rule: RuleName, seed: int, check_share: float = CHECK_SHARE, wanted: int = 5, gold: int = 12
+    crowd: Crowd, rule: RuleName, seed: int, check_share: float = CHECK_SHARE, wanted: int = 5
 ) -> SimulatedCampaign:
     """Simulate a campaign until every pair has its votes, or nobody is left to answer.
 
@@ -120,16 +139,21 @@ def simulate(
         Share of check tasks after a worker's first eight, see :func:`tasks.annotation.checks.check_due`.
     wanted
         Votes on a pair, under the rule `paper`.
+
+    Raises
+    ------
+    UserInputError
+        If there are no workers.
     """
-    return _Run(crowd, rule, seed, check_share, wanted, gold).result()
+    if not sum(crowd.workers.values()):
+        raise UserInputError("a campaign needs workers: good=95, say")
+    return _Run(crowd, rule, seed, check_share, wanted).result()
 
 
 class _Run:
     """One simulated campaign."""
 
-    def __init__(
-        self, crowd: Crowd, rule: RuleName, seed: int, check_share: float, wanted: int, gold: int
-    ) -> None:
+    def __init__(self, crowd: Crowd, rule: RuleName, seed: int, check_share: float, wanted: int) -> None:
         self.crowd, self.wanted, self.seed = crowd, wanted, seed
         self.strict = rule == "strict"
         self.rule = QualityRule(name=rule)
@@ -146,7 +170,7 @@ class _Run:
         }
         self.checks = [check_id(f"pair {n}", Check.EQUAL) for n in range(_EQUAL_PAIRS)]
         self.checks += [check_id(pair, Check.AGAIN) for pair in self.states]
-        self.checks += [f"gold {n}" for n in range(gold)]
+        self.checks += [f"gold {n}" for n in range(crowd.gold)]
         self.votes: list[Vote] = []
         self.of_pair: dict[str, list[Vote]] = defaultdict(list)
         self.open = set(self.states)

@@ -1,10 +1,11 @@
 """Who answers with care, and what a pair is: both estimated from the votes together.
 
 The model is Dawid and Skene's (1979) with few kinds of workers instead of a matrix for each, since eight
-answers do not fill a matrix. A pair's damage is clear, weak or failed; of a check task it is known.
-A careful worker's answers depend on it, in the same way for all careful workers. A careless worker either presses by habit, whatever the pair
-shows (MACE, Hovy et al. 2013; each has a habit of their own), or prefers the opposite of what careful people
-prefer. A worker may look at the first question and press the second by habit, or the other way round.
+answers do not fill a matrix. A pair's damage is clear, weak or failed; of a check task it is known. A careful
+worker's answers depend on it, in the same way for all careful workers. A careless worker either presses by
+habit, whatever the pair shows (MACE, Hovy et al. 2013; each has a habit of their own), or prefers the
+opposite of what careful people prefer. A worker may answer the first question with care and the second by
+habit, or the other way round.
 
 Pairs and workers are inferred by belief propagation (Liu, Peng and Ihler, 2012): a worker is judged by the
 pairs without the worker's own votes, so that nobody agrees with themselves. The careful workers' shares of

@@ -270,7 +270,9 @@ def _print_workers(
     terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
     reviews = sum(one.review for one in listed)
     careless = ", or careless" if rule.name == "strict" else ""
-    terminal.say(f"{reviews} to review: at least {rule.flags_for_review} flags{careless}, and no decision yet")
+    terminal.say(
+        f"{reviews} to review: at least {rule.flags_for_review} flags{careless}, and no decision yet"
+    )
 
 
 def links(

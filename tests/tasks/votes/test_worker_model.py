@@ -61,7 +61,9 @@ def test_a_rating_of_two_equal_videos_is_judged_by_what_is_known() -> None:
     model = worker_model([one], careless=0.5, learn=False)
     # damage where there is none: 0.03 of careful workers, a third of those who press anything
     rates, habit = 0.5 * 0.03, 0.5 / 3
-    weights = np.array([0.5 * rates * 2, 0.3 * habit * 0.5, 0.05 * rates, 0.5 * habit / 2, 0.05 * rates, 0.1 * habit / 2])
+    weights = np.array(
+        [0.5 * rates * 2, 0.3 * habit * 0.5, 0.05 * rates, 0.5 * habit / 2, 0.05 * rates, 0.1 * habit / 2]
+    )
     weights[0] = 0.5 * 0.5 * 0.03
     weights[[2, 4]] = 0.5 * 0.05 * 0.5 * 0.03
     assert model.kinds["w"] == pytest.approx(weights / weights.sum(), abs=1e-9)
@@ -77,7 +79,10 @@ def crowd(odd: str, seed: int = 0, checks: bool = True) -> list[Vote]:
         if equal and not checks:
             continue
         first: SideWord = "high" if rng.random() < 0.5 else "low"
-        right, letter = (rng.random() < (0.5 if equal else 0.95)), "C" if equal else "AAAAAAAAAB"[rng.integers(10)]
+        right, letter = (
+            (rng.random() < (0.5 if equal else 0.95)),
+            "C" if equal else "AAAAAAAAAB"[rng.integers(10)],
+        )
         if name == "odd" and odd == "left":
             right = first == "high"
         if name == "odd" and odd == "random":
