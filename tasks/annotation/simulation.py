@@ -20,7 +20,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Check, Rating, SideWord, Vote, check_id, check_of
 from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_due, check_tasks
-from tasks.annotation.desk.queue import WaitingPair, choose_pair
+from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.votes.filter import FilterRule, FilterVerdict, verdict
 from tasks.votes.quality import QualityRule, RuleName, quality
 from tasks.votes.stopping import MOST_VOTES, enough
@@ -103,9 +103,9 @@ def added_up(runs: Sequence[SimulatedCampaign]) -> SimulatedCampaign:
     numbers = ("answers", "checks", "pairs", "decided", "kept", "right", "clear", "clear_kept")
     return SimulatedCampaign(
         rule=runs[0].rule,
-        **{
-            name: _summed([getattr(run, name) for run in runs]) for name in ("workers", "by_eighth", "listed")
-        },
+        workers=_summed([run.workers for run in runs]),
+        by_eighth=_summed([run.by_eighth for run in runs]),
+        listed=_summed([run.listed for run in runs]),
         **{name: sum(getattr(run, name) for run in runs) for name in numbers},
     )
 
