@@ -71,6 +71,42 @@ DECISIONS = pa.schema(
 )
 
 
+class Check(StrEnum):
+    """What a task is made for that checks its worker. Stored in ids: never rename a value."""
+
+    #: both videos are the high side: nothing is damaged
+    EQUAL = "equal"
+    #: a pair that the worker has judged before, with its sides swapped
+    AGAIN = "again"
+
+
+_CHECKS = {check.value: check for check in Check}
+
+
+def check_id(pair_id: str, check: Check) -> str:
+    """Return the id of a check task made of a pair.
+
+    Examples
+    --------
+    >>> check_id("film/color", Check.EQUAL)
+    'film/color~equal'
+    """
+    return f"{pair_id}~{check.value}"
+
+
+def check_of(task_id: str) -> tuple[str, Check | None]:
+    """Return the pair of a task, and what the task checks; None if it is the pair itself.
+
+    Examples
+    --------
+    >>> check_of("film/color~again")
+    ('film/color', <Check.AGAIN: 'again'>)
+    """
+    pair_id, _, name = task_id.rpartition("~")
+    check = _CHECKS.get(name) if pair_id else None
+    return (task_id, None) if check is None else (pair_id, check)
+
+
 class Vote(Frozen):
     """One worker's answer on one pair.
 
@@ -125,6 +161,17 @@ class Vote(Frozen):
     comment: str = ""
     opened_at: str = ""
     at: str = ""
+
+    @property
+    def check(self) -> Check | None:
+        """What its task was made for; None for a pair of the release."""
+        return check_of(self.pair_id)[1]
+
+    @property
+    def judged(self) -> str:
+        """The pair that was judged: of a repeated one the pair itself, of two equal videos the task."""
+        pair_id, check = check_of(self.pair_id)
+        return pair_id if check is Check.AGAIN else self.pair_id
 
 
 class Standing(StrEnum):

@@ -13,7 +13,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, first_error
 from storage_schemas.regular_files import read_regular_text
+from tasks.annotation.checks import CHECK_SHARE
 from tasks.scoring.suites.guide import Guide
+from tasks.votes.quality import RuleName
 
 #: What people do: compare the videos of a pair, or rate single videos in one dimension.
 CampaignKind = Literal["pairs", "ratings"]
@@ -51,8 +53,18 @@ class Campaign(Frozen):
         A task that is not answered within this time goes to another worker.
     tasks_per_worker
         Maximum number of tasks per worker; 0 for no limit.
+    rule
+        Whom it lists for review: ``strict`` by check tasks and the worker model, beside the paper's
+        indicators; ``paper`` by these alone, without check tasks.
+    gold_pairs
+        Pairs whose damage nobody overlooks.
     gold_share
-        Share of tasks that are gold pairs; `gold_pairs` names them.
+        Share of tasks that are gold pairs; under the rule `paper`.
+    check_share
+        Share of check tasks after a worker's first eight, see :func:`tasks.annotation.checks.check_due`; 0
+        for none at all. Under the rule `strict`.
+    equal_pairs
+        Number of check tasks that show two equal videos; under the rule `strict`.
     most_speed
         Fastest playback that counts as seen.
     least_seen
@@ -91,8 +103,11 @@ class Campaign(Frozen):
     aspects: tuple[str, ...] = ()
     lease_minutes: float = Field(default=120.0, gt=0)
     tasks_per_worker: int = Field(default=0, ge=0)
+    rule: RuleName = "strict"
     gold_pairs: tuple[str, ...] = ()
     gold_share: float = Field(default=0.0, ge=0, le=0.5)
+    check_share: float = Field(default=CHECK_SHARE, ge=0, le=0.5)
+    equal_pairs: int = Field(default=12, ge=0)
     most_speed: float = Field(default=2.0, ge=1, le=4)
     least_seen: float = Field(default=0.9, gt=0, le=1)
     least_look_s: float = Field(default=3.0, ge=0)
@@ -123,6 +138,11 @@ class Campaign(Frozen):
         if 0 < self.most_workers < self.workers_per_pair:
             raise ValueError("most_workers is smaller than workers_per_pair: nobody answers a task twice")
         return self
+
+    @property
+    def checks(self) -> float:
+        """Share of check tasks after a worker's first eight; 0 if there are none at all."""
+        return self.check_share if self.rule == "strict" and self.kind == "pairs" else 0.0
 
     @property
     def shows(self) -> str:

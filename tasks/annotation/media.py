@@ -13,7 +13,7 @@ import hmac
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +27,7 @@ from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.store import ENCODED, Store
+from storage_schemas.votes import Check, check_id, check_of
 from tasks.annotation.alike import write_alike
 from tasks.annotation.installation import derived_key, media_folder
 from tasks.annotation.pair_task import ByteIndex, PairMedia
@@ -129,11 +130,15 @@ class MediaOutcome:
     rows: tuple[str, ...] = ()
 
 
-def media_tasks(release: Release, records: Sequence[PairRecord], key: bytes) -> list[MediaTask]:
+def media_tasks(
+    release: Release, records: Sequence[PairRecord], key: bytes, equal: Collection[str] = ()
+) -> list[MediaTask]:
     """Return a task for each source of the given pairs; nothing is written.
 
     Parameters
     ----------
+    equal
+        Ids of the pairs of which a check task with two equal videos is made as well.
     key
         The installation's key, from which file names are derived.
     """
@@ -146,7 +151,12 @@ def media_tasks(release: Release, records: Sequence[PairRecord], key: bytes) -> 
         row = release.source(source_id)
         encoded = _encoded_id(release, source_id, some[0].fps)
         tasks.append(
-            MediaTask(source_id, row.title, tuple(_pair_files(secret, record, encoded) for record in some))
+            MediaTask(
+                source_id,
+                row.title,
+                tuple(_pair_files(secret, record, encoded) for record in some)
+                + tuple(_equal_files(secret, one.pair_id, encoded) for one in some if one.pair_id in equal),
+            )
         )
     return tasks
 
@@ -156,6 +166,12 @@ def _pair_files(secret: bytes, record: PairRecord, encoded: str) -> PairFiles:
     content = digest_value([encoded, list(record.segments)])
     high, low = (_name(secret, record.pair_id, side, content) for side in SIDES)
     return PairFiles(record.pair_id, high, low)
+
+
+def _equal_files(secret: bytes, pair_id: str, encoded: str) -> PairFiles:
+    task = check_id(pair_id, Check.EQUAL)
+    high, low = (_name(secret, task, side, digest_value([encoded])) for side in SIDES)
+    return PairFiles(task, high, low)
 
 
 def media_stage(work: MediaWork, task: MediaTask, aspects: tuple[str, ...] = ()) -> MediaOutcome:
@@ -194,7 +210,7 @@ def write_media(release: Release, task: MediaTask) -> int:
     missing = [pair for pair in task.pairs if not _exist(media, pair)]
     if not missing:
         return 0
-    if needs_frames(release, task.id, [records[pair.pair_id] for pair in missing]):
+    if needs_frames(release, task.id, [records[check_of(pair.pair_id)[0]] for pair in missing]):
         problems = restore_frames(release, [task.id])
         if problems:
             raise StoreError(problems[task.id])
@@ -202,6 +218,10 @@ def write_media(release: Release, task: MediaTask) -> int:
     fps = records[task.pairs[0].pair_id].fps
     encoded = encode_source(store, row.frames_id, row.frame_count, clips, fps)
     for pair in missing:
+        if check_of(pair.pair_id)[1] is Check.EQUAL:
+            with draft_of(media / pair.high) as high, draft_of(media / pair.low) as low:
+                write_alike((encoded, encoded), (high, low))
+            continue
         plain = media / f".{uuid.uuid4().hex}.mp4"
         try:
             write_low(store, records[pair.pair_id], encoded, plain)

@@ -10,7 +10,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.source import ClipRow
-from storage_schemas.votes import SideWord
+from storage_schemas.votes import Check, SideWord, check_of
 
 #: The change: the clip was degraded, removed (high side), joined over (low side), or moved.
 StretchKind = Literal["degraded", "removed", "join", "moved"]
@@ -157,6 +157,11 @@ class PairTask(PairMedia):
     def id(self) -> str:
         """Id of the task: the pair's."""
         return self.pair_id
+
+    @property
+    def check(self) -> Check | None:
+        """What the task was made for; None for a pair of the release."""
+        return check_of(self.pair_id)[1]
 
     @property
     def group(self) -> str:

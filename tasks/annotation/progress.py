@@ -10,8 +10,12 @@ from typing import Literal, Protocol
 
 from storage_schemas.votes import Origin
 from tasks.annotation.campaign import Campaign
+from tasks.annotation.checks import FIRST_CHECKS, FIRST_TASKS
 from tasks.annotation.desk.organiser import TaskProgress
 from tasks.annotation.pace import ExpectedEnd, Pace, VoteCount, by_day, by_hour, estimated_end, pace, when
+
+#: Tasks that a worker is expected to do if the campaign sets no maximum.
+USUAL_TASKS = 40
 
 
 class TimedAnswer(Protocol):
@@ -204,7 +208,7 @@ def campaign_progress(
     """
     aspects = by_aspect(tasks)
     total = added_up(aspects)
-    tasks_left = total.left * with_gold(campaign)
+    tasks_left = total.left * with_checks(campaign)
     times = [time for vote in votes if vote.origin == "web" and (time := when(vote.at)) is not None]
     speed = pace(times, now)
     return CampaignProgress(
@@ -224,9 +228,15 @@ def campaign_progress(
     )
 
 
-def with_gold(campaign: Campaign) -> float:
-    """Return how many tasks are given out for each vote that counts: some of them are gold."""
-    return 1 / (1 - campaign.gold_share) if campaign.gold_pairs else 1.0
+def with_checks(campaign: Campaign) -> float:
+    """Return how many tasks are given out for each vote that counts: some of them check the worker.
+
+    Under the rule `strict` a worker is expected to do `tasks_per_worker` tasks, or `USUAL_TASKS`.
+    """
+    if campaign.checks:
+        tasks = max(campaign.tasks_per_worker or USUAL_TASKS, FIRST_TASKS)
+        return tasks / ((tasks - FIRST_TASKS) * (1 - campaign.checks) + FIRST_TASKS - len(FIRST_CHECKS))
+    return 1 / (1 - campaign.gold_share) if campaign.rule == "paper" and campaign.gold_pairs else 1.0
 
 
 def _paid_by_task(campaign: Campaign, rate: float) -> Campaign:
@@ -241,6 +251,6 @@ def _cost(campaign: Campaign, tasks: Iterable[TaskProgress], votes: Iterable[Tim
         rate=campaign.pay_per_hour or campaign.pay_per_task,
         per="hour" if campaign.pay_per_hour else "task",
         so_far=sum(campaign.pay_for(vote.pair_duration_s) for vote in votes),
-        to_end=sum(left) * with_gold(campaign),
+        to_end=sum(left) * with_checks(campaign),
         currency=campaign.currency,
     )

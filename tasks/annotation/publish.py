@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release, release_names
+from storage_schemas.rng import keyed_rank
 from storage_schemas.store import Store
+from storage_schemas.votes import Check, check_id
 from tasks.annotation.campaign import Campaign, load_campaign, money, read_settings
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
 from tasks.annotation.pair_task import PairTask, task_of
-from tasks.annotation.progress import with_gold
+from tasks.annotation.progress import with_checks
 from tasks.annotation.translation import TranslationStore
 from tasks.votes.release_votes import filtered_from, rule_of
 
@@ -138,11 +140,12 @@ class PublishPlan:
             shown += f"; videos of {self.sources_without_videos} sources have to be written first"
         if self.withheld:
             shown += f"; {_sources(self.withheld)} may not be redistributed and would be left out"
+        checks = " and check tasks" if with_checks(one) > 1 else ""
         lines = [
             f"{shown}.",
-            f"{math.ceil(self.answers):,} answers, {one.workers_per_pair} a pair"
-            f"{' and gold ones' if one.gold_pairs else ''}, take {self.hours:,.1f} hours, if a task takes "
-            f"{one.expected_share:g} times the length of its two videos and {one.expected_answer_s:g} s.",
+            f"{math.ceil(self.answers):,} answers, {one.workers_per_pair} a pair{checks}, take "
+            f"{self.hours:,.1f} hours, if a task takes {one.expected_share:g} times the length of its two "
+            f"videos and {one.expected_answer_s:g} s.",
         ]
         if not self.pay:
             return [*lines, "The campaign sets no pay: pay_per_hour, or pay_per_task."]
@@ -162,7 +165,7 @@ def publish_plan(campaign: Campaign, selected: Showing, sources_without_videos: 
     needed = [record for record in selected.records if record.pair_id not in campaign.gold_pairs]
     lengths = [(record.high_frames + record.low_frames) / record.fps for record in needed]
     pays = [campaign.pay_for(length) for length in lengths]
-    times = campaign.workers_per_pair * with_gold(campaign)
+    times = campaign.workers_per_pair * with_checks(campaign)
     return PublishPlan(
         campaign=campaign,
         pairs=len(selected.records),
@@ -215,7 +218,25 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
             if withheld
             else f"release {release.name} version {release.version} has no pairs"
         )
-    return Showing(tuple(may_show), tuple(media_tasks(release, may_show, key)), withheld)
+    equal = equal_pairs(campaign, may_show)
+    return Showing(tuple(may_show), tuple(media_tasks(release, may_show, key, equal)), withheld)
+
+
+def equal_pairs(campaign: Campaign, records: Iterable[PairRecord]) -> set[str]:
+    """Return the pairs of which check tasks with two equal videos are made; none under the rule `paper`.
+
+    They are changed in place: where clips were removed or moved, what workers are told to watch would not fit
+    two equal videos.
+    """
+    if not campaign.checks:
+        return set()
+    fitting = [
+        record.pair_id
+        for record in records
+        if record.high_frames == record.low_frames and not any(segment.moved for segment in record.segments)
+    ]
+    drawn = sorted(fitting, key=lambda pair_id: keyed_rank(campaign.name, pair_id, Check.EQUAL.value))
+    return set(drawn[: campaign.equal_pairs])
 
 
 def publish(
@@ -245,7 +266,8 @@ def publish(
     if not records:
         raise UserInputError(f"no pair has videos: {next(iter(failed.values()))}")
     tasks = pair_tasks(release, campaign, records, files)
-    done = desk.organiser.publish(campaign, tasks, by)
+    checks = check_tasks_of(release, campaign, tasks, files)
+    done = desk.organiser.publish(campaign, [*tasks, *checks], by)
     withheld = set(selected.withheld)
     aspects = campaign.aspects
     return PublishResult(
@@ -282,6 +304,26 @@ def pair_tasks(
         media = pair_media(release.store.root, files[record.pair_id])
         tasks.append(task_of(release, record, media, words[record.source_id]))
     return tasks
+
+
+def check_tasks_of(
+    release: Release, campaign: Campaign, tasks: Sequence[PairTask], files: Mapping[str, PairFiles]
+) -> list[PairTask]:
+    """Return the check tasks of a campaign: pairs of two equal videos, and each pair once more.
+
+    They are marked as gold, so their votes count nowhere; none under the rule `paper`.
+    """
+    checks = []
+    for task in tasks if campaign.checks else ():
+        equal = files.get(check_id(task.pair_id, Check.EQUAL))
+        if equal is not None:
+            media = pair_media(release.store.root, equal).model_dump()
+            same = {"pair_id": equal.pair_id, "gold": True, "low_s": task.high_s}
+            checks.append(task.model_copy(update={**media, **same}))
+        if task.pair_id not in campaign.gold_pairs:
+            again = {"pair_id": check_id(task.pair_id, Check.AGAIN), "gold": True}
+            checks.append(task.model_copy(update=again))
+    return checks
 
 
 def translated_into(campaign: Campaign) -> str:

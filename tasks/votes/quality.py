@@ -1,7 +1,8 @@
-"""Workers' care: the paper's three indicators (SLVMEval, appendix A.4) with thresholds.
+"""Workers' care: the paper's three indicators (SLVMEval, appendix A.4), and the worker model's verdict.
 
-The paper names the indicators and some of their thresholds; :class:`QualityRule` sets the rest. Nobody is
-excluded automatically: workers with several flags are listed for a person to review.
+The paper names the indicators and some of their thresholds; :class:`QualityRule` sets the rest. Under the
+rule `strict` a worker is also flagged whom :mod:`tasks.votes.worker_model` finds careless. Nobody is excluded
+automatically: listed workers are for a person to review.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal, get_args
 
 from pydantic import Field, ValidationError
 
@@ -21,6 +23,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.votes import Decision, Rating, Standing, Vote
 from tasks.votes.filter import standings
+from tasks.votes.worker_model import CARELESS, WorkerKind, WorkerModel, worker_model
 
 _STEPS: dict[Rating, int] = {"A": 0, "B": 1, "C": 2}
 
@@ -31,6 +34,12 @@ class Flag(StrEnum):
     FAST = "fast"
     DISAGREES = "disagrees"
     INACCURATE = "inaccurate"
+    #: by the worker model; under the rule `strict` only
+    CARELESS = "careless"
+
+
+#: The paper's indicators alone, or the worker model beside them.
+RuleName = Literal["paper", "strict"]
 
 
 class QualityRule(Frozen):
@@ -38,6 +47,13 @@ class QualityRule(Frozen):
 
     Parameters
     ----------
+    name
+        ``paper``: the three indicators. ``strict``: also the worker model.
+    careless
+        Share of workers expected to be careless, before any vote; for the worker model.
+    doubt, doubt_least_votes
+        Workers are flagged who are careless with at least this probability after at least this number of
+        tasks, and listed for that alone.
     fast_share
         A task is fast if its duration, divided by that of its two videos, is among this share of the shortest
         of its campaign and aspect (paper: 10 %).
@@ -69,6 +85,10 @@ class QualityRule(Frozen):
         Workers with at least this number of flags are listed for review (paper: several).
     """
 
+    name: RuleName = "paper"
+    careless: float = Field(default=CARELESS, gt=0, lt=1)
+    doubt: float = Field(default=0.5, ge=0.5, lt=1)
+    doubt_least_votes: int = Field(default=8, ge=1)
     fast_share: float = Field(default=0.1, gt=0, lt=1)
     fast_least_votes: int = Field(default=20, ge=2)
     fast_times: int = Field(default=3, ge=1)
@@ -85,16 +105,19 @@ class QualityRule(Frozen):
     flags_for_review: int = Field(default=2, ge=1, le=3)
 
 
-def load_quality_rule(path: Path | None) -> QualityRule:
-    """Read thresholds from a TOML file; thresholds that it does not name keep their defaults.
+def find_quality_rule(name: str) -> QualityRule:
+    """Return the rule ``paper`` or ``strict``, or read thresholds from a TOML file.
+
+    Thresholds that a file does not name keep their defaults.
 
     Raises
     ------
     UserInputError
         If the file cannot be read or is not TOML, or a value is invalid.
     """
-    if path is None:
-        return QualityRule()
+    if name in get_args(RuleName):
+        return QualityRule.model_validate({"name": name})
+    path = Path(name)
     try:
         return QualityRule.model_validate(tomllib.loads(read_regular_text(path)))
     except OSError as problem:
@@ -128,7 +151,10 @@ class WorkerQuality:
     decision
         The latest decision about the worker, if any.
     review
-        Whether a person should review the worker: several flags and no decision yet.
+        Whether a person should review the worker: several flags, or found careless, and no decision yet.
+    careful, kind
+        Probability that the worker is careful, and the most probable kind of worker; None under the rule
+        `paper`.
     """
 
     campaign: str
@@ -145,6 +171,8 @@ class WorkerQuality:
     flags: tuple[Flag, ...]
     decision: Decision | None
     review: bool
+    careful: float | None = None
+    kind: WorkerKind | None = None
 
     @property
     def accuracy(self) -> float | None:
@@ -168,29 +196,40 @@ def quality(
         All votes of the campaigns, including gold ones; of a worker's votes on a pair the first by id counts.
     """
     rule = rule or QualityRule()
-    distinct = _one_each(votes)
+    every = _one_each(votes)
     latest = standings(decisions)
-    fast = _fast(distinct, rule)
+    fast = _fast(every, rule)
     by_pair: dict[tuple[str, str], list[Vote]] = defaultdict(list)
-    for vote in distinct:
+    for vote in every:
         by_pair[vote.campaign, vote.pair_id].append(vote)
     # added up once: nearly everybody votes on a gold pair
     pairs = {place: _added_up(some) for place, some in by_pair.items()}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for vote in distinct:
+    for vote in every:
         count = counts[vote.campaign, vote.worker]
-        pair = pairs[vote.campaign, vote.pair_id]
         count["votes"] += 1
         _count_time(count, vote, fast)
-        _count_rating(count, vote, pair, rule)
-        _count_preference(count, vote, pair, rule)
+        # the paper's other indicators are about pairs of the release
+        if vote.check is None:
+            pair = pairs[vote.campaign, vote.pair_id]
+            _count_rating(count, vote, pair, rule)
+            _count_preference(count, vote, pair, rule)
+    models = _models(every, rule.careless) if rule.name == "strict" else {}
     workers = [
-        _worker(campaign, worker, count, latest.get((campaign, worker)), rule)
+        _worker(campaign, worker, count, latest.get((campaign, worker)), rule, models.get(campaign))
         for (campaign, worker), count in counts.items()
     ]
     return sorted(
         workers, key=lambda one: (not one.review, -len(one.flags), -one.votes, one.campaign, one.worker)
     )
+
+
+def _models(votes: Iterable[Vote], careless: float) -> dict[str, WorkerModel]:
+    """Return the worker model of each campaign."""
+    by_campaign: dict[str, list[Vote]] = defaultdict(list)
+    for vote in votes:
+        by_campaign[vote.campaign].append(vote)
+    return {name: worker_model(some, careless) for name, some in by_campaign.items()}
 
 
 def _one_each(votes: Iterable[Vote]) -> list[Vote]:
@@ -262,7 +301,12 @@ def _count_preference(count: Counter[str], vote: Vote, pair: _PairVotes, rule: Q
 
 
 def _worker(
-    campaign: str, worker: str, count: Counter[str], decision: Decision | None, rule: QualityRule
+    campaign: str,
+    worker: str,
+    count: Counter[str],
+    decision: Decision | None,
+    rule: QualityRule,
+    model: WorkerModel | None,
 ) -> WorkerQuality:
     flags = []
     if count["fast"] >= max(rule.fast_times, rule.fast_of * count["timed"]):
@@ -274,6 +318,10 @@ def _worker(
         and count["solved"] <= rule.low_accuracy * count["solvable"] + 1e-9
     ):
         flags.append(Flag.INACCURATE)
+    careful = None if model is None else model.careful(worker)
+    careless = careful is not None and count["votes"] >= rule.doubt_least_votes and 1 - careful >= rule.doubt
+    if careless:
+        flags.append(Flag.CARELESS)
     names = (
         "votes", "timed", "fast", "easy", "disagreed", "solvable", "solved", "gold", "gold_solved",
     )  # fmt: skip
@@ -283,5 +331,7 @@ def _worker(
         **{name: count[name] for name in names},
         flags=tuple(flags),
         decision=decision,
-        review=decision is None and len(flags) >= rule.flags_for_review,
+        review=decision is None and (careless or len(flags) >= rule.flags_for_review),
+        careful=careful,
+        kind=None if model is None else model.kind(worker),
     )

@@ -27,6 +27,7 @@ from tasks.annotation.exchange.mapping import AnswerMapping
 from tasks.annotation.exchange.task_table import Slots
 from tasks.annotation.installation import database_url, installation_key, media_folder
 from tasks.annotation.media import media_tasks
+from tasks.annotation.publish import equal_pairs
 from tasks.annotation.translation import TranslationParameters
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
@@ -89,7 +90,7 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
     assert first.complete
     assert not first.collected.complete
     files = set(media_folder(store).iterdir())
-    assert len(files) == 16
+    assert len(files) == 16 + 8, "and four check tasks of two equal videos"
     # half of the votes: nothing is filtered
     vote(store, tmp_path, SOME)
     half = annotate_inline(asked(store))
@@ -192,7 +193,7 @@ def test_sources_that_may_not_be_passed_on_are_shown_to_nobody_unasked(store: Pa
     result = annotate_inline(asked(store, private_audience=False)).published
     assert (result.shown, result.withheld, result.withheld_pairs) == (4, ("secret two",), 4)
     assert {task.source_id for task in shown(store).values()} == {"film/<b>one</b>"}
-    assert len(list(media_folder(store).iterdir())) == 8
+    assert len(list(media_folder(store).iterdir())) == 8 + 4
     assert "4 pairs of 1 source that may not be redistributed are left out" in result.in_words()
     # asked for, and taken back: then nobody sees them any more
     assert annotate_inline(asked(store)).published.new == 4
@@ -222,7 +223,8 @@ def test_processes_write_the_videos_and_a_second_run_starts_none(store: Path) ->
         assert made.publish(partial(ProcessExecutor, 2)).new == 8
         assert made.publish(none).known == 8
     release = Release.open(Store.open(store))
-    tasks = media_tasks(release, release.pairs(), installation_key(store))
+    equal = equal_pairs(made.campaign, release.pairs())
+    tasks = media_tasks(release, release.pairs(), installation_key(store), equal)
     names = {name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)}
     assert {path.name for path in media_folder(store).iterdir()} == names
 

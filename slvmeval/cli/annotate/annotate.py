@@ -9,7 +9,7 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import database as databases
-from slvmeval.cli.annotate import exchange, filter, ratings
+from slvmeval.cli.annotate import exchange, filter, ratings, simulate
 
 annotate = typer.Typer(
     no_args_is_help=True,
@@ -22,6 +22,7 @@ def register(parent: typer.Typer) -> None:
     exchange.register(annotate)
     ratings.register(annotate)
     filter.register(annotate)
+    simulate.register(annotate)
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 
 

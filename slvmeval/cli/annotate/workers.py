@@ -106,14 +106,19 @@ def quality(
         str | None, typer.Argument(metavar="[CAMPAIGN]", help="Name of the campaign; all by default.")
     ] = None,
     rule: Annotated[
-        Path | None, typer.Option("--rule", metavar="FILE", help="Your own thresholds, as TOML.")
-    ] = None,
+        str,
+        typer.Option(
+            "--rule",
+            metavar="paper|strict|FILE",
+            help="The paper's indicators, the worker model beside them, or your own thresholds, as TOML.",
+        ),
+    ] = "paper",
     everybody: Annotated[bool, typer.Option("--all", help="Include workers without flags.")] = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """List the workers to review: too fast, disagreeing with everybody, or mostly wrong.
+    """List the workers to review: too fast, disagreeing with everybody, mostly wrong, or careless.
 
     It uses the collected votes (`annotate collect`) and excludes nobody: `annotate exclude` and
     `annotate clear` record a person's decision.
@@ -124,7 +129,7 @@ def quality(
     from storage_schemas.votes import VotesStore
     from tasks.votes.agreement import worker_agreement
     from tasks.votes.filter import FilterRule, counting
-    from tasks.votes.quality import load_quality_rule
+    from tasks.votes.quality import find_quality_rule
     from tasks.votes.quality import quality as quality_of
 
     files = VotesStore(terminal.open_store(store, profile))
@@ -135,7 +140,7 @@ def quality(
             f"{', '.join(known) or 'none'}): `slvmeval annotate collect` copies votes from the pages"
         )
     names = known if campaign is None else [campaign]
-    thresholds = load_quality_rule(rule)
+    thresholds = find_quality_rule(rule)
     votes = files.votes(names)
     rows = quality_of(votes, files.decisions(names), thresholds)
     alphas: dict[tuple[str, str], float | None] = {}
@@ -217,6 +222,7 @@ def _worker_json(one: WorkerQuality, alpha: float | None) -> dict[str, object]:
         **values,
         "flags": [flag.value for flag in one.flags],
         "accuracy": one.accuracy,
+        "kind": None if one.kind is None else one.kind.value,
         "alpha": alpha,
         "decision": None if one.decision is None else one.decision.model_dump(mode="json"),
     }
@@ -241,6 +247,7 @@ def _print_workers(
             f"{one.solved} of {one.solvable}",
             f"{one.gold_solved} of {one.gold}" if one.gold else "-",
             alpha(one),
+            "-" if one.careful is None else f"{one.careful:.2f}",
             ", ".join(flag.value for flag in one.flags) or "-",
             "to review" if one.review else one.decision.decision.value if one.decision else "-",
             one.campaign,
@@ -255,13 +262,17 @@ def _print_workers(
         "right",
         "gold",
         "alpha",
+        "careful",
         "flags",
         "standing",
         "campaign",
     )
-    terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=6))
+    terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
     reviews = sum(one.review for one in listed)
-    terminal.say(f"{reviews} to review: at least {rule.flags_for_review} flags, and no decision yet")
+    careless = ", or careless" if rule.name == "strict" else ""
+    terminal.say(
+        f"{reviews} to review: at least {rule.flags_for_review} flags{careless}, and no decision yet"
+    )
 
 
 def links(

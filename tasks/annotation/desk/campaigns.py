@@ -33,8 +33,12 @@ class Campaigns:
             return self.find(connection, name)
 
     def tasks(self, name: str) -> list[PairTask]:
-        """Return the pairs that are shown, by pair id; none in a campaign of ratings."""
-        return [task for task in self._tasks(name, TASKS.c.shown.is_(True)) if isinstance(task, PairTask)]
+        """Return the pairs that are shown, without check tasks made of them, by pair id.
+
+        A campaign of ratings has none.
+        """
+        tasks = self._tasks(name, TASKS.c.shown.is_(True))
+        return [task for task in tasks if isinstance(task, PairTask) and task.check is None]
 
     def videos_s(self, name: str) -> tuple[float, float] | None:
         """Return the least and greatest length in seconds of a shown task's videos; None without tasks."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.votes import Decision, Standing
+from storage_schemas.votes import Decision, Standing, check_of
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.assignments import OPEN_STATES, Assignments
 from tasks.annotation.desk.campaigns import Campaigns
@@ -146,6 +146,8 @@ class Organiser:
             stored = TASKS.select().where(TASKS.c.campaign == campaign.name)
             known = {row.pair_id: row for row in connection.execute(stored)}
             published = {task.id for task in given}
+            # what is made of a pair to check workers is no pair more
+            own = {task for task in published | set(known) if check_of(task)[1] is None}
             new, changed = [], []
             for one in given:
                 task = one.model_copy(update={"gold": one.gold or one.id in gold})
@@ -177,7 +179,9 @@ class Organiser:
             if before is None or before.drop_excluded != campaign.drop_excluded:
                 self._votes.recount(connection, campaign)
             done = PublishedTasks(
-                new=len(new), known=len(published & set(known)), retired=len(set(known) - published)
+                new=len(own - set(known)),
+                known=len(own & published & set(known)),
+                retired=len(own - published),
             )
             self._events.add(
                 connection,

@@ -1,17 +1,17 @@
-"""Which task a worker gets: the choice as a plain function, and the queue."""
+"""The queue: which task a worker gets."""
 
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select
 
+from storage_schemas.votes import Check, SideWord, check_of
 from tasks.annotation.campaign import Campaign
+from tasks.annotation.checks import CheckKind, check_due, check_tasks
 from tasks.annotation.desk.assignments import OPEN_STATES, AnyAssignment, AssignmentRow, Assignments
 from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventKind, EventLog, NewEvent
@@ -20,59 +20,6 @@ from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import ASSIGNMENTS, TASKS
 from tasks.annotation.desk.votes import Votes
 from tasks.annotation.desk.workers import Workers
-
-
-class WaitingPair(NamedTuple):
-    """One pair in the queue: its number of counting votes, and of other workers' leases."""
-
-    pair_id: str
-    aspect: str
-    votes: int
-    leases: int
-
-    @property
-    def taken(self) -> int:
-        """Votes that are given or reserved."""
-        return self.votes + self.leases
-
-
-def aspect_shares(queue: Iterable[WaitingPair], wanted: int) -> dict[str, float]:
-    """Return the share of needed votes that is given or reserved, by aspect."""
-    filled: dict[str, int] = defaultdict(int)
-    places: dict[str, int] = defaultdict(int)
-    for pair in queue:
-        filled[pair.aspect] += min(pair.taken, wanted)
-        places[pair.aspect] += wanted
-    return {aspect: filled[aspect] / places[aspect] for aspect in places}
-
-
-def choose_pair(
-    queue: Iterable[WaitingPair], mine: set[str], wanted: int, chance: Callable[[str], float]
-) -> WaitingPair | None:
-    """Return the next pair for a worker, None if none is free.
-
-    The aspect with the smallest share of its places taken comes first; in it, the pair with most of its
-    places taken. So pairs are finished one after the other, and aspects side by side. `chance` decides among
-    equals.
-
-    Parameters
-    ----------
-    queue
-        All pairs of the campaign.
-    mine
-        Pairs that this worker has had already.
-    wanted
-        Votes wanted on a pair.
-    """
-    pairs = list(queue)
-    shares = aspect_shares(pairs, wanted)
-    free = [pair for pair in pairs if pair.taken < wanted and pair.pair_id not in mine]
-    if not free:
-        return None
-    aspect = min({pair.aspect for pair in free}, key=lambda name: (shares[name], chance(name)))
-    of_aspect = [pair for pair in free if pair.aspect == aspect]
-    most = max(pair.taken for pair in of_aspect)
-    return min((pair for pair in of_aspect if pair.taken == most), key=lambda pair: chance(pair.pair_id))
 
 
 class Queue:
@@ -148,7 +95,8 @@ class Queue:
         query = select(ASSIGNMENTS.c.pair_id).where(
             ASSIGNMENTS.c.campaign == name, ASSIGNMENTS.c.worker == worker
         )
-        mine = voted | set(connection.execute(query).scalars())
+        had = list(connection.execute(query.order_by(ASSIGNMENTS.c.opened_at)).scalars())
+        mine = voted | set(had)
         waiting = self._waiting(connection, name, gold=False)
         pair = choose_pair(waiting, mine, wanted, lambda what: self._key.chance("tie", name, worker, what))
         if pair is None:
@@ -158,11 +106,21 @@ class Queue:
                     "all remaining tasks are with other workers now: come back in an hour",
                 )
             refuse(RefusalReason.DONE, "you have done all tasks: thank you")
-        if self._key.chance("gold", name, worker, len(mine)) < settings.gold_share:
-            gold = [one for one in self._waiting(connection, name, gold=True) if one.pair_id not in mine]
-            if gold:
-                return min(gold, key=lambda one: self._key.chance("gold pair", name, worker, one.pair_id))
-        return pair
+        done = [one for one in had if one in voted]
+        due: CheckKind | None
+        if settings.rule == "strict":
+            due = check_due(
+                len(done), settings.checks, lambda word: self._key.chance("check", name, worker, word)
+            )
+        else:
+            due = "gold" if self._key.chance("gold", name, worker, len(mine)) < settings.gold_share else None
+        if due is None:
+            return pair
+        gold = {one.pair_id: one for one in self._waiting(connection, name, gold=True)}
+        fitting = [task for task in check_tasks(done, due, gold) if task not in mine]
+        if not fitting:
+            return pair
+        return gold[min(fitting, key=lambda task: self._key.chance("gold pair", name, worker, task))]
 
     def _waiting(self, connection: Connection, campaign: str, gold: bool) -> list[WaitingPair]:
         """Return all published pairs, either gold ones or the others."""
@@ -191,7 +149,7 @@ class Queue:
             "campaign": name,
             "pair_id": pair.pair_id,
             "worker": worker,
-            "first_side": "high" if self._key.chance("order", name, worker, pair.pair_id) < 0.5 else "low",
+            "first_side": self._first_side(connection, name, worker, pair.pair_id),
             "state": "opened",
             "preferred": "",
             "rating": "",
@@ -206,3 +164,17 @@ class Queue:
             **dict.fromkeys(("seen_left", "seen_right", "sent_left", "sent_right", "confirmed"), "[]"),
         }
         return connection.execute(ASSIGNMENTS.insert().values(**values).returning(ASSIGNMENTS)).one()
+
+    def _first_side(self, connection: Connection, name: str, worker: str, task: str) -> SideWord:
+        """Return the side that is shown on the left: by chance, or the other one if a pair is repeated."""
+        pair_id, check = check_of(task)
+        before = connection.execute(
+            select(ASSIGNMENTS.c.first_side).where(
+                ASSIGNMENTS.c.campaign == name,
+                ASSIGNMENTS.c.worker == worker,
+                ASSIGNMENTS.c.pair_id == pair_id,
+            )
+        ).scalar()
+        if check is Check.AGAIN and before is not None:
+            return "low" if before == "high" else "high"
+        return "high" if self._key.chance("order", name, worker, task) < 0.5 else "low"

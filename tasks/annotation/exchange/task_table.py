@@ -148,7 +148,8 @@ def task_rows(
     open_slots = [
         slots.slot(one.pair_id, number)
         for one in desk.organiser.progress(campaign)
-        if options.links != "none" or may_show(tasks[one.pair_id])
+        # check tasks are made for our own pages
+        if one.pair_id in tasks and (options.links != "none" or may_show(tasks[one.pair_id]))
         for number in _numbers(one, options.every)
     ]
     tokens = (

@@ -14,7 +14,9 @@ import pytest
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
+from storage_schemas.votes import Check, check_id
 from tasks.annotation import media
+from tasks.annotation.campaign import Campaign
 from tasks.annotation.installation import media_folder
 from tasks.annotation.media import (
     MediaTask,
@@ -28,6 +30,7 @@ from tasks.annotation.media import (
     pair_media,
     write_media,
 )
+from tasks.annotation.publish import check_tasks_of, equal_pairs, pair_tasks, showing
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
 KEY = b"k" * 32
@@ -238,3 +241,47 @@ def test_it_is_known_where_in_a_file_its_seconds_lie(published: tuple[Release, l
     assert list(byte_index(path, most_rows=7)) == keys
     with pytest.raises(IntegrityError, match="publish"):
         pair_media(release.store.root, PairFiles(pair.pair_id, pair.high, "gone.mp4"))
+
+
+def test_a_check_task_of_equal_videos_has_two_files_of_the_same_pictures(
+    published: tuple[Release, list[MediaTask]],
+) -> None:
+    release, tasks = published
+    (task, *_) = tasks
+    record = next(one for one in release.pairs(source_id=task.id) if one.high_frames == one.low_frames)
+    id_ = check_id(record.pair_id, Check.EQUAL)
+    (with_equal,) = media_tasks(release, release.pairs(source_id=task.id), KEY, {record.pair_id})
+    assert [pair.pair_id for pair in with_equal.pairs if pair not in task.pairs] == [id_]
+    assert write_media(release, with_equal) == 2
+    files = with_equal.pairs[-1]
+    high, low = folder_of(release) / files.high, folder_of(release) / files.low
+    assert files.high != files.low
+    assert high.read_bytes() == low.read_bytes()
+    (pair,) = [one for one in task.pairs if one.pair_id == record.pair_id]
+    assert facts(high) == facts(folder_of(release) / pair.high)
+
+
+def test_a_campaign_makes_equal_pairs_and_repeats_for_its_rule(
+    published: tuple[Release, list[MediaTask]],
+) -> None:
+    release, _ = published
+    settings = {"name": "spring", "release": release.name, "version": release.version, "languages": ("en",)}
+    paper, strict = Campaign(**settings, rule="paper"), Campaign(**settings, equal_pairs=1)
+    assert equal_pairs(paper, release.pairs()) == set()
+    (equal,) = equal_pairs(strict, release.pairs())
+    assert equal_pairs(strict, release.pairs()[::-1]) == {equal}
+    shown = showing(release, strict, KEY, private_audience=True)
+    for task in shown.media:
+        write_media(release, task)
+    files = {pair.pair_id: pair for task in shown.media for pair in task.pairs}
+    pairs = pair_tasks(release, strict, shown.records, files)
+    checks = check_tasks_of(release, strict, pairs, files)
+    assert {task.pair_id for task in checks if task.check is Check.AGAIN} == {
+        check_id(task.pair_id, Check.AGAIN) for task in pairs
+    }
+    (same,) = [task for task in checks if task.check is Check.EQUAL]
+    of = next(task for task in pairs if task.pair_id == equal)
+    assert same.gold and same.pair_id == check_id(equal, Check.EQUAL)
+    assert (same.must_see, same.prompt_clips, same.high_s) == (of.must_see, of.prompt_clips, of.high_s)
+    assert {same.high_file, same.low_file}.isdisjoint({of.high_file, of.low_file})
+    assert check_tasks_of(release, paper, pairs, files) == []

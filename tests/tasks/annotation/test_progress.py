@@ -44,7 +44,15 @@ def vote(number: int, hours_ago: float, gold: bool = False, origin: str = "web")
 
 def campaign(**values: object) -> Campaign:
     return Campaign.model_validate(
-        {"name": "spring", "release": "demo", "version": 1, "pay_per_task": 0.5, "currency": "EUR", **values}
+        {
+            "name": "spring",
+            "release": "demo",
+            "version": 1,
+            "rule": "paper",
+            "pay_per_task": 0.5,
+            "currency": "EUR",
+            **values,
+        }
     )
 
 
@@ -123,6 +131,17 @@ def test_pay_by_the_hour_follows_the_length_of_the_videos() -> None:
 def test_pay_that_cannot_be_meant_is_refused(values: dict[str, float], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         campaign(**values)
+
+
+def test_check_tasks_cost_most_where_workers_do_few_tasks() -> None:
+    def left(**values: object) -> float:
+        return campaign_progress(campaign(rule="strict", **values), [task("color", 0)], [], NOW).tasks_left
+
+    # 6 of the first 8 tasks are checks, and a tenth of the other 12
+    assert left(tasks_per_worker=20, check_share=0.1) == pytest.approx(5 * 20 / (2 + 12 * 0.9))
+    assert left(tasks_per_worker=8) == pytest.approx(5 * 8 / 2)
+    assert left() < left(tasks_per_worker=20) < left(tasks_per_worker=8)
+    assert left(check_share=0) == 5
 
 
 def test_a_gold_share_without_gold_pairs_costs_nothing() -> None:

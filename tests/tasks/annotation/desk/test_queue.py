@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.votes import Standing
+from tasks.annotation.desk.choice import WaitingPair, aspect_shares, choose_pair
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.events import EventKind
-from tasks.annotation.desk.queue import WaitingPair, aspect_shares, choose_pair
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tests.tasks.annotation.example_desk import (
     HandClock,

@@ -215,7 +215,7 @@ def test_the_code_comes_after_the_first_task_and_stays_the_same(desk: Desk, cloc
 def test_gold_comes_by_its_share_beside_the_queue(desk: Desk, clock: HandClock) -> None:
     tasks = example_tasks(20)
     gold = [task.pair_id for task in tasks[:6]]
-    settings = {"gold_pairs": tuple(gold), "gold_share": 0.3, "workers_per_pair": 1}
+    settings = {"rule": "paper", "gold_pairs": tuple(gold), "gold_share": 0.3, "workers_per_pair": 1}
     desk.organiser.publish(example_campaign(**settings), tasks)
     votes = []
     for name in ("ann", "bob"):
@@ -230,7 +230,7 @@ def test_gold_comes_by_its_share_beside_the_queue(desk: Desk, clock: HandClock) 
 
 def test_without_a_share_no_gold_is_shown(desk: Desk, clock: HandClock) -> None:
     tasks = example_tasks(2)
-    desk.organiser.publish(example_campaign(gold_pairs=(tasks[0].pair_id,)), tasks)
+    desk.organiser.publish(example_campaign(rule="paper", gold_pairs=(tasks[0].pair_id,)), tasks)
     worker = come_in(desk, "x")
     assert do_task(desk, clock, worker).pair_id == tasks[1].pair_id
     with refused(RefusalReason.DONE):

@@ -1,0 +1,68 @@
+"""When a worker gets a check task: plain functions of what the worker has done.
+
+A check task is a pair with a known answer: a gold pair, whose damage nobody overlooks; a pair of two equal
+videos, in which nothing is damaged; or a pair that the worker has judged before, with its sides swapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from storage_schemas.votes import Check, check_id, check_of
+
+CheckKind: TypeAlias = Check | Literal["gold"]
+
+#: A worker can be judged after this number of tasks, since these checks are among them.
+FIRST_TASKS = 8
+FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Check.EQUAL, "gold", "gold")
+#: Share of check tasks after the first eight.
+CHECK_SHARE = 0.05
+#: A pair is repeated after at least this number of other tasks.
+BETWEEN = 3
+
+
+def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckKind | None:
+    """Return how a worker's next task checks; None if it does not.
+
+    The first task is never a check. The first eight contain `FIRST_CHECKS`, at places that differ from worker
+    to worker, the repeated pair late enough. Later ones are checks by chance.
+
+    Parameters
+    ----------
+    done
+        Number of tasks that the worker has had.
+    share
+        Share of check tasks after the first eight; with 0 there are no checks at all.
+    chance
+        A number in [0, 1) that depends on the worker and the given word alone.
+    """
+    if not share:
+        return None
+    if done >= FIRST_TASKS:
+        if chance(f"check {done}") >= share:
+            return None
+        kinds = tuple(dict.fromkeys(FIRST_CHECKS))
+        return kinds[int(chance(f"kind {done}") * len(kinds))]
+    places = sorted(range(1, FIRST_TASKS), key=lambda place: chance(f"place {place}"))
+    again = next(place for place in places if place > BETWEEN)
+    places.remove(again)
+    return dict(zip([again, *places], FIRST_CHECKS, strict=False)).get(done)
+
+
+def check_tasks(had: Sequence[str], due: CheckKind, published: Iterable[str]) -> list[str]:
+    """Return the ids of the tasks that can check a worker now.
+
+    Parameters
+    ----------
+    had
+        Ids of the tasks that the worker has had, in order.
+    published
+        Ids of the campaign's check tasks.
+    """
+    of_kind = [task for task in published if (check_of(task)[1] or "gold") == due and task not in had]
+    if due is not Check.AGAIN:
+        return of_kind
+    # a pair of which the worker still has a picture is not repeated
+    earlier = {check_id(task, Check.AGAIN) for task in had[:-BETWEEN] if check_of(task)[1] is None}
+    return [task for task in of_kind if task in earlier]

@@ -1,0 +1,348 @@
+"""What a campaign would be worth: bad workers it would find, its cost, and the pairs it would keep.
+
+Workers and pairs are invented, everything else is real: the queue's choice, the check tasks, both rules for
+workers, both filters. Good workers differ from each other, and none answers exactly as the worker model
+expects.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from pydantic import Field
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+from storage_schemas.rng import keyed_rng
+from storage_schemas.votes import Check, Rating, SideWord, Vote, check_id, check_of
+from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_due, check_tasks
+from tasks.annotation.desk.choice import WaitingPair, choose_pair
+from tasks.votes.filter import FilterRule, FilterVerdict, verdict
+from tasks.votes.quality import QualityRule, RuleName, quality
+from tasks.votes.stopping import MOST_VOTES, enough
+from tasks.votes.worker_model import CLEAR, NONE, OBVIOUS, WorkerModel, worker_model
+
+
+class Behaviour(StrEnum):
+    """How a simulated worker answers."""
+
+    GOOD = "good"
+    #: three tasks of four by habit, the left video and A, in 60 % of the time; the others with care
+    LAZY = "lazy"
+    #: a coin for the preference, any letter for the rating
+    RANDOM = "random"
+    #: prefers with care, and always presses A
+    ALWAYS_A = "always A"
+    #: prefers the opposite, and rates C what is clear, A what failed
+    CONTRARY = "contrary"
+
+
+BAD = tuple(Behaviour)[1:]
+
+
+class Crowd(Frozen):
+    """Workers and pairs of a simulated campaign.
+
+    Parameters
+    ----------
+    workers
+        Number of workers of each behaviour.
+    pairs, gold
+        Number of pairs, and of gold pairs beside them; the paper's rule uses none.
+    states
+        Shares of pairs whose damage is clear, weak, failed.
+    pair_s
+        Length of a pair's two videos together, in seconds.
+    """
+
+    workers: Mapping[Behaviour, int]
+    pairs: int = Field(default=500, ge=1)
+    gold: int = Field(default=12, ge=0)
+    states: tuple[float, float, float] = (0.72, 0.2, 0.08)
+    pair_s: float = Field(default=600.0, gt=0)
+
+
+@dataclass(frozen=True)
+class SimulatedCampaign:
+    """What came of one simulated campaign.
+
+    Parameters
+    ----------
+    workers
+        Workers by behaviour.
+    by_eighth, listed
+        Workers listed for review when each had done eight tasks, and at any time, by behaviour.
+    answers, checks
+        Answers that were paid, and check tasks among them.
+    decided, kept, right
+        Pairs that were decided, pairs that were kept, and pairs decided as their damage deserves.
+    clear, clear_kept
+        Pairs whose damage is clear, and those among them that were kept.
+    """
+
+    rule: RuleName
+    workers: Mapping[Behaviour, int]
+    by_eighth: Mapping[Behaviour, int]
+    listed: Mapping[Behaviour, int]
+    answers: int
+    checks: int
+    pairs: int
+    decided: int
+    kept: int
+    right: int
+    clear: int
+    clear_kept: int
+
+
+def added_up(runs: Sequence[SimulatedCampaign]) -> SimulatedCampaign:
+    """Return the sums over several simulated campaigns of the same rule."""
+    numbers = ("answers", "checks", "pairs", "decided", "kept", "right", "clear", "clear_kept")
+    return SimulatedCampaign(
+        rule=runs[0].rule,
+        workers=_summed([run.workers for run in runs]),
+        by_eighth=_summed([run.by_eighth for run in runs]),
+        listed=_summed([run.listed for run in runs]),
+        **{name: sum(getattr(run, name) for run in runs) for name in numbers},
+    )
+
+
+def _summed(counts: Sequence[Mapping[Behaviour, int]]) -> dict[Behaviour, int]:
+    return {behaviour: sum(one[behaviour] for one in counts) for behaviour in counts[0]}
+
+
+#: Rounds, one task for each worker, between two looks at the workers.
+_LOOK_EVERY = 4
+#: Pairs of two equal videos in a campaign.
+_EQUAL_PAIRS = 12
+
+
+def simulate(
+    crowd: Crowd, rule: RuleName, seed: int, check_share: float = CHECK_SHARE, wanted: int = 5
+) -> SimulatedCampaign:
+    """Simulate a campaign until every pair has its votes, or nobody is left to answer.
+
+    Workers do a task each, in random order, round by round. Every fourth round an organiser excludes whoever
+    is listed for review.
+
+    Parameters
+    ----------
+    rule
+        ``paper``: a fixed number of votes, no check tasks, and the filter counts votes. ``strict``: check
+        tasks, votes until a pair is certain, and votes weigh as much as their workers are careful.
+    seed
+        Same seed, same campaign.
+    check_share
+        Share of check tasks after a worker's first eight, see :func:`tasks.annotation.checks.check_due`.
+    wanted
+        Votes on a pair, under the rule `paper`.
+
+    Raises
+    ------
+    UserInputError
+        If there are no workers.
+    """
+    if not sum(crowd.workers.values()):
+        raise UserInputError("a campaign needs workers: good=95, say")
+    return _Run(crowd, rule, seed, check_share, wanted).result()
+
+
+class _Run:
+    """One simulated campaign."""
+
+    def __init__(self, crowd: Crowd, rule: RuleName, seed: int, check_share: float, wanted: int) -> None:
+        self.crowd, self.wanted, self.seed = crowd, wanted, seed
+        self.strict = rule == "strict"
+        self.rule = QualityRule(name=rule)
+        self.share = check_share if self.strict else 0.0
+        self.rng = keyed_rng(seed, "simulated campaign")
+        self.workers = {
+            f"{behaviour.value} {number}": Worker(behaviour, self.rng)
+            for behaviour, number_of in crowd.workers.items()
+            for number in range(number_of)
+        }
+        self.states = {
+            f"pair {n}": int(state)
+            for n, state in enumerate(self.rng.choice(3, size=crowd.pairs, p=crowd.states))
+        }
+        self.checks = [check_id(f"pair {n}", Check.EQUAL) for n in range(_EQUAL_PAIRS)]
+        self.checks += [check_id(pair, Check.AGAIN) for pair in self.states]
+        self.checks += [f"gold {n}" for n in range(crowd.gold)]
+        self.votes: list[Vote] = []
+        self.of_pair: dict[str, list[Vote]] = defaultdict(list)
+        self.open = set(self.states)
+        self.had: dict[str, list[str]] = {worker: [] for worker in self.workers}
+        self.model: WorkerModel = worker_model([])
+        self.listed: set[str] = set()
+        self.by_eighth: set[str] = set()
+
+    def result(self) -> SimulatedCampaign:
+        """Run the campaign and add up what came of it."""
+        rounds, going = 0, True
+        while going:
+            going = self._round()
+            rounds += 1
+            if rounds % _LOOK_EVERY == 0 or not going:
+                self._look()
+                # votes that no longer count may have put pairs back
+                going = going or self._round()
+            if rounds == FIRST_TASKS:
+                self.by_eighth = set(self.listed)
+        kept = self._kept()
+        clear = {pair for pair, state in self.states.items() if state == CLEAR}
+        return SimulatedCampaign(
+            rule=self.rule.name,
+            workers=dict(self.crowd.workers),
+            by_eighth=self._counted(self.by_eighth),
+            listed=self._counted(self.listed),
+            answers=len(self.votes),
+            checks=sum(vote.gold for vote in self.votes),
+            pairs=len(self.states),
+            decided=len(kept),
+            kept=sum(kept.values()),
+            right=sum((pair in clear) == keep for pair, keep in kept.items()),
+            clear=len(clear),
+            clear_kept=sum(kept.get(pair, False) for pair in clear),
+        )
+
+    def _round(self) -> bool:
+        """Let each worker do a task; return whether anybody got one."""
+        names = [worker for worker in self.workers if worker not in self.listed]
+        answered = [self._task(names[int(place)]) for place in self.rng.permutation(len(names))]
+        return any(answered)
+
+    def _task(self, worker: str) -> bool:
+        waiting = [WaitingPair(pair, "simulated", len(self.of_pair[pair]), 0) for pair in sorted(self.open)]
+        most = MOST_VOTES if self.strict else self.wanted
+        pair = choose_pair(waiting, set(self.had[worker]), most, lambda _: float(self.rng.random()))
+        if pair is None:
+            return False
+        self._answer(worker, self._check(worker) or pair.pair_id)
+        return True
+
+    def _check(self, worker: str) -> str | None:
+        """Return the check task that is due, if any."""
+        had = self.had[worker]
+        due = check_due(len(had), self.share, lambda word: float(keyed_rng(self.seed, worker, word).random()))
+        if due is None:
+            return None
+        tasks = check_tasks(had, due, self.checks)
+        return tasks[int(self.rng.integers(len(tasks)))] if tasks else None
+
+    def _answer(self, worker: str, task: str) -> None:
+        pair_id, check = check_of(task)
+        before = self.of_pair[pair_id] if check is Check.AGAIN else []
+        earlier = next((one for one in before if one.worker == worker), None)
+        first: SideWord = "high" if self.rng.random() < 0.5 else "low"
+        if earlier is not None:
+            first = "low" if earlier.first == "high" else "high"
+        gold = pair_id not in self.states
+        state = NONE if check is Check.EQUAL else OBVIOUS if gold else self.states[pair_id]
+        high, rating, pace = self.workers[worker].answer(state, first == "high")
+        vote = Vote(
+            vote_id=f"{len(self.votes)}",
+            campaign="simulated",
+            release="simulated",
+            version=1,
+            pair_id=task,
+            source_id=pair_id,
+            aspect="simulated",
+            worker=worker,
+            gold=gold or check is not None,
+            first=first,
+            preferred="high" if high else "low",
+            rating=rating,
+            total_s=pace * self.crowd.pair_s,
+            pair_duration_s=self.crowd.pair_s,
+        )
+        self.votes.append(vote)
+        self.had[worker].append(task)
+        if not vote.gold:
+            self.of_pair[task].append(vote)
+            self._close(task)
+
+    def _close(self, pair: str) -> None:
+        """Take a pair out of the queue once it has its votes, or put it back."""
+        votes = self.of_pair[pair]
+        done = enough(len(votes), self.model.clear_by(votes)) if self.strict else len(votes) >= self.wanted
+        (self.open.discard if done else self.open.add)(pair)
+
+    def _look(self) -> None:
+        """Exclude whoever is listed; what is known of workers changes which pairs are certain."""
+        rows = quality(self.votes, rule=self.rule)
+        self.listed |= {row.worker for row in rows if row.review}
+        if not self.strict:
+            return
+        self.model = worker_model(self.votes)
+        for pair in self.states:
+            votes = self.of_pair[pair]
+            # an excluded worker's votes no longer count
+            votes[:] = [vote for vote in votes if vote.worker not in self.listed]
+            self._close(pair)
+
+    def _kept(self) -> dict[str, bool]:
+        """Return whether each decided pair passes the filter."""
+        if self.strict:
+            return {
+                pair: self.model.clear_by(self.of_pair[pair]) >= 0.5
+                for pair in self.states
+                if pair not in self.open
+            }
+        rule = FilterRule(workers_per_pair=self.wanted)
+        verdicts = {pair: verdict((vote.rating for vote in self.of_pair[pair]), rule) for pair in self.states}
+        return {
+            pair: one is FilterVerdict.KEPT
+            for pair, one in verdicts.items()
+            if one is not FilterVerdict.UNDECIDED
+        }
+
+    def _counted(self, workers: set[str]) -> dict[Behaviour, int]:
+        names = [self.workers[worker].behaviour for worker in workers]
+        return {behaviour: names.count(behaviour) for behaviour in self.crowd.workers}
+
+
+class Worker:
+    """One simulated worker; good ones have their own eye, and now and then a slip."""
+
+    def __init__(self, behaviour: Behaviour, rng: np.random.Generator) -> None:
+        self.behaviour, self.rng = behaviour, rng
+        self.slip, self.pace = rng.uniform(0, 0.08), float(np.exp(rng.normal(0, 0.25)))
+        self.right = (rng.uniform(0.9, 0.99), rng.uniform(0.6, 0.85), 0.5, rng.uniform(0.96, 1), 0.5)
+        clear, weak_a, weak_c, failed = rng.uniform((0.78, 0.15, 0.08, 0.75), (0.94, 0.4, 0.2, 0.92))
+        obvious, none = rng.uniform((0.88, 0.8), (0.98, 0.96))
+        self.ratings = (
+            (clear, 0.85 * (1 - clear), 0.15 * (1 - clear)),
+            (weak_a, 1 - weak_a - weak_c, weak_c),
+            (0.25 * (1 - failed), 0.75 * (1 - failed), failed),
+            (obvious, 0.9 * (1 - obvious), 0.1 * (1 - obvious)),
+            (0.25 * (1 - none), 0.75 * (1 - none), none),
+        )
+
+    def answer(self, state: int, high_left: bool) -> tuple[bool, Rating, float]:
+        """Return whether the worker prefers the high side, the rating, and time over the videos' length."""
+        coin, any_letter = bool(self.rng.random() < 0.5), _letter(self.rng, (1 / 3, 1 / 3, 1 / 3))
+        high, letter = bool(self.rng.random() < self.right[state]), _letter(self.rng, self.ratings[state])
+        pace = self.pace * float(np.exp(self.rng.normal(0, 0.2)))
+        match self.behaviour:
+            case Behaviour.LAZY if self.rng.random() < 0.75:
+                return high_left, "A", 0.6 * pace
+            case Behaviour.RANDOM:
+                return coin, any_letter, pace
+            case Behaviour.ALWAYS_A:
+                return high, "A", pace
+            case Behaviour.CONTRARY:
+                return not high, _OPPOSITE[letter], pace
+        if self.rng.random() < self.slip:
+            return coin, any_letter, pace
+        return high, letter, pace
+
+
+_OPPOSITE: dict[Rating, Rating] = {"A": "C", "B": "B", "C": "A"}
+
+
+def _letter(rng: np.random.Generator, shares: tuple[float, ...]) -> Rating:
+    letters: tuple[Rating, ...] = ("A", "B", "C")
+    return letters[int(rng.choice(3, p=shares))]

@@ -1,0 +1,76 @@
+"""The simulated campaigns: the targets hold, and the table in docs/annotation.md is what they give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import UserInputError
+from tasks.annotation.simulation import BAD, Behaviour, Crowd, SimulatedCampaign, added_up, simulate
+from tasks.statistics.intervals import printed_per_cent
+
+DOCS = Path(__file__).parents[3] / "docs" / "annotation.md"
+CROWD = Crowd(workers={Behaviour.GOOD: 95, **dict.fromkeys(BAD, 5)})
+SMALL = Crowd(workers={Behaviour.GOOD: 20, Behaviour.CONTRARY: 2}, pairs=40)
+#: Rules were tuned on other seeds.
+FIRST_SEED, RUNS = 2000, 10
+
+
+def assert_bad_are_found(strict: SimulatedCampaign) -> None:
+    for kind in BAD:
+        assert strict.by_eighth[kind] >= 0.9 * strict.workers[kind], kind
+        assert strict.listed[kind] >= strict.by_eighth[kind]
+
+
+def test_a_campaign_finds_bad_workers_by_their_eighth_task_and_leaves_good_ones() -> None:
+    strict = simulate(CROWD, "strict", FIRST_SEED + 1)
+    assert_bad_are_found(strict)
+    assert strict.listed[Behaviour.GOOD] <= 2, "of 95; the share of 950 is below"
+    assert strict.decided == strict.pairs == 500
+    assert strict.right > 0.95 * strict.pairs
+    assert strict.clear_kept > 0.95 * strict.clear
+    # dear as the checks are, stopping early pays for most of them
+    assert strict.checks > 600
+    assert strict.answers < 1.2 * 2500
+
+
+def test_the_paper_s_rule_finds_hardly_anybody() -> None:
+    paper = simulate(CROWD, "paper", FIRST_SEED + 1)
+    assert (paper.answers, paper.checks, paper.decided) == (2500, 0, 500)
+    assert sum(paper.by_eighth.values()) <= 2
+    assert paper.listed[Behaviour.ALWAYS_A] == paper.listed[Behaviour.GOOD] == 0
+    assert paper.clear_kept < 0.75 * paper.clear
+
+
+def test_the_same_seed_gives_the_same_campaign() -> None:
+    one, other = simulate(SMALL, "strict", 1), simulate(SMALL, "strict", 1)
+    assert one == other
+    assert simulate(SMALL, "strict", 2) != one
+    both = added_up([one, other])
+    assert (both.answers, both.workers) == (2 * one.answers, {Behaviour.GOOD: 40, Behaviour.CONTRARY: 4})
+
+
+def test_too_few_workers_leave_pairs_undecided() -> None:
+    few = simulate(Crowd(workers={Behaviour.GOOD: 2}, pairs=10), "strict", 0)
+    assert (few.decided, few.kept) == (0, 0), "a pair needs three votes of different workers"
+    with pytest.raises(UserInputError, match="needs workers"):
+        simulate(Crowd(workers={Behaviour.GOOD: 0}), "paper", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_table_in_the_docs_is_what_the_simulation_gives() -> None:
+    seeds = range(FIRST_SEED, FIRST_SEED + RUNS)
+    paper = added_up([simulate(CROWD, "paper", seed) for seed in seeds])
+    strict = added_up([simulate(CROWD, "strict", seed) for seed in seeds])
+    assert_bad_are_found(strict)
+    assert strict.listed[Behaviour.GOOD] < 0.02 * strict.workers[Behaviour.GOOD]
+    text = DOCS.read_text()
+    for kind, number in CROWD.workers.items():
+        found = (paper.by_eighth[kind], strict.by_eighth[kind], paper.listed[kind], strict.listed[kind])
+        assert f"| {kind} | {RUNS * number} | {' | '.join(map(str, found))} |" in text
+    for one in (paper, strict):
+        shares = (one.kept / one.decided, one.right / one.pairs, one.clear_kept / one.clear)
+        numbers = (f"{one.answers / RUNS:,.0f}", f"{one.checks / RUNS:,.0f}", *map(printed_per_cent, shares))
+        assert f"| `{one.rule}` | {' | '.join(numbers)} |" in text
