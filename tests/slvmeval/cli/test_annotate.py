@@ -67,7 +67,9 @@ def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = tmp_path / "paid.toml"
-    settings.write_text('name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\ncurrency = "EUR"\n')
+    settings.write_text(
+        'name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\ncurrency = "EUR"\nrule = "paper"\n'
+    )
     given = ["publish", "small", "--settings", str(settings), "--dry-run", "--quiet"]
     first, second, third = output_of(capsys, *given).splitlines()
     assert first.startswith("Campaign paid would show 4 pairs of release small version 1; ")
@@ -83,6 +85,10 @@ def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
     values = json.loads(output_of(capsys, *given, "--json"))
     assert (values["pairs"], values["answers"], values["pay"]) == (4, 12, pytest.approx(3 * sum(pays)))
     assert "there is no campaign 'paid'" in output_of(capsys, "status", "paid", code=1)
+    # under the rule `strict` check tasks take time too
+    settings.write_text('name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\n')
+    second = output_of(capsys, *given).splitlines()[1]
+    assert second.startswith("15 answers, 3 a pair and check tasks, take ")
     settings.write_text('name = "paid"\npay_per_hour = 36\npay_per_task = 1\n')
     assert "give pay_per_task or pay_per_hour, not both" in output_of(capsys, *given, code=1)
 

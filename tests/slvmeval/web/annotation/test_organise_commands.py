@@ -22,7 +22,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, Browser, pair
 def busy(study: Study) -> Iterator[Study]:
     """A campaign with a week of votes."""
     pairs = [pair(number, aspect=ASPECTS[number % 5]) for number in range(40)]
-    study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR")
+    study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR", rule="paper")
     with desk(study) as opened:
         opened.votes.add(NAME, votes_of_a_week(study, pairs))
     yield study
