@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
 from typing import Annotated
@@ -81,14 +80,15 @@ def project_files(name: str, cluster: bool) -> dict[str, str]:
     }
     made = {target: Template(text(source)).safe_substitute(words) for target, source in _FILES.items()}
     if cluster:
+        # beside this package, in a source tree as in an installation
+        home = Path(str(files("slvmeval"))).parent
         for place in _CLUSTER:
-            package, _, below = place.partition("/")
-            made |= dict(_texts(files(package) / below if below else files(package), place))
+            made |= dict(_texts(home / place, place))
     return made
 
 
-def _texts(folder: Traversable, place: str) -> Iterator[tuple[str, str]]:
-    for one in sorted(folder.iterdir(), key=lambda item: item.name):
+def _texts(folder: Path, place: str) -> Iterator[tuple[str, str]]:
+    for one in sorted(folder.iterdir()):
         if one.is_dir() and one.name != "__pycache__":
             yield from _texts(one, f"{place}/{one.name}")
         elif one.is_file() and not one.name.startswith("."):
