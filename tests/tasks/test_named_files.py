@@ -19,7 +19,7 @@ from tasks.recipe import load_recipe
 from tasks.report.published import read_published
 from tasks.scoring.registry import choices_from_file
 from tasks.scoring.user_files import read_lines
-from tasks.votes.quality import load_quality_rule
+from tasks.votes.quality import find_quality_rule
 
 READERS: dict[str, Callable[[Path], object]] = {
     "profile.toml": load_profile,
@@ -33,7 +33,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "published.toml": lambda path: read_published(str(path)),
     "evaluators.toml": choices_from_file,
     "prompts.jsonl": read_lines,
-    "rule.toml": load_quality_rule,
+    "rule.toml": lambda path: find_quality_rule(str(path)),
 }
 
 
