@@ -112,7 +112,7 @@ def quality(
             metavar="paper|strict|FILE",
             help="The paper's indicators, the worker model beside them, or your own thresholds, as TOML.",
         ),
-    ] = "paper",
+    ] = "strict",
     everybody: Annotated[bool, typer.Option("--all", help="Include workers without flags.")] = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,

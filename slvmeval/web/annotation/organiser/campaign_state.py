@@ -21,7 +21,7 @@ from tasks.annotation.desk.refusals import RefusalReason as R
 from tasks.annotation.progress import CampaignProgress, campaign_progress
 from tasks.votes.agreement import ALL, VoteAgreement, agreement
 from tasks.votes.filter import FilterRule, counting, standings
-from tasks.votes.quality import WorkerQuality, quality
+from tasks.votes.quality import QualityRule, WorkerQuality, quality
 
 #: Events read at once, to limit memory.
 _EVENTS_AT_ONCE = 5000
@@ -156,7 +156,7 @@ class WorkerCounts:
     excluded, cleared
         By the latest decision.
     to_review
-        Flagged by several indicators, and not yet decided.
+        Flagged by several indicators or careless, and not yet decided.
     """
 
     entered: int
@@ -252,7 +252,7 @@ def agreed_of(facts: Facts) -> list[VoteAgreement]:
 
 def judged_of(facts: Facts) -> list[WorkerQuality]:
     """Return the quality of each worker with a vote."""
-    return quality(facts.votes, facts.decisions)
+    return quality(facts.votes, facts.decisions, QualityRule(name=facts.campaign.rule))
 
 
 def _people(facts: Facts, judged: Sequence[WorkerQuality]) -> WorkerCounts:

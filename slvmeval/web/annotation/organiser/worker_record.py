@@ -66,7 +66,7 @@ class WorkerRow:
 
 @dataclass(frozen=True)
 class Indicator:
-    """One of the three indicators of a worker.
+    """One indicator of a worker.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def worker_rows(
 
 
 def indicators(quality: WorkerQuality, rule: QualityRule) -> tuple[Indicator, ...]:
-    """Describe the three indicators with their numbers and thresholds."""
+    """Describe the paper's indicators with their numbers and thresholds, then the worker model's verdict."""
     easy = f"{rule.easy_agreement:.0%} of at least {rule.easy_least_votes} votes agree"
     return (
         Indicator(
@@ -195,12 +195,25 @@ def indicators(quality: WorkerQuality, rule: QualityRule) -> tuple[Indicator, ..
             f"{rule.low_accuracy:.0%} or less, of at least {rule.low_least_votes} such tasks",
             Flag.INACCURATE in quality.flags,
         ),
+        *(() if quality.careful is None else (_careless(quality, quality.careful, rule),)),
+    )
+
+
+def _careless(quality: WorkerQuality, careful: float, rule: QualityRule) -> Indicator:
+    kind = "" if quality.kind is None else f"; the likeliest kind of worker: {quality.kind.value}"
+    return Indicator(
+        "Careless",
+        round(100 * (1 - careful)),
+        100,
+        f"chances that the worker is careless, by check tasks and the votes of others{kind}",
+        f"{rule.doubt:.0%} or more, after at least {rule.doubt_least_votes} tasks",
+        Flag.CARELESS in quality.flags,
     )
 
 
 def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
     """Return the review page's data; `order` is one of `ORDERS`, by default the first."""
-    rule = QualityRule()
+    rule = QualityRule(name=facts.campaign.rule)
     order = order if order in ORDERS else ORDERS[0]
     return WorkerView(
         row=row,
