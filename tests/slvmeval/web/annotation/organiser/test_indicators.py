@@ -9,8 +9,8 @@ from tasks.votes.quality import Flag, QualityRule, WorkerQuality
 from tasks.votes.worker_model import WorkerKind
 
 PAPER = WorkerQuality(
-    campaign="spring", worker="w", votes=9, timed=9, fast=0, easy=4, disagreed=0, solvable=4, solved=4, gold=0,
-    gold_solved=0, flags=(), decision=None, review=False,
+    campaign="spring", worker="w", votes=9, timed=9, fast=0, easy=4, disagreed=0, solvable=4, solved=4,
+    gold=0, gold_solved=0, flags=(), decision=None, review=False,
 )  # fmt: skip
 
 
