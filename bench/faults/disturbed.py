@@ -64,6 +64,8 @@ class DisturbedBuild(Building):
 
     server: StoppableServer = field(kw_only=True)
     starts: int = 0
+    #: Whether slurmctld was killed, which forgets what it did in the last seconds.
+    slurm_forgot: bool = False
     #: Every artifact that was seen committed, with the times of its manifest.
     seen: dict[str, set[int]] = field(default_factory=dict)
 
@@ -163,6 +165,7 @@ class DisturbedBuild(Building):
 
     def restart_daemon(self, daemon: str, away_s: float) -> None:
         """Kill one of Slurm's daemons and start it again."""
+        self.slurm_forgot |= daemon == "slurmctld"
         command = [sys.executable, str(ONE_MACHINE), "restart", str(self.slurm.folder), daemon]
         subprocess.run([*command, "--away", f"{away_s:.1f}"], check=True, capture_output=True, timeout=120)
         self.slurm_answers()
@@ -175,6 +178,11 @@ class DisturbedBuild(Building):
         ).returncode:
             assert time.monotonic() < end, "slurmctld does not answer"
             time.sleep(0.2)
+
+    def ask_nodes(self) -> None:
+        """Have slurmctld ask its nodes which jobs they have."""
+        self.slurm.run("scontrol", "reconfigure")
+        self.slurm_answers()
 
     def close(self) -> None:
         """End it if it runs, and unmount its store."""

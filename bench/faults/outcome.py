@@ -24,6 +24,10 @@ from storage_schemas.store import Store
 #: Maximum time until processes, jobs and runs of an ended build are gone, seconds: a guard looks twice, a
 #: worker without its scheduler gives up after a while.
 GONE_S = 180.0
+#: Time until a killed slurmctld is told to ask its nodes which jobs they have, seconds. It takes jobs for
+#: running that it ended in the seconds before, and asks by itself only after minutes. It must be more than
+#: the 20 s for which it does not miss a job that has just started.
+ASK_S = 30.0
 #: Age that files are given before the collection, as `gc` leaves what may belong to a run, seconds.
 OLD_S = 7200.0
 _DRAFT = re.compile(r"\..*(draft|[0-9a-f]{32})")
@@ -98,8 +102,12 @@ def checksums(store: Store) -> dict[str, str]:
 
 def what_is_left(build: DisturbedBuild, shared_before: set[str]) -> list[str]:
     """Wait for everything that the build started to go; return what stays, also after ``gc``."""
-    end = time.monotonic() + GONE_S
-    while (left := list(_remains(build))) and time.monotonic() < end:
+    began = time.monotonic()
+    asked = not build.slurm_forgot
+    while (left := list(_remains(build))) and time.monotonic() < began + GONE_S:
+        if not asked and time.monotonic() > began + ASK_S:
+            build.ask_nodes()
+            asked = True
         time.sleep(0.5)
     store = Store.open(build.store)
     past = time.time() - OLD_S
