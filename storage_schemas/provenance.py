@@ -6,7 +6,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -40,6 +40,11 @@ def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> di
         **_device(),
         **extra,
     }
+
+
+def without_place(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a provenance without the names of host, partition, node and job."""
+    return {key: value for key, value in provenance.items() if key not in ("host", *_JOB_VARIABLES)}
 
 
 def _device() -> dict[str, str]:

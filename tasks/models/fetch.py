@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -24,6 +20,7 @@ from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.model import Frozen
 from storage_schemas.sizes import size_text
 from tasks.models.hub import ModelHub
+from tasks.models.hub_access import HubProblem, ask_hub, hub_address
 from tasks.models.mirror import (
     MANIFEST,
     PICKLED,
@@ -116,7 +113,7 @@ def by_hand(spec: ModelSpec, source: HubRepository) -> str:
 
 def _stated(spec: ModelSpec, source: HubRepository) -> list[StatedFile]:
     """Return the hub's metadata of the required files, checked against the registry."""
-    hub = f"the hub at {_endpoint()}"
+    hub = f"the hub at {hub_address()}"
     try:
         stated = [StatedFile.model_validate(file) for file in _child(spec, source, None)["files"]]
     except (KeyError, ValidationError) as problem:
@@ -145,58 +142,40 @@ def _check_space(spec: ModelSpec, stated: Sequence[StatedFile], staging: Path) -
 
 def _child(spec: ModelSpec, source: HubRepository, folder: Path | None) -> dict[str, Any]:
     """Run the program that talks to the hub; return its report."""
-    request = {
-        "repository": source.name,
-        "revision": source.revision,
-        "allow": source.allow,
-        "ignore": source.ignore,
-        "folder": None if folder is None else str(folder),
-    }
-    settings = {"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    if not sys.stderr.isatty():
-        settings["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    with tempfile.TemporaryDirectory(prefix="slvmeval-hub-") as work:
-        file = Path(work, "request.json")
-        file.write_text(json.dumps(request), encoding="utf-8")
-        program = Path(__file__).with_name("hub_download.py")
-        # -P: a folder of ours in front of the path would hide packages of the same names
-        command = [sys.executable, "-P", str(program), str(file)]
-        ended = subprocess.run(command, env={**os.environ, **settings}, check=False)
-        report = Path(work, "report.json")
-        if not report.is_file():
-            raise PrerequisiteError(
-                f"the download of {spec.name} was ended ({ended.returncode}): run the same command again to "
-                "resume it"
-            )
-        answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-    if "problem" in answer:
-        raise PrerequisiteError(_said(spec, source, answer["problem"], answer["detail"]))
-    return answer
-
-
-def _said(spec: ModelSpec, source: HubRepository, problem: str, detail: str) -> str:
-    where = f"{source.name} @ {source.revision}"
-    brief = " ".join(detail.split())[:300]
-    if problem == "gated":
-        return (
-            f"the hub at {_endpoint()} denies this user {where}: accept its terms at "
-            f"{_endpoint()}/{source.name}, and log in (`hf auth login`, or HF_TOKEN) ({brief})"
+    try:
+        return ask_hub(
+            what="list" if folder is None else "download",
+            type="model",
+            repository=source.name,
+            revision=source.revision,
+            allow=source.allow,
+            ignore=source.ignore,
+            folder=None if folder is None else str(folder),
         )
-    if problem == "missing":
+    except HubProblem as problem:
+        raise PrerequisiteError(_said(spec, source, problem)) from problem
+
+
+def _said(spec: ModelSpec, source: HubRepository, brief: HubProblem) -> str:
+    where = f"{source.name} @ {source.revision}"
+    if brief.kind == "ended":
+        return f"the download of {spec.name} was ended ({brief}): run the same command again to resume it"
+    if brief.kind == "denied":
         return (
-            f"the hub at {_endpoint()} does not have {where}: check that HF_ENDPOINT names the right hub "
+            f"the hub at {hub_address()} denies this user {where}: accept its terms at "
+            f"{hub_address()}/{source.name}, and log in (`hf auth login`, or HF_TOKEN) ({brief})"
+        )
+    if brief.kind == "missing":
+        return (
+            f"the hub at {hub_address()} does not have {where}: check that HF_ENDPOINT names the right hub "
             f"({brief}). {by_hand(spec, source)}"
         )
-    if problem == "disk":
+    if brief.kind == "disk":
         return f"{where} cannot be written: {brief}. Make room or choose another --models, and fetch again"
     return (
-        f"{where} could not be fetched from {_endpoint()}: {brief}. Run the same command again to resume. "
+        f"{where} could not be fetched from {hub_address()}: {brief}. Run the same command again to resume. "
         f"HF_ENDPOINT sets another hub, HTTPS_PROXY a proxy. {by_hand(spec, source)}"
     )
-
-
-def _endpoint() -> str:
-    return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
 
 def _compared(
@@ -217,7 +196,7 @@ def _compared(
         if size != file.size or not sums_fit:
             path.unlink()
             raise IntegrityError(
-                f"{file.path} of {source.name} differs from the file that the hub at {_endpoint()} lists "
+                f"{file.path} of {source.name} differs from the file that the hub at {hub_address()} lists "
                 f"({size:,} bytes, SHA-256 {sha256}): it was removed, fetch {spec.name} again; if this "
                 "repeats, something between this machine and the hub changes files"
             )

@@ -57,11 +57,22 @@ def card(
     pairs: int,
     private: bool,
     votes: bool = False,
+    packed: bool = False,
 ) -> str:
     """Return the dataset card with its YAML header."""
     tables = {**_TABLES, **(_VOTES if votes else {})}
     header = _header(release, passed, pairs, list(tables))
     lines = [*header, *_body(release, passed, left_out, pairs, private, tables)]
+    if packed:
+        lines += [
+            "",
+            "## The release itself",
+            "",
+            "`store/` has the frames and pairs as the program keeps them, from which it opens, checks, "
+            "judges",
+            "and extends the release: `slvmeval pull ORG/NAME`, or `slvmeval pull PATH/OF/THIS/FOLDER`.",
+            f"Content checksum: `{release.manifest.content_checksum}`.",
+        ]
     return "\n".join(lines) + "\n"
 
 

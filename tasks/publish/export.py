@@ -29,6 +29,7 @@ from storage_schemas.store import Store
 from storage_schemas.votes import VOTES
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.dataset_card import card, licence_notes
+from tasks.publish.packed_release import check_may_leave, pack_release
 from tasks.publish.pair_videos import encode_source, write_high, write_low
 from tasks.recipe import Pin
 from tasks.report.owned_folder import OwnedFolder
@@ -134,6 +135,7 @@ def export_release(
     *,
     private: bool = False,
     votes: bool = False,
+    packed: bool = False,
     settings: EncoderSettings = DEFAULT_SETTINGS,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ExportResult:
@@ -152,6 +154,8 @@ def export_release(
         True exports every source, for internal use only; the card says so.
     votes
         Include the votes on the exported pairs; only a filtered release has them.
+    packed
+        Include the release itself, so that it can be opened in another store.
     settings
         How to encode the videos.
     progress
@@ -160,7 +164,8 @@ def export_release(
     Raises
     ------
     UserInputError
-        If `target` holds something else, or votes are asked for and the release has none.
+        If `target` holds something else, votes are asked for and the release has none, or it is to be packed
+        and may not be redistributed, or not without its votes.
     StoreError
         If frames were evicted that are needed.
     SetAside
@@ -171,6 +176,13 @@ def export_release(
             f"release {release.name} has no votes in it: `slvmeval annotate filter {release.name}` makes a "
             "filtered release, which has them"
         )
+    if packed:
+        check_may_leave(release)
+        if filtered_from(release) is not None and not votes:
+            raise UserInputError(
+                f"release {release.name} is a filtered one, and its votes are part of it: --votes hands "
+                "them on too (they name no worker), or hand on the release that it was filtered from"
+            )
     folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
     passed = [folder for folder in folders.values() if not folder.hidden]
     left_out = [folder.row for folder in folders.values() if folder.hidden]
@@ -204,11 +216,13 @@ def export_release(
         owned.write("data/votes.parquet", _table(VOTES_EXPORT, kept_votes))
     owned.write("recipe.json", recipe_text(release).encode())
     owned.write("LICENSE.md", licence_notes([f.row for f in passed], left_out, private).encode())
+    if packed:
+        pack_release(release, owned, progress)
     owned.keep(["README.md"])
     owned.settle()
     write_atomic(
         target / "README.md",
-        card(release, [f.row for f in passed], left_out, total, private, votes).encode(),
+        card(release, [f.row for f in passed], left_out, total, private, votes, packed).encode(),
     )
     return ExportResult(target, total, tuple(row.source_id for row in left_out))
 

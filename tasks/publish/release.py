@@ -90,6 +90,21 @@ def release_checksum(records: Sequence[PairRecord]) -> str:
     return digest_value(sorted([r.pair_id, r.high_checksum, r.low_checksum] for r in records))
 
 
+def source_inputs(sources: Sequence[SourceRow]) -> str:
+    """Return the checksum of what a version takes from its sources."""
+    return digest_value(
+        sorted(
+            [r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title, r.content_category]
+            for r in sources
+        )
+    )
+
+
+def set_aside_inputs(rows: Sequence[SetAsideRow]) -> list[list[str]]:
+    """Return what a version takes from the items that were set aside."""
+    return sorted([r.source_id, r.aspect, r.reason.value] for r in rows)
+
+
 def write_release(
     store: Store,
     name: str,
@@ -136,15 +151,10 @@ def write_release(
     consumes = {
         "recipe": recipe.digest(),
         "pairs": release_checksum(ordered),
-        "sources": digest_value(
-            sorted(
-                [r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title, r.content_category]
-                for r in sources
-            )
-        ),
+        "sources": source_inputs(sources),
         "clips": digest_value([row.model_dump() for row in ordered_clips]),
         "planned": dict(planned),
-        "set_aside": sorted([r.source_id, r.aspect, r.reason.value] for r in set_aside),
+        "set_aside": set_aside_inputs(set_aside),
     }
     versions = release_versions(store, name)
     if versions:

@@ -377,8 +377,60 @@ def check(
         terminal.say(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
 
 
+@submissions.command()
+def push(
+    file: FileArgument,
+    repository: Annotated[
+        str, typer.Argument(metavar="ORG/NAME", help="A dataset of the Hugging Face hub; a new one is made.")
+    ],
+    public: Annotated[
+        bool, typer.Option("--public", help="Everyone can read a dataset that is new.")
+    ] = False,
+    release: ReleaseOption = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Check a submission and upload it. HF_TOKEN or `hf auth login` log in.
+
+    Example: `slvmeval submission push mine.json my-lab/demo-answers --store STORE`
+    """
+    import tempfile
+
+    from tasks.publish.hub_sharing import check_repository, push_submission
+    from tasks.publish.submission import check_submission
+
+    check_repository(repository)
+    check_submission(file, terminal.open_release(store, release, version, profile))
+    with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
+        terminal.say(push_submission(file, repository, public, Path(work)))
+
+
+@submissions.command()
+def pull(
+    repository: Annotated[str, typer.Argument(metavar="ORG/NAME", help="A dataset of the Hugging Face hub.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the submissions.")],
+    revision: Annotated[
+        str, typer.Option("--revision", metavar="NAME", help="A branch, tag or commit of the dataset.")
+    ] = "main",
+) -> None:
+    """Download the submissions of a dataset; `slvmeval leaderboard` reads the folder.
+
+    Example: `slvmeval submission pull my-lab/demo-answers --out SUBMISSIONS`
+    """
+    import tempfile
+
+    from tasks.publish.hub_sharing import pull_submissions
+
+    with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
+        for path in pull_submissions(repository, revision, out, Path(work)):
+            terminal.say(str(path))
+
+
 def leaderboard(
-    files: Annotated[list[Path], typer.Argument(metavar="SUBMISSION...", help="JSON files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="SUBMISSION...", help="JSON files, or folders of them.")
+    ],
     out: OutOption,
     interval: Annotated[
         str,
@@ -404,7 +456,7 @@ def leaderboard(
         raise UserInputError(f"--interval {interval}: choose {', '.join(INTERVAL_KINDS)}")
     opened = terminal.open_release(store, release, version, profile)
     checked, refused = [], {}
-    for file in files:
+    for file in _submission_files(files):
         try:
             checked.append(check_submission(file, opened))
         except UserInputError as problem:
@@ -414,3 +466,16 @@ def leaderboard(
     terminal.say(str(page))
     if refused:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _submission_files(given: list[Path]) -> list[Path]:
+    """Return the given files, and the JSON files of the given folders."""
+    from storage_schemas.errors import UserInputError
+
+    files = []
+    for path in given:
+        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not found:
+            raise UserInputError(f"{path} has no submission (no *.json)")
+        files += found
+    return files

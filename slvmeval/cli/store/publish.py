@@ -20,7 +20,7 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (gallery, materialise, export):
+    for command in (gallery, materialise, export, pull):
         app.command(rich_help_panel="Releases")(command)
 
 
@@ -171,10 +171,15 @@ def _pair_folder(out: Path, record: PairRecord) -> Path:
 
 
 def export(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder to write; with --recipe-only also FILE.json.")
-    ],
     release: terminal.ReleaseArgument = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder to write; with --recipe-only also FILE.json. With --push it may be left out.",
+        ),
+    ] = None,
     recipe_only: Annotated[
         bool,
         typer.Option(
@@ -191,6 +196,21 @@ def export(
         bool,
         typer.Option("--votes", help="Include the votes of a filtered release."),
     ] = False,
+    packed: Annotated[
+        bool,
+        typer.Option(
+            "--packed", help="Include the release itself, which `slvmeval pull` opens in another store."
+        ),
+    ] = False,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            "--push", metavar="ORG/NAME", help="Upload it, --packed, to a dataset of the Hugging Face hub."
+        ),
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="With --push: everyone can read a dataset that is new.")
+    ] = False,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -198,24 +218,45 @@ def export(
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
     Of sources that may not be redistributed, only the pinned recipe is exported. Exit code 3 if pairs were
-    left out because their frames are gone and cannot be recreated.
+    left out because their frames are gone and cannot be recreated. --push uploads a release all of whose
+    sources may be redistributed, and repeating it resumes; HF_TOKEN or `hf auth login` log in.
 
-    Example: `slvmeval export demo --store STORE --out DATASET`
+    Example: `slvmeval export demo --store STORE --push my-lab/demo`
     """
+    from storage_schemas.errors import UserInputError
     from tasks.publish.export import export_recipe, export_release
     from tasks.publish.frame_restore import WithoutSources, needs_frames, restore_frames
 
     opened = terminal.open_release(store, release, version)
+    if push is not None:
+        if private or recipe_only:
+            raise UserInputError(
+                "--push hands on a whole release, and only what may be redistributed: leave out "
+                + ("--private" if private else "--recipe-only")
+            )
+        out = _folder_to_push(opened, push, out)
+    elif public:
+        raise UserInputError("--public says who can read what is pushed: name the dataset with --push")
+    if out is None:
+        raise UserInputError("where to? --out DIR is a folder, --push ORG/NAME a dataset of the hub")
+    packed = packed or push is not None
     if recipe_only:
         path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
         terminal.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
         return
     passed = [row.source_id for row in opened.sources() if private or row.redistributable]
-    wanted = [id_ for id_ in passed if needs_frames(opened, id_, opened.pairs(source_id=id_))]
+    wanted = [id_ for id_ in passed if packed or needs_frames(opened, id_, opened.pairs(source_id=id_))]
     problems = restore_frames(opened, wanted, terminal.teller(quiet))
+    if problems and packed:
+        raise UserInputError(
+            f"release {opened.name} can only be packed whole, and frames are gone: "
+            f"{next(iter(problems.values()))}"
+        )
     with terminal.step_bar("export", quiet) as step:
         rest = WithoutSources(opened, problems) if problems else opened
-        result = export_release(opened.store, rest, out, private=private, votes=votes, progress=step)
+        result = export_release(
+            opened.store, rest, out, private=private, votes=votes, packed=packed, progress=step
+        )
     if problems:
         # the recipe pins all pairs, including those whose videos could not be written now
         export_recipe(opened, out / "recipe.json")
@@ -225,7 +266,69 @@ def export(
             f"{len(result.left_out)} sources may not be redistributed and were left out; the pinned recipe "
             "has their pairs"
         )
+    if push is not None:
+        from tasks.publish.hub_sharing import push_release
+
+        terminal.tell(f"sending it to {push}: only what is not there yet")
+        page = push_release(out, push, public, f"Release {opened.name}, version {opened.version}")
+        terminal.say(page, f"content checksum {opened.manifest.content_checksum}")
+        terminal.say(f"whoever can read it: slvmeval pull {push} --store STORE")
     _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
+
+
+def _folder_to_push(release: Release, repository: str, out: Path | None) -> Path:
+    """Check, before any work, that a release may leave; return the folder to write."""
+    from tasks.publish.hub_sharing import check_repository
+    from tasks.publish.packed_release import check_may_leave
+
+    check_repository(repository)
+    check_may_leave(release)
+    return out or release.store.cache / "exports" / f"{release.name}-{release.version}"
+
+
+def pull(
+    origin: Annotated[
+        str,
+        typer.Argument(
+            metavar="ORG/NAME",
+            help="A dataset of the Hugging Face hub, or a folder that `export --packed` wrote.",
+        ),
+    ],
+    revision: Annotated[
+        str, typer.Option("--revision", metavar="NAME", help="A branch, tag or commit of the dataset.")
+    ] = "main",
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Bring a release that somebody handed on into a store, which is created if necessary.
+
+    It can then be opened, verified, judged and extended like one of your own. What the store has is not
+    fetched again: repeating the command resumes. HF_TOKEN or `hf auth login` log in, HF_ENDPOINT names
+    another hub.
+
+    Example: `slvmeval pull my-lab/demo --store STORE`
+    """
+    from storage_schemas.store import Store
+    from tasks.publish.hub_sharing import check_repository, pull_release
+    from tasks.publish.packed_release import unpack_folder
+
+    folder = Path(origin)
+    if not folder.is_dir():
+        check_repository(origin)
+    target = Store.create(Path(terminal.settings(profile, store=store).store))
+    with terminal.step_bar("pull", quiet) as step:
+        if folder.is_dir():
+            release = unpack_folder(folder, target, step)
+        else:
+            release = pull_release(target, origin, revision, terminal.teller(quiet), step)
+    made = release.manifest.content
+    terminal.say(
+        f"release {release.name}, version {release.version}: {made['pairs']} pairs of {made['sources']} "
+        f"sources in {target.root}",
+        f"content checksum {release.manifest.content_checksum}",
+        f"next: slvmeval verify {release.name} --store {target.root}",
+    )
 
 
 def _end_without(problems: dict[str, str], pairs: int) -> None:

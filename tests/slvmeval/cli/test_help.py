@@ -31,11 +31,12 @@ ALL = list(commands(typer.main.get_command(app)))
 def test_the_commands_are_those_that_the_documents_name() -> None:
     assert {" ".join(words) for words, _ in ALL} == {
         *("init", "build", "retry", "plan", "demo", "doctor", "status", "verify", "gc"),
-        *("gallery", "materialise", "export", "pairs list", "pairs show", "sources scan"),
+        *("gallery", "materialise", "export", "pull", "pairs list", "pairs show", "sources scan"),
         "sources categorise",
         *("schema show", "models list", "models fetch", "models add", "models verify", "models path"),
         *("evaluate", "evaluators list", "evaluators new", "judgements export", "judgements import"),
-        *("report", "compare", "submission make", "submission check", "leaderboard"),
+        *("report", "compare", "submission make", "submission check", "submission push", "submission pull"),
+        "leaderboard",
         *("prompts list", "prompts export", "prompts check"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
         *("suite list", "suite video-bench", "suite locot2v-bench", "suite manifest", "suite leaderboard"),

@@ -35,7 +35,8 @@ def test_from_answers_to_a_leaderboard(
     broken.write_text(file.read_text(encoding="utf-8").replace("high_first", "low_first", 1))
     assert main(["submission", "check", str(broken), *store]) == 1
     assert "is invalid" in capsys.readouterr().err
-    assert main(["leaderboard", str(file), str(broken), *store, "--out", str(board)]) == 3
+    card.rename(tmp_path / "folder.toml")
+    assert main(["leaderboard", str(tmp_path), *store, "--out", str(board)]) == 3
     page = (board / "index.html").read_text(encoding="utf-8")
     assert "A coin" in page
     assert "broken.json" in page

@@ -12,7 +12,7 @@ import pytest
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_text
-from tasks.models import fetch
+from tasks.models import fetch, hub_access
 from tasks.models.fetch import fetch_model
 from tasks.models.hub import ModelHub
 from tasks.models.mirror import placing, read_manifest
@@ -91,7 +91,7 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
     hub.cut_after, hub.cuts = 1000, 1
     hub.stalls.set()
     with monkeypatch.context() as patch:
-        patch.setattr(fetch.subprocess, "run", killed)
+        patch.setattr(hub_access.subprocess, "run", killed)
         with pytest.raises(PrerequisiteError, match=r"was ended \(-9\): run the same command again"):
             fetch_model("toy", tmp_path)
     hub.stalls.clear()
