@@ -136,6 +136,7 @@ def export_release(
     private: bool = False,
     votes: bool = False,
     packed: bool = False,
+    address: str = "",
     settings: EncoderSettings = DEFAULT_SETTINGS,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ExportResult:
@@ -156,6 +157,8 @@ def export_release(
         Include the votes on the exported pairs; only a filtered release has them.
     packed
         Include the release itself, so that it can be opened in another store.
+    address
+        Where the folder will be at a hub (``hf://…/``): the pairs then have two columns of videos too.
     settings
         How to encode the videos.
     progress
@@ -206,7 +209,8 @@ def export_release(
     owned.keep(videos)
     if passed:
         prompts = {source_id: release.prompt(source_id) for source_id in records}
-        owned.write("data/pairs.parquet", _table(PAIRS_EXPORT, _with_prompts(rows, prompts)))
+        schema = _with_videos(PAIRS_EXPORT) if address else PAIRS_EXPORT
+        owned.write("data/pairs.parquet", _table(schema, _with_prompts(rows, prompts, address)))
         owned.write("data/sources.parquet", _table(SOURCES_EXPORT, map(_source_row, passed)))
         clips = (clip for folder in passed for clip in release.clips(folder.row.source_id))
         owned.write("data/clips.parquet", _table(CLIPS, map(ClipRow.model_dump, clips)))
@@ -303,10 +307,34 @@ def _pair_rows(
         }
 
 
-def _with_prompts(rows: dict[str, list[dict[str, Any]]], prompts: dict[str, str]) -> Iterator[dict[str, Any]]:
+def _with_prompts(
+    rows: dict[str, list[dict[str, Any]]], prompts: dict[str, str], address: str
+) -> Iterator[dict[str, Any]]:
     for source_id, some in rows.items():
         for row in some:
-            yield {**row, "prompt": prompts[source_id]}
+            videos = {side: {"path": f"{address}{row[f'{side}_video']}"} for side in ("high", "low")}
+            yield {**row, "prompt": prompts[source_id], **videos}
+
+
+#: How a video is stored in a table that `datasets` and a hub's viewer read: by its address.
+_VIDEO = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+def _with_videos(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the columns `high` and `low`, which `datasets` takes for videos."""
+    features = {field.name: _feature(field.type) for field in schema}
+    for side in ("high", "low"):
+        schema = schema.append(pa.field(side, _VIDEO))
+        features[side] = {"_type": "Video"}
+    return schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+
+
+def _feature(kind: pa.DataType) -> dict[str, Any]:
+    """Return what `datasets` calls a type of Arrow."""
+    if pa.types.is_list(kind):
+        return {"feature": _feature(kind.value_type), "_type": "List"}
+    names = {"double": "float64", "float": "float32"}
+    return {"dtype": names.get(str(kind), str(kind)), "_type": "Value"}
 
 
 def _source_row(folder: SourceFolder) -> dict[str, Any]:

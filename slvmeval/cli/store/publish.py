@@ -255,7 +255,14 @@ def export(
     with terminal.step_bar("export", quiet) as step:
         rest = WithoutSources(opened, problems) if problems else opened
         result = export_release(
-            opened.store, rest, out, private=private, votes=votes, packed=packed, progress=step
+            opened.store,
+            rest,
+            out,
+            private=private,
+            votes=votes,
+            packed=packed,
+            address="" if push is None else f"hf://datasets/{push}@main/",
+            progress=step,
         )
     if problems:
         # the recipe pins all pairs, including those whose videos could not be written now

@@ -68,6 +68,28 @@ print(json.dumps(found))
     assert pair["prompt"].endswith("Caption 8 of film/<b>one</b>")
 
 
+def test_at_a_hub_the_pairs_have_columns_of_videos(small: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    export_release(small.store, small.release, folder, address="hf://datasets/lab/set@main/")
+    program = f"""
+import json, datasets
+datasets.disable_progress_bars()
+pairs = datasets.load_dataset({str(folder)!r}, "pairs", split="test")
+for side in ("high", "low"):
+    assert isinstance(pairs.features[side], datasets.Video), pairs.features
+    pairs = pairs.cast_column(side, datasets.Video(decode=False))
+print(json.dumps([[row[side]["path"], row[f"{{side}}_video"]] for row in pairs for side in ("high", "low")]))
+"""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found) == 8
+    assert all(path == f"hf://datasets/lab/set@main/{video}" for path, video in found)
+
+
 def test_paths_and_checksums_hold(exported: Path, small: Any) -> None:
     rows = pq.read_table(exported / "data" / "pairs.parquet").to_pylist()
     for row in rows:
