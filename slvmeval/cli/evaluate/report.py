@@ -114,6 +114,7 @@ def report(
     More: `slvmeval report --pairs pairs:mine.jsonl --store STORE --out REPORT`
     """
     from storage_schemas.errors import UserInputError
+    from storage_schemas.written_pages import remember_page
     from tasks.report.accuracy import INTERVAL_KINDS
     from tasks.report.published import read_published
     from tasks.report.write import write_report
@@ -131,6 +132,7 @@ def report(
             from tasks.report.release_report import report_of
 
             judged = _judged_release(release, version, site, policy, evaluators or (), campaigns or ())
+            about = f"{judged.release.name}, version {judged.release.version}"
             made = report_of(judged, interval, published)
         else:
             from tasks.report.set_report import set_report_of
@@ -138,8 +140,10 @@ def report(
             _only_for_releases(
                 {"RELEASE": release, "--version": version, "--campaign": campaigns, "--against": against}
             )
+            about = pairs
             made = set_report_of(_judged_set(pairs, site, policy, evaluators or ()), interval)
         page = write_report(made, out.resolve(), private=not public, most=pair_pages, progress=step)
+    remember_page(terminal.open_store(store, profile), "report", page, about)
     if made.against is not None:
         _print_against(made.against)
     terminal.say(str(page))
@@ -176,6 +180,7 @@ def compare(
     Example: `slvmeval compare gpt-5-video qwen3-vl-video --store STORE --out COMPARISON`
     """
     from storage_schemas.errors import UserInputError
+    from storage_schemas.written_pages import remember_page
     from tasks.report.comparison_page import (
         NAME,
         compare_evaluators,
@@ -210,6 +215,7 @@ def compare(
         owned.write(name, content)
     owned.settle()
     page = out.resolve() / f"{NAME}.html"
+    remember_page(terminal.open_store(store, profile), "comparison", page, f"{first} and {second}")
     terminal.say(str(page))
     if open_it:
         typer.launch(page.as_uri())
@@ -448,6 +454,7 @@ def leaderboard(
     Example: `slvmeval leaderboard mine.json theirs.json --store STORE --out BOARD`
     """
     from storage_schemas.errors import UserInputError
+    from storage_schemas.written_pages import remember_page
     from tasks.publish.leaderboard import write_leaderboard
     from tasks.publish.submission import check_submission
     from tasks.report.accuracy import INTERVAL_KINDS
@@ -463,6 +470,7 @@ def leaderboard(
             refused[file.name] = str(problem).replace(str(file), file.name)
             terminal.tell(str(problem))
     page = write_leaderboard(opened, checked, out.resolve(), refused=refused, interval=interval)
+    remember_page(opened.store, "leaderboard", page, f"{opened.name}, version {opened.version}")
     terminal.say(str(page))
     if refused:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -12,16 +12,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def run_states(store: Store) -> list[dict[str, Any]]:
-    """Return the known builds of a store: running ones first, each newest first.
-
-    A build recorded as running whose process on this machine is gone has ``died``.
-    """
-    from infra.progress import read_runs
-
-    return sorted(read_runs(store.cache), key=lambda run: run["status"] != "running")
-
-
 def refuse_while_running(store: Store, what: str) -> None:
     """Refuse to change a store while a build is running in it.
 
@@ -30,6 +20,8 @@ def refuse_while_running(store: Store, what: str) -> None:
     UserInputError
         With the build's machine and process id, and what to do if that process no longer exists.
     """
+    from slvmeval.store_status import run_states
+
     for run in run_states(store):
         if run["status"] == "running":
             raise UserInputError(

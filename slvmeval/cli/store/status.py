@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +19,7 @@ _WATCH_EVERY_S = 1.0
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="The store")(status)
+    app.command("open", rich_help_panel="The store")(open_page)
 
 
 def status(
@@ -35,6 +35,8 @@ def status(
     opened = terminal.open_store(store, profile)
     if watch:
         _watch(opened)
+    from slvmeval.store_status import status_values
+
     values = status_values(opened)
     if as_json:
         terminal.print_json(values)
@@ -63,49 +65,12 @@ def status(
     terminal.say(f"{size_text(values['bytes_free'])} free")
 
 
-def status_values(store: Store) -> dict[str, Any]:
-    """Return a store's status as JSON-serialisable values."""
-    from slvmeval.cli.store.build_states import run_states
-    from storage_schemas.gc import kind_sizes
-    from storage_schemas.release import release_names
-
-    runs = run_states(store)
-    return {
-        "store": str(store.root),
-        "run": runs[0] if runs else None,
-        "runs": runs,
-        "releases": [{"name": name, "versions": _versions(store, name)} for name in release_names(store)],
-        "sizes": {size.kind: {"count": size.count, "bytes": size.bytes} for size in kind_sizes(store)},
-        "bytes_free": store.free_bytes(),
-    }
-
-
-def _versions(store: Store, name: str) -> list[dict[str, Any]]:
-    from storage_schemas.release import Release, release_versions
-
-    versions = []
-    for version in release_versions(store, name):
-        release = Release.open(store, name, version)
-        versions.append(
-            {
-                "version": version,
-                "pairs": release.manifest.content["pairs"],
-                "sources": release.manifest.content["sources"],
-                "recipe": release.info["recipe"],
-                "created_at": release.info["created_at"],
-                "extends": release.info["extends"],
-                "content_checksum": release.manifest.content_checksum,
-                "set_aside": dict(Counter(row.reason.value for row in release.set_aside())),
-            }
-        )
-    return versions
-
-
 def _watch(store: Store) -> None:
     from rich.console import Group
     from rich.live import Live
 
-    from slvmeval.cli.store.build_states import run_states, runs_view
+    from slvmeval.cli.store.build_states import runs_view
+    from slvmeval.store_status import run_states
 
     with Live(console=terminal.console(), auto_refresh=False) as live:
         while True:
@@ -114,3 +79,39 @@ def _watch(store: Store) -> None:
             if not runs or runs[0]["status"] != "running":
                 return
             time.sleep(_WATCH_EVERY_S)
+
+
+def open_page(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")] = 8019,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open it in the browser at once.")
+    ] = True,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--database",
+            metavar="URL",
+            help="Where campaigns are, if not in the store.  [env: SLVMEVAL_ANNOTATION_DATABASE]",
+            envvar="SLVMEVAL_ANNOTATION_DATABASE",
+            show_envvar=False,
+        ),
+    ] = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Show a store on one local page: releases, builds, galleries, reports, judges, campaigns, suites, disk.
+
+    Only this machine can reach it, under an address that changes with each start. It changes nothing.
+
+    Example: `slvmeval open --store STORE`
+    """
+    opened = terminal.open_store(store, profile)
+    from slvmeval.web.local_server import prepare_server
+    from slvmeval.web.store_page.app import StorePage, create_app
+
+    page = StorePage(opened, database)
+    with prepare_server(lambda serving: create_app(page, serving), page.secret, port) as ready:
+        terminal.say(f"open {ready.address}", "for this machine only; end it with Ctrl-C")
+        if browser:
+            typer.launch(ready.address)
+        ready.run()

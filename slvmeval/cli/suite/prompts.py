@@ -228,14 +228,14 @@ def review(
             f"`left_out`, then `slvmeval suite prompts accept {folder}`"
         )
         return
-    from slvmeval.web.prompt_review.app import ReviewDesk, prepare_review, run_review
+    from slvmeval.web.prompt_review.app import ReviewDesk, prepare_review
 
     with prepare_review(ReviewDesk(project, by), port) as ready:
         terminal.say(
             f"open {ready.address}",
             "for this machine only; end it with Ctrl-C, nothing is lost by that",
         )
-        run_review(ready)
+        ready.run()
 
 
 @app.command()

@@ -103,6 +103,7 @@ def leaderboard(
 
     Example: `slvmeval suite leaderboard video-bench --out BOARD --store STORE`
     """
+    from storage_schemas.written_pages import remember_page
     from tasks.report.suite_leaderboard import board_table, write_board
     from tasks.scoring.suites.leaderboard import (
         board_of,
@@ -119,6 +120,7 @@ def leaderboard(
     rows = common_prompts(rows) if common else rows
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
     page = write_board(board, out)
+    remember_page(held, "leaderboard", page, made.title)
     table = board_table(board)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))

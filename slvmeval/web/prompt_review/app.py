@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hmac
 import io
-import secrets
-import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -31,7 +29,8 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 
 from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving
-from storage_schemas.errors import PrerequisiteError, SetAside, StoreError, UserInputError
+from slvmeval.web.local_server import LocalServer, let_in, new_secret, prepare_server
+from storage_schemas.errors import SetAside, StoreError, UserInputError
 from tasks.prompt_suite.project import Draft, Project, Review
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
 from tasks.scoring.suites.shown_videos import evenly
@@ -105,8 +104,8 @@ class ReviewDesk:
 
     project: Project
     by: str = ""
-    secret: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    secret: str = field(default_factory=new_secret)
+    csrf: str = field(default_factory=new_secret)
     stills: Stills = field(default_factory=Stills)
 
     def draft(self, prompt_id: str) -> Draft:
@@ -137,30 +136,26 @@ def create_app(desk: ReviewDesk, serving: Serving) -> FastAPI:
 def _router(desk: ReviewDesk) -> APIRouter:
     router = APIRouter()
 
-    def let_in(secret: str) -> None:
-        if not hmac.compare_digest(secret.encode(), desk.secret.encode()):
-            raise HTTPException(404, "open the address that the command printed")
-
     @router.get("/")
     def overview(secret: str) -> Response:
-        let_in(secret)
+        let_in(secret, desk.secret)
         current = desk.project.current()
         rows = [(draft, _state(draft, current)) for draft in desk.project.drafts()]
         return _page("overview", rows=rows, open=sum(state == "open" for _, state in rows))
 
     @router.get("/style.css")
     def style(secret: str) -> Response:
-        let_in(secret)
+        let_in(secret, desk.secret)
         return Response(_asset("style.css"), media_type="text/css", headers=_CACHED)
 
     @router.get("/keep.js")
     def script(secret: str) -> Response:
-        let_in(secret)
+        let_in(secret, desk.secret)
         return Response(_asset("keep.js"), media_type="text/javascript", headers=_CACHED)
 
     @router.get("/prompt/{prompt_id}")
     def one(secret: str, prompt_id: str) -> Response:
-        let_in(secret)
+        let_in(secret, desk.secret)
         draft = desk.draft(prompt_id)
         review = desk.project.approved(draft)
         text = review.text if review is not None and review.text else draft.text
@@ -180,7 +175,7 @@ def _router(desk: ReviewDesk) -> APIRouter:
         note: Annotated[str, Form()] = "",
         seen: Annotated[str, Form(max_length=_LONGEST_NAME)] = "",
     ) -> Response:
-        let_in(secret)
+        let_in(secret, desk.secret)
         if not hmac.compare_digest(csrf.encode(), desk.csrf.encode()):
             raise HTTPException(403, "this did not come from a page of this session: open the page again")
         stored_draft = desk.draft(prompt_id)
@@ -193,7 +188,7 @@ def _router(desk: ReviewDesk) -> APIRouter:
 
     @router.get("/still/{prompt_id}/{number}")
     def still(secret: str, prompt_id: str, number: int) -> Response:
-        let_in(secret)
+        let_in(secret, desk.secret)
         try:
             picture = desk.stills.jpeg(desk.draft(prompt_id).video.path, number)
         except SetAside as problem:
@@ -204,7 +199,7 @@ def _router(desk: ReviewDesk) -> APIRouter:
 
     @router.get("/video/{prompt_id}")
     def video(secret: str, prompt_id: str) -> Response:
-        let_in(secret)
+        let_in(secret, desk.secret)
         path = Path(desk.draft(prompt_id).video.path)
         if not path.is_file():
             raise HTTPException(404, f"{path} does not exist")
@@ -288,26 +283,8 @@ def _templates() -> jinja2.Environment:
     )
 
 
-#: Reachable from this machine only.
-HOST = "127.0.0.1"
-
-
-@dataclass(frozen=True)
-class ReviewServer:
-    """A server ready to start: its address and socket."""
-
-    desk: ReviewDesk
-    serving: Serving
-    socket: socket.socket
-
-    @property
-    def address(self) -> str:
-        """The address to open."""
-        return f"{self.serving.address}/{self.desk.secret}/"
-
-
 @contextmanager
-def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
+def prepare_review(desk: ReviewDesk, port: int) -> Iterator[LocalServer]:
     """Bind a port; 0 picks a free one.
 
     Raises
@@ -318,33 +295,5 @@ def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
         If the port is taken.
     """
     desk.project.need()
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as opened:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            opened.bind((HOST, port))
-            # a browser that connects early waits
-            opened.listen(64)
-        except OSError as problem:
-            raise PrerequisiteError(
-                f"cannot listen on {HOST}:{port} ({problem.strerror}): choose another --port, "
-                "or 0 for a free one"
-            ) from problem
-        serving = Serving(
-            store="", database="", media="", campaigns=(), host=HOST, port=opened.getsockname()[1]
-        )
-        yield ReviewServer(desk, serving, opened)
-
-
-def run_review(ready: ReviewServer) -> None:
-    """Serve until the process is terminated."""
-    import uvicorn
-
-    config = uvicorn.Config(
-        create_app(ready.desk, ready.serving),
-        proxy_headers=False,
-        server_header=False,
-        access_log=False,
-        log_level="warning",
-        timeout_graceful_shutdown=5,
-    )
-    uvicorn.Server(config).run(sockets=[ready.socket])
+    with prepare_server(lambda serving: create_app(desk, serving), desk.secret, port) as ready:
+        yield ready

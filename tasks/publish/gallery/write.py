@@ -20,6 +20,7 @@ from storage_schemas.errors import StoreError
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.store import Store
+from storage_schemas.written_pages import remember_page
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.frame_restore import needs_frames, restore_frames
 from tasks.publish.gallery.data import aspects_data, index_data, page_data, script_json
@@ -208,6 +209,7 @@ def gallery_once(
     first, stamp_file = target / "index.html", target / STAMP_NAME
     stamp = _stamp(release, private)
     if first.is_file() and _read_stamp(stamp_file) == stamp:
+        remember_page(release.store, "gallery", first, _about(release))
         return first
 
     problems = restore_frames(release, _sources_to_restore(release, target, private), tell)
@@ -218,7 +220,12 @@ def gallery_once(
         stamp_file.unlink(missing_ok=True)
     else:
         write_atomic(stamp_file, json.dumps(stamp, indent=1).encode())
+    remember_page(release.store, "gallery", page, _about(release))
     return page
+
+
+def _about(release: Release) -> str:
+    return f"{release.name}, version {release.version}"
 
 
 def _sources_to_restore(release: Release, target: Path, private: bool) -> Iterator[str]:

@@ -30,7 +30,7 @@ ALL = list(commands(typer.main.get_command(app)))
 
 def test_the_commands_are_those_that_the_documents_name() -> None:
     assert {" ".join(words) for words, _ in ALL} == {
-        *("init", "build", "retry", "plan", "demo", "doctor", "status", "verify", "gc"),
+        *("init", "build", "retry", "plan", "demo", "doctor", "status", "open", "verify", "gc"),
         *("gallery", "materialise", "export", "pull", "pairs list", "pairs show", "sources scan"),
         "sources categorise",
         *("schema show", "models list", "models fetch", "models add", "models verify", "models path"),

@@ -1,0 +1,1 @@
+"""One page of a store, for its owner: releases, builds, pages, judges, campaigns, suites, disk."""

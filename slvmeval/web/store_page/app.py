@@ -1,0 +1,130 @@
+"""The application: the page of a store, and the galleries and reports that were written from it.
+
+All addresses begin with a secret that is new at each start. Nothing can be changed: there are only GET
+requests, and of other folders only those of remembered pages are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+from fastapi import APIRouter, FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from slvmeval.web.annotation.security import Limiter, RequestGuard
+from slvmeval.web.annotation.serve import Serving
+from slvmeval.web.local_server import let_in, new_secret
+from slvmeval.web.store_page.overview import overview
+from storage_schemas.store import Store
+from storage_schemas.written_pages import written_pages
+
+#: Seconds after which the page is read again while a build runs.
+REFRESH_S = 5
+#: Written pages bring policies of their own, which are stricter; they have styles and scripts in the page.
+_WRITTEN_POLICY = {
+    "Content-Security-Policy": "default-src 'self' data:; script-src 'self' 'unsafe-inline'; "
+    "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "private, max-age=60",
+}
+
+
+@dataclass(frozen=True)
+class StorePage:
+    """State of the application.
+
+    Parameters
+    ----------
+    database
+        Address of the annotation database; None for the one in the store.
+    """
+
+    store: Store
+    database: str | None = None
+    secret: str = field(default_factory=new_secret)
+
+    def written(self, page_id: str, name: str) -> Path:
+        """Return a file beside a remembered page; answer 404 if there is none."""
+        page = next((page for page in written_pages(self.store) if page.id == page_id), None)
+        if page is None:
+            raise HTTPException(404, "this page is not there any more")
+        folder = Path(page.path).parent.resolve()
+        path = (folder / (name or Path(page.path).name)).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
+            raise HTTPException(404, "there is no such file")
+        return path
+
+
+def create_app(page: StorePage, serving: Serving) -> FastAPI:
+    """Return the application.
+
+    Parameters
+    ----------
+    serving
+        Only its host and port are used: requests under other names are rejected.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.include_router(_router(page), prefix="/{secret}")
+    app.add_exception_handler(HTTPException, _on_http)
+    # a gallery has many small pictures
+    app.add_middleware(RequestGuard, serving=serving.at(address_a_minute=0), limiter=Limiter())
+    return app
+
+
+def _router(page: StorePage) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/")
+    def first(secret: str) -> Response:
+        let_in(secret, page.secret)
+        shown = overview(page.store, page.database)
+        return _page("overview", refresh=REFRESH_S if shown.running else 0, shown=shown)
+
+    @router.get("/style.css")
+    def style(secret: str) -> Response:
+        let_in(secret, page.secret)
+        return Response(_style(), media_type="text/css", headers={"Cache-Control": "private, max-age=3600"})
+
+    @router.get("/pages/{page_id}")
+    def whole(secret: str, page_id: str) -> Response:
+        let_in(secret, page.secret)
+        name = page.written(page_id, "").name
+        return RedirectResponse(f"/{page.secret}/pages/{page_id}/{name}")
+
+    @router.get("/pages/{page_id}/{name:path}")
+    def written(secret: str, page_id: str, name: str) -> Response:
+        let_in(secret, page.secret)
+        return FileResponse(page.written(page_id, name), headers=_WRITTEN_POLICY)
+
+    return router
+
+
+def _on_http(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    return _page("problem", problem.status_code, message=str(problem.detail))
+
+
+def _page(name: str, status: int = 200, **data: object) -> Response:
+    return HTMLResponse(_templates().get_template(f"{name}.html.j2").render(data), status)
+
+
+@cache
+def _style() -> bytes:
+    """Return the style of reports with what this page adds."""
+    shared = files("tasks.report").joinpath("assets", "report.css").read_bytes()
+    return shared + files(__package__).joinpath("assets", "store.css").read_bytes()
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__ or "slvmeval.web.store_page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,137 @@
+"""What the page of a store shows, read anew each time; nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slvmeval.store_status import status_values
+from storage_schemas.errors import StoreError
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.sizes import size_text
+from storage_schemas.store import Store
+from storage_schemas.votes import VotesStore
+from storage_schemas.written_pages import WrittenPage, written_pages
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import database_url, installation_key, sqlite_file
+from tasks.scoring.suites.score_store import ScoresStore
+
+
+@dataclass(frozen=True)
+class Group:
+    """How many answers or scores there are of one name, and how many of them failed."""
+
+    name: str
+    within: str
+    rows: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class CampaignLine:
+    """A campaign: what it asks about, and how far it is; None where only collected votes are known."""
+
+    name: str
+    about: str
+    answered: int | None
+    left: int | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All that the page shows.
+
+    `problems` are sentences on what could not be read, by section.
+    """
+
+    status: dict[str, Any]
+    pages: list[WrittenPage]
+    judges: list[Group]
+    suites: list[Group]
+    campaigns: list[CampaignLine]
+    problems: dict[str, str]
+
+    @property
+    def running(self) -> bool:
+        """Whether a build is running."""
+        return any(run["status"] == "running" for run in self.status["runs"])
+
+    @property
+    def sizes(self) -> list[tuple[str, int, str]]:
+        """Kind, number and size of the artifacts."""
+        return [
+            (kind.replace("_", " "), size["count"], size_text(size["bytes"]))
+            for kind, size in self.status["sizes"].items()
+        ]
+
+    @property
+    def free(self) -> str:
+        """Free space of the file system."""
+        return size_text(self.status["bytes_free"])
+
+
+def overview(store: Store, database: str | None = None) -> Overview:
+    """Read a store; a part that is damaged is said, and the others are shown.
+
+    Parameters
+    ----------
+    database
+        Address of the annotation database; by default the one in the store, if there is one.
+    """
+    problems: dict[str, str] = {}
+    judges: list[Group] = []
+    suites: list[Group] = []
+    campaigns: list[CampaignLine] = []
+    try:
+        judged = JudgementsStore(store)
+        judges = _groups(judged.settled(judged.all_rows()), "evaluator")
+    except StoreError as problem:
+        problems["judges"] = str(problem)
+    try:
+        scores = ScoresStore(store)
+        suites = _groups(scores.settled(scores.all_rows()), "model", "suite")
+    except StoreError as problem:
+        problems["suites"] = str(problem)
+    try:
+        campaigns = _campaigns(store, database)
+    except StoreError as problem:
+        problems["campaigns"] = str(problem)
+    return Overview(status_values(store), written_pages(store), judges, suites, campaigns, problems)
+
+
+def _groups(table: pa.Table, name: str, within: str = "") -> list[Group]:
+    keys = [name, within] if within else [name]
+    failed = pc.cast(pc.fill_null(pc.not_equal(table["failure"], ""), False), pa.int64())
+    counted = (
+        table.select(keys)
+        .append_column("failed", failed)
+        .group_by(keys)
+        .aggregate([([], "count_all"), ("failed", "sum")])
+        .sort_by([(key, "ascending") for key in reversed(keys)])
+    )
+    return [
+        Group(row[name], row[within] if within else "", row["count_all"], row["failed_sum"])
+        for row in counted.to_pylist()
+    ]
+
+
+def _campaigns(store: Store, database: str | None) -> list[CampaignLine]:
+    if database is None and not sqlite_file(store.root).exists():
+        return [CampaignLine(name, "collected votes", None, None) for name in VotesStore(store).campaigns()]
+    desk = Desk.open(database_url(store.root, database), installation_key(store.root))
+    try:
+        lines = []
+        for one in desk.campaigns.all():
+            if one.kind == "ratings":
+                lines.append(CampaignLine(one.name, f"ratings for {one.suite}", None, None))
+                continue
+            progress = desk.organiser.progress(one.name)
+            about = f"release {one.release}, version {one.version}"
+            left = sum(max(0, task.wanted - task.votes) for task in progress)
+            lines.append(CampaignLine(one.name, about, sum(task.votes for task in progress), left))
+        return lines
+    finally:
+        desk.close()

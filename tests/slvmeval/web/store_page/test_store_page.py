@@ -1,0 +1,107 @@
+"""The page of a store: what it shows, whom it lets in, and which files it gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from slvmeval.cli.main import main
+from slvmeval.web.annotation.serve import Serving
+from slvmeval.web.store_page.app import StorePage, create_app
+from storage_schemas.store import Store
+from storage_schemas.written_pages import remember_page, written_pages
+
+SERVING = Serving(store="", database="", media="", campaigns=(), host="127.0.0.1", port=80)
+
+
+def client(page: StorePage) -> TestClient:
+    return TestClient(create_app(page, SERVING), base_url="http://127.0.0.1")
+
+
+@pytest.fixture
+def page(judged_store: Path) -> StorePage:
+    return StorePage(Store.open(judged_store))
+
+
+def test_it_shows_releases_judges_pages_and_sizes(page: StorePage, tmp_path: Path) -> None:
+    store = str(page.store.root)
+    assert main(["evaluate", "-e", "coin", "--direct", "--quiet", "--store", store]) == 0
+    assert main(["report", "--store", store, "--out", str(tmp_path / "report"), "--quiet"]) == 0
+    with client(page) as browser:
+        text = browser.get(f"/{page.secret}/").text
+        assert "coin" in text
+        assert "Report: " in text
+        assert "degraded clip" in text
+        assert page.store.root.name in text
+        assert "http-equiv" not in text, "nothing runs, so nothing is read again"
+        (written,) = written_pages(page.store)
+        shown = browser.get(f"/{page.secret}/pages/{written.id}")
+        assert shown.status_code == 200
+        assert str(shown.url).endswith("/index.html"), "so that what is beside it is found"
+        assert shown.text == (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_running_build_is_followed(page: StorePage) -> None:
+    from infra.progress import BuildProgress
+
+    with BuildProgress(page.store.cache, quiet=True) as progress:
+        progress.expect("degrade", 7)
+        progress.done("degrade", "a film")
+        with client(page) as browser:
+            text = browser.get(f"/{page.secret}/").text
+        assert '<meta http-equiv="refresh"' in text
+        assert "degrade" in text
+
+
+def test_only_who_has_the_address_gets_in(page: StorePage) -> None:
+    with client(page) as browser:
+        assert browser.get("/").status_code == 404
+        assert browser.get("/guessed/").status_code == 404
+        assert browser.get(f"/{page.secret}/", headers={"Host": "evil.example"}).status_code == 421
+        assert browser.post(f"/{page.secret}/").status_code == 405
+        policy = browser.get(f"/{page.secret}/").headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+
+
+def test_of_a_folder_only_what_is_in_it_is_given(page: StorePage, tmp_path: Path) -> None:
+    folder = tmp_path / "gallery"
+    folder.mkdir()
+    (folder / "index.html").write_text("<h1>Pairs</h1>")
+    (folder / "clip.mp4").write_bytes(bytes(1000))
+    (tmp_path / "secret.txt").write_text("no")
+    (folder / "out").symlink_to(tmp_path / "secret.txt")
+    remember_page(page.store, "gallery", folder / "index.html", "main, version 1")
+    (written,) = written_pages(page.store)
+    at = f"/{page.secret}/pages/{written.id}"
+    with client(page) as browser:
+        part = browser.get(f"{at}/clip.mp4", headers={"Range": "bytes=10-19"})
+        assert (part.status_code, len(part.content)) == (206, 10), "players jump"
+        for name in ("../secret.txt", "%2e%2e/secret.txt", "out", "nothing.html", "/etc/passwd"):
+            assert browser.get(f"{at}/{name}").status_code == 404
+        assert browser.get(f"/{page.secret}/pages/{'0' * 20}/index.html").status_code == 404
+        (folder / "index.html").unlink()
+        assert browser.get(f"{at}/index.html").status_code == 404
+    assert written_pages(page.store) == []
+
+
+def test_a_note_that_somebody_changed_leads_nowhere(page: StorePage) -> None:
+    folder = page.store.cache / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    note = {"kind": "gallery", "path": "/etc/passwd", "about": "x", "at": "2026-01-01T00:00:00+00:00"}
+    (folder / f"{'a' * 20}.json").write_text(json.dumps(note))
+    (folder / "torn.json").write_text("{")
+    assert written_pages(page.store) == []
+
+
+def test_a_part_that_is_damaged_is_said_and_the_rest_is_shown(page: StorePage) -> None:
+    parts = page.store.root / "judgements" / "parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    (parts / f"{'0' * 32}.parquet").write_bytes(b"not Parquet")
+    with client(page) as browser:
+        answer = browser.get(f"/{page.secret}/")
+    assert answer.status_code == 200
+    assert "Cannot be read:" in answer.text
+    assert "Disk" in answer.text
