@@ -18,6 +18,11 @@ MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
 DOCS := .venv/.docs
+# uv is faster where it is there; it does not read pip's settings, so pip tries where it fails
+define install
+	@if command -v uv >/dev/null && uv pip install -q --python $(BIN)/python $(1); then :; else \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
+endef
 
 .PHONY: help env env-models demo docs test test-fast test-slow test-browser test-models test-gpu test-slurm bench results release lint lock clean
 
@@ -30,15 +35,15 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
 	  { echo "Python 3.11 to 3.13 is needed: make env PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(call install,--no-deps --require-hashes -r requirements.lock)
+	$(call install,--no-deps --no-build-isolation -e .)
 	$(BIN)/python -m pip check -q --disable-pip-version-check
 	@touch $(STAMP)
 
 env-models: $(MODELS)  ## add torch, transformers and diffusers: what the recipe `paper` runs
 
 $(MODELS): $(STAMP) requirements-models.lock requirements-torch.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-models.lock
+	$(call install,--no-deps --require-hashes -r requirements-models.lock)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-torch.txt
 	$(BIN)/python -m pip check -q --disable-pip-version-check
 	@touch $(MODELS)
@@ -92,7 +97,7 @@ results: env  ## build two free films at many severities, judge them with baseli
 	$(BIN)/python -m bench.film_severity
 
 $(DOCS): $(STAMP) requirements-docs.lock
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.lock
+	$(call install,--no-deps --require-hashes -r requirements-docs.lock)
 	@touch $(DOCS)
 
 docs: $(DOCS)  ## write the site of documents into build/site; a broken link is an error
