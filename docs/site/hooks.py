@@ -5,6 +5,7 @@ MkDocs calls these functions by their names.
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -33,13 +34,34 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the README as the first page, the files that pages link to, and the references."""
-    made = {"index.md": (ROOT / "README.md").read_text(encoding="utf-8"), **_references()}
+    made = {
+        "index.md": (ROOT / "README.md").read_text(encoding="utf-8"),
+        "notebook.md": _notebook(DOCS / "notebook.ipynb"),
+        **_references(),
+    }
     wanted = {target for file in [*DOCS.rglob("*.md"), ROOT / "README.md"] for target in _linked(file)}
     for path in sorted(wanted):
         made[_page_of(path)] = _shown(path)
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def _notebook(path: Path) -> str:
+    """Return a notebook as a page: its texts, its code, and what it gave when it was run."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            picture = output.get("data", {}).get("image/jpeg")
+            if picture is not None:
+                parts.append(f"![What this cell shows](data:image/jpeg;base64,{''.join(picture.split())})")
+            elif "text" in output:
+                parts.append(f"```text\n{''.join(output['text']).rstrip()}\n```")
+        if len(parts) == 1:
+            parts.append(f"[Download this notebook]({path.name}).")
+    return "\n\n".join(parts) + "\n"
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
