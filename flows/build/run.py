@@ -26,8 +26,8 @@ from storage_schemas.errors import IntegrityError, Reason, UserInputError
 from storage_schemas.pair import PlannedPair, ReleasePlan, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
-from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
-from storage_schemas.source import ClipRow, Source, SourceRow
+from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow, append_failures, known_failures
+from storage_schemas.source import DAMAGE_TEXTS, ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
 from storage_schemas.store_wait import StoreWait
 from tasks.captions.stage import make_analyser
@@ -202,13 +202,29 @@ def _damaged_row(build: Build, pair: PlannedPair, source_id: str, problem: Integ
 
 
 def _no_pair_rows(build: Build) -> list[SetAsideRow]:
-    return [
+    return _clip_rows(build) + [
         source_row(build.sources[report.source_id], "candidates", none.reason, none.message).model_copy(
             update={"aspect": none.aspect}
         )
         for report in build.reports.values()
         for none in report.no_pair
     ]
+
+
+def _clip_rows(build: Build) -> list[SetAsideRow]:
+    """Return a row for each damaged source with clips past its end, which are left out."""
+    rows = []
+    for report in build.reports.values():
+        source = build.sources[report.source_id]
+        past = source.clips[len(report.spans) :]
+        if past:
+            message = (
+                f"{source.title} is {DAMAGE_TEXTS.get(report.damage, 'shorter than its captions')}, "
+                f"{report.duration_s:.1f} s: {counted(len(past), 'clip')} from clip {past[0].index} "
+                f"({past[0].start_s:g} s) on end after it and are left out; get the whole file"
+            )
+            rows.append(source_row(source, CLIPS_STAGE, Reason.CLIP_PAST_END, message))
+    return rows
 
 
 def _source_tables(build: Build, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:

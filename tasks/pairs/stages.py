@@ -238,6 +238,7 @@ def report(
             NoPair(aspect=name, reason=problem.reason, message=problem.message)
             for name, problem in reasons.items()
         ),
+        damage=facts.timeline.damage,
     )
 
 
