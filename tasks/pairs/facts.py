@@ -166,16 +166,22 @@ def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
     return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side, recipe.damaged)
 
 
-def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers | None = None) -> SourceFacts:
+def source_facts(
+    store: Store, source: Source, recipe: Recipe, servers: Servers | None = None, bounded: bool = False
+) -> SourceFacts:
     """Return the facts about a source; analyse the captions of clips that own a frame if necessary.
 
     Parameters
     ----------
     servers
         Model servers available to the caption analysis.
+    bounded
+        Analyse one part of the captions only.
 
     Raises
     ------
+    Unfinished
+        If `bounded`, and captions are left to analyse.
     SetAside
         If the video cannot be used or is too short for the recipe, a clip ends after the video does, or a
         caption cannot be analysed.
@@ -194,5 +200,5 @@ def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers 
         source=source,
         timeline=timeline,
         spans=spans,
-        analyses=source_analyses(store, seen, recipe.caption_analysis, servers),
+        analyses=source_analyses(store, seen, recipe.caption_analysis, servers, bounded),
     )
