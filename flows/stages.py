@@ -152,6 +152,7 @@ def through_stages(
     died: Callable[[Item[W, S, E], str], E],
     batch: int = 1,
     store_wait: StoreWait | None = None,
+    unfinished: Callable[[E], bool] = lambda _: False,
 ) -> None:
     """Run every item through its stages.
 
@@ -165,6 +166,8 @@ def through_stages(
         Number of sources per task.
     store_wait
         Repeats a stage whose store was away; by default no stage is repeated.
+    unfinished
+        Called with each outcome; returns whether its stage has to run again, which waits behind all others.
 
     Raises
     ------
@@ -191,7 +194,7 @@ def through_stages(
                 outcomes: Sequence[E] = executor.result(handle)
             except WorkerDied as problem:
                 outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, died)
-            _go_on(queues, ended, outcomes, progress, goes_on)
+            _go_on(queues, ended, outcomes, progress, goes_on, unfinished)
 
 
 class _HasRows(SetAside):
@@ -244,12 +247,16 @@ def _go_on(
     outcomes: Sequence[E],
     progress: BuildProgress,
     goes_on: Callable[[E], bool],
+    unfinished: Callable[[E], bool],
 ) -> None:
     """Process the outcomes of a batch, and queue continuing items for their next stage."""
     by_source = {item.source.id: item for item in ended.items}
-    further = []
+    further, again = [], []
     for outcome in outcomes:
         item = by_source[outcome.source_id]
+        if unfinished(outcome):
+            again.append(item)
+            continue
         stage = item.stages.pop(0)
         progress.done(stage.name, item.source.title, len(outcome.rows))
         if goes_on(outcome) and item.stages:
@@ -259,6 +266,7 @@ def _go_on(
     else:
         # started items go first, so that their frames are used while still cached
         queues.add(further, first=True)
+    queues.add(again)
 
 
 def _after_death(

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from storage_schemas.errors import Reason
 from storage_schemas.model import Frozen
+from storage_schemas.source import Damage
 
 SegmentKind = Literal["source", "gap", "degraded"]
 
@@ -194,7 +195,7 @@ class SourceReport(Frozen):
 
     `exact` is True if the frames are known from ingest, False if predicted from the packets. `spans` are the
     first frame and the number of frames of each clip, `frames_checksum` that of all frames, empty if they are
-    predicted.
+    predicted. `damage` says how a damaged video was used; it has no spans for the clips past its end.
     """
 
     source_id: str
@@ -209,6 +210,7 @@ class SourceReport(Frozen):
     frames_checksum: str
     pairs: tuple[PlannedPair, ...]
     no_pair: tuple[NoPair, ...]
+    damage: Damage = ""
 
     @property
     def aspects(self) -> tuple[str, ...]:

@@ -18,6 +18,9 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
+#: Stage of a row about clips of a source that is used without them.
+CLIPS_STAGE = "clips"
+
 SET_ASIDE = pa.schema(
     [
         ("source_id", pa.string()),

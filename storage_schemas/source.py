@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,15 @@ from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.parquet import read_table
 from storage_schemas.store import TIMELINE, Store
+
+#: What a recipe does with a damaged video; see ``docs/sources.md``.
+DamageRule = Literal["refuse", "truncate", "conceal"]
+#: How the frames of a damaged video were taken; empty if it is whole.
+Damage = Literal["", "truncated", "concealed"]
+DAMAGE_TEXTS: dict[Damage, str] = {
+    "truncated": "cut off, used up to its last whole picture",
+    "concealed": "damaged, as FFmpeg's decoder conceals it",
+}
 
 MAX_ID_LENGTH = 200
 MAX_CONTENT_CATEGORY = 60
@@ -41,6 +51,7 @@ SOURCES = pa.schema(
         ("width", pa.int32()),
         ("height", pa.int32()),
         ("prompt_characters", pa.int64()),
+        ("damage", pa.string()),
     ]
 )
 
@@ -117,7 +128,10 @@ class Source(Frozen):
 
 
 class SourceRow(Frozen):
-    """A source in a release, with its stored frames; times in seconds, sizes in pixels."""
+    """A source in a release, with its stored frames; times in seconds, sizes in pixels.
+
+    `damage` says how the frames of a damaged video were taken, empty if it is whole.
+    """
 
     source_id: str
     adapter: str
@@ -135,6 +149,7 @@ class SourceRow(Frozen):
     width: int
     height: int
     prompt_characters: int
+    damage: Damage = ""
 
 
 class ClipRow(Frozen):
@@ -157,7 +172,7 @@ class Timeline(Frozen):
     """The frames of a source at the recipe's `fps` and `long_side`.
 
     `pts_s` are the times of the images in seconds, `digests` the frames' checksums. `exact` is False in a
-    prediction made before ingest, which has no digests.
+    prediction made before ingest, which has no digests. `damage` says how a damaged video was used.
     """
 
     width: int
@@ -167,6 +182,7 @@ class Timeline(Frozen):
     pts_s: tuple[float, ...]
     digests: tuple[int, ...] = ()
     exact: bool = True
+    damage: Damage = ""
 
     @property
     def count(self) -> int:
@@ -204,4 +220,5 @@ def read_timeline(store: Store, id_: str) -> Timeline:
         duration_s=content["duration_s"],
         pts_s=tuple(table.column("pts_s").to_pylist()),
         digests=tuple(table.column("digest").to_pylist()),
+        damage=content.get("damage", ""),
     )

@@ -20,6 +20,7 @@ from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
+from storage_schemas.source import DamageRule
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
@@ -81,6 +82,9 @@ class Recipe(Frozen):
         Width of a duration bin and maximum number of an aspect's pairs in one (100 s and 20).
     least_duration_s
         Shorter sources are set aside; 0 accepts all.
+    damaged
+        What is done with a damaged video: ``refuse`` sets it aside, ``truncate`` uses one that is cut off up
+        to its last whole picture, ``conceal`` takes the pictures that FFmpeg's decoder returns.
     aspects
         The aspects to build.
     pins
@@ -97,6 +101,7 @@ class Recipe(Frozen):
     bin_seconds: int = Field(default=100, ge=1)
     pairs_per_bin: int = Field(default=20, ge=1)
     least_duration_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    damaged: DamageRule = "refuse"
     caption_analysis: AnalyserRecipe = AnalyserRecipe()
     aspects: dict[str, AspectRecipe]
     severity: Severity = Severity()

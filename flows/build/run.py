@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -26,8 +26,8 @@ from storage_schemas.errors import IntegrityError, Reason, UserInputError
 from storage_schemas.pair import PlannedPair, ReleasePlan, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
-from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
-from storage_schemas.source import ClipRow, Source, SourceRow
+from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow, append_failures, known_failures
+from storage_schemas.source import DAMAGE_TEXTS, ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
 from storage_schemas.store_wait import StoreWait
 from tasks.captions.stage import make_analyser
@@ -202,13 +202,29 @@ def _damaged_row(build: Build, pair: PlannedPair, source_id: str, problem: Integ
 
 
 def _no_pair_rows(build: Build) -> list[SetAsideRow]:
-    return [
+    return _clip_rows(build) + [
         source_row(build.sources[report.source_id], "candidates", none.reason, none.message).model_copy(
             update={"aspect": none.aspect}
         )
         for report in build.reports.values()
         for none in report.no_pair
     ]
+
+
+def _clip_rows(build: Build) -> list[SetAsideRow]:
+    """Return a row for each damaged source with clips past its end, which are left out."""
+    rows = []
+    for report in build.reports.values():
+        source = build.sources[report.source_id]
+        past = source.clips[len(report.spans) :]
+        if past:
+            message = (
+                f"{source.title} is {DAMAGE_TEXTS.get(report.damage, 'shorter than its captions')}, "
+                f"{report.duration_s:.1f} s: {counted(len(past), 'clip')} from clip {past[0].index} "
+                f"({past[0].start_s:g} s) on end after it and are left out; get the whole file"
+            )
+            rows.append(source_row(source, CLIPS_STAGE, Reason.CLIP_PAST_END, message))
+    return rows
 
 
 def _source_tables(build: Build, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
@@ -334,7 +350,7 @@ class Build:
         """
         with ExitStack() as stack:
             executor = cache(lambda: stack.enter_context(open_executor()))
-            self.inspect(executor)
+            self.inspect(executor, make=True)
             plan = self.plan()
             if self._missing():
                 check_space(plan, self.store, self.options.quota_bytes)
@@ -351,23 +367,38 @@ class Build:
                     self.progress.say("another build wrote a version of this release: extending it")
                     self._draw()
 
-    def inspect(self, executor: Callable[[], Executor]) -> None:
+    def inspect(self, executor: Callable[[], Executor], make: bool = False) -> None:
         """Inspect the sources unknown to earlier builds, and draw the candidates.
+
+        A source with many captions needs many tasks: all sources have one turn, then those that need more two
+        turns, then four and so on, so that no source waits for a much longer one.
 
         Parameters
         ----------
         executor
             Called if there are such sources.
+        make
+            While such sources are inspected, make the pairs that are drawn whatever they turn out to be.
         """
-        unknown = self._unknown()
-        if unknown:
-            self.progress.expect("inspect", len(unknown))
-            items = [StageItem(source, tuple(self.recipe.aspects), [INSPECT]) for source in unknown]
-            self._through(executor(), items)
+        if self._unknown():
+            missing: Mapping[str, tuple[str, ...]] = {}
+            turns = 1
+            while slow := self._unknown():
+                if turns > 1 and make:
+                    self._draw([source.id for source in slow])
+                    missing = self._missing()
+                    if missing:
+                        check_space(self.plan(), self.store, self.options.quota_bytes)
+                self.progress.expect("inspect", len(slow))
+                self._make(executor(), missing, self._inspections(slow), turns)
+                turns *= 2
             if not self.options.retry:
                 self._use_failures(self.store_wait.until_done(partial(known_failures, self.store)))
             self._draw()
         self.known.keep(self.sources.values(), self.reports)
+
+    def _inspections(self, sources: Iterable[Source]) -> list[StageItem]:
+        return [StageItem(source, tuple(self.recipe.aspects), [INSPECT]) for source in sources]
 
     def plan(self) -> ReleasePlan:
         """Return the plan: all pairs of the release, and the cost of the missing ones."""
@@ -461,7 +492,7 @@ class Build:
             return tuple(pair for pair in pairs if pair.pair_id in pinned)
         return pairs
 
-    def _draw(self) -> None:
+    def _draw(self, unknown: Collection[str] = ()) -> None:
         self.store_wait.until_done(self._read_parent)
         if self.recipe.pins:
             self.candidates = pinned_candidates(self.recipe, self.reports)
@@ -478,6 +509,7 @@ class Build:
             pairs_per_bin=self.recipe.pairs_per_bin,
             inherited=self.inherited.candidates(self.reports, self.excluded),
             excluded=self.excluded,
+            unknown=unknown,
         )
 
     def _read_parent(self) -> None:
@@ -503,7 +535,14 @@ class Build:
 
     # -- running -------------------------------------------------------------------------------------
 
-    def _make(self, executor: Executor, missing: Mapping[str, tuple[str, ...]]) -> None:
+    def _make(
+        self,
+        executor: Executor,
+        missing: Mapping[str, tuple[str, ...]],
+        slow: Sequence[StageItem] = (),
+        turns: int = 0,
+    ) -> None:
+        """Make missing pairs, and beside them let inspections go on for so many turns."""
         items = []
         for source_id, aspects in missing.items():
             pools = {
@@ -515,7 +554,7 @@ class Build:
         expected = Counter(stage.name for item in items for stage in item.stages)
         for name, total in expected.items():
             self.progress.expect(name, total)
-        self._through(executor, items)
+        self._through(executor, [*items, *slow], turns)
         for source_id, aspects in missing.items():
             for pair in self.pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
@@ -524,9 +563,23 @@ class Build:
                     row = source_row(self.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
                     self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
 
-    def _through(self, executor: Executor, items: list[StageItem]) -> None:
+    def _through(self, executor: Executor, items: list[StageItem], turns: int) -> None:
+        taken: Counter[str] = Counter()
+
+        def unfinished(outcome: StageResult) -> bool:
+            taken[outcome.source_id] += outcome.unfinished
+            return outcome.unfinished and taken[outcome.source_id] < turns
+
         through_stages(
-            executor, self.work, items, self.progress, self._take, self._died, self.batch, self.store_wait
+            executor,
+            self.work,
+            items,
+            self.progress,
+            self._take,
+            self._died,
+            self.batch,
+            self.store_wait,
+            unfinished,
         )
 
     def _died(self, item: StageItem, message: str) -> StageResult:

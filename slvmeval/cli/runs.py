@@ -12,7 +12,8 @@ import typer
 from flows.build.run import BuildResult
 from slvmeval.cli.terminal import console, counted, print_json, say, table
 from storage_schemas.commit import write_atomic
-from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow
+from storage_schemas.source import DAMAGE_TEXTS
 
 _MOST_LINES = 20
 
@@ -81,8 +82,8 @@ def finish(result: R, show: Callable[[R], None], summary: Path | None, as_json: 
 
 
 def whole_sources(rows: tuple[SetAsideRow, ...] | list[SetAsideRow]) -> list[SetAsideRow]:
-    """Return the rows that concern a whole source."""
-    return [row for row in rows if not row.aspect]
+    """Return the rows that concern a whole source, not single clips or pairs of it."""
+    return [row for row in rows if not row.aspect and row.stage != CLIPS_STAGE]
 
 
 def print_summary(result: BuildResult) -> None:
@@ -95,6 +96,12 @@ def print_summary(result: BuildResult) -> None:
     ]
     title = f"release {release.name}, version {release.version} ({state}), {len(release.sources())} sources"
     console().print(table(title, ("aspect", "planned", "built", "set aside", "reasons"), rows, numbers=3))
+    for row in release.sources():
+        if row.damage:
+            say(f"{row.title}: the video is {DAMAGE_TEXTS[row.damage]}")
+    for aside in result.set_aside:
+        if aside.stage == CLIPS_STAGE:
+            say(f"{aside.reason.value}: {aside.message}")
     print_set_aside(whole_sources(result.set_aside))
 
 

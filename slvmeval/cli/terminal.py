@@ -61,6 +61,16 @@ SetOption = Annotated[
         rich_help_panel=SOURCES_PANEL,
     ),
 ]
+DamagedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--damaged",
+        metavar="refuse|truncate|conceal",
+        help="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last whole "
+        "picture (truncate), or use it as FFmpeg plays it (conceal). Short for --set damaged=….",
+        rich_help_panel=SOURCES_PANEL,
+    ),
+]
 StoreOption = Annotated[
     Path | None,
     typer.Option(
@@ -263,6 +273,11 @@ def settings(
         **others,
     }
     return load_profile(profile, given)
+
+
+def recipe_changes(changes: Sequence[str] | None, damaged: str | None) -> tuple[str, ...]:
+    """Return the changes of the recipe that ``--set`` and ``--damaged`` ask for."""
+    return (*(changes or ()), *([f"damaged={damaged}"] if damaged is not None else ()))
 
 
 def path_text(path: Path | None) -> str | None:

@@ -13,8 +13,11 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from storage_schemas.analysis import ANALYSES, CaptionAnalysis, CaptionAnswer
+from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, Reason, SetAside, UserInputError
 from storage_schemas.ids import artifact_id, digest_text, digest_value
+from storage_schemas.json_checksum import read_checked_json, with_checksum
+from storage_schemas.model import Frozen
 from storage_schemas.parquet import read_table, write_rows
 from storage_schemas.provenance import provenance
 from storage_schemas.source import Source
@@ -27,6 +30,16 @@ log = logging.getLogger(__name__)
 ANALYSIS_FILE = "analyses.parquet"
 ANSWERS_FILE = "answers.parquet"
 _LIST = TypeAdapter(tuple[CaptionAnalysis, ...])
+#: Captions that one task analyses: 14 s by rules, so that a long source holds up no other.
+PART = 128
+
+
+class _Part(Frozen):
+    analyses: tuple[CaptionAnalysis, ...]
+
+
+class Unfinished(Exception):
+    """Captions are left to analyse: the next call goes on."""
 
 
 def _rules(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnalyser:
@@ -95,12 +108,25 @@ def is_analysed(store: Store, source: Source, recipe: AnalyserRecipe) -> bool:
 
 
 def source_analyses(
-    store: Store, source: Source, recipe: AnalyserRecipe, servers: Servers | None = None
+    store: Store,
+    source: Source,
+    recipe: AnalyserRecipe,
+    servers: Servers | None = None,
+    bounded: bool = False,
 ) -> tuple[CaptionAnalysis, ...]:
     """Return the analysis of each clip's caption, in clip order; analyse them if they are not, or damaged.
 
+    They are analysed in parts of `PART` captions, each kept until all are.
+
+    Parameters
+    ----------
+    bounded
+        Analyse one part only.
+
     Raises
     ------
+    Unfinished
+        If `bounded`, and more parts are left.
     SetAside
         If a caption cannot be analysed (`caption_not_analysed`); the answers about the others are kept.
     PrerequisiteError
@@ -114,21 +140,57 @@ def source_analyses(
         except IntegrityError as problem:
             store.discard(ANALYSIS, id_, problem)
     with AnswerJournal(store.partial_analyses / id_) as journal:
-        _analyse(store, source, make_analyser(recipe, servers), consumes, journal)
+        analyser = make_analyser(recipe, servers)
+        analyses = _in_parts(store.partial_analyses / id_, source, analyser, journal, bounded)
+        _keep(store, source, analyser, consumes, journal, analyses)
         journal.remove()
     return read_analyses(store, id_)
 
 
-def _analyse(
+def _in_parts(
+    folder: Path, source: Source, analyser: CaptionAnalyser, journal: AnswerJournal, bounded: bool
+) -> tuple[CaptionAnalysis, ...]:
+    """Return all analyses; with more than one part, each is a file of the folder until all are there."""
+    captions = [clip.caption for clip in source.clips]
+    starts = range(0, len(captions), PART)
+    analyses: list[CaptionAnalysis] = []
+    made = False
+    for start in starts:
+        file = folder / f"part-{start:06}.json"
+        part = _part(file)
+        if part is None:
+            if made and bounded:
+                raise Unfinished
+            part = _all_analysed(analyser.analyse(captions[start : start + PART], journal), source, start)
+            if len(starts) > 1:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(file, with_checksum(_Part(analyses=part).model_dump_json()))
+            # one that names nothing costs nothing
+            made = made or any(captions[start : start + PART])
+        analyses += part
+    return tuple(analyses)
+
+
+def _part(file: Path) -> tuple[CaptionAnalysis, ...] | None:
+    """Return a kept part; None if there is none or it is damaged."""
+    try:
+        return _Part.model_validate_json(read_checked_json(file)).analyses
+    except FileNotFoundError:
+        return None
+    except (ValidationError, IntegrityError) as problem:
+        log.warning("cannot read %s, analysing these captions again: %s", file, problem)
+        return None
+
+
+def _keep(
     store: Store,
     source: Source,
     analyser: CaptionAnalyser,
     consumes: Mapping[str, Any],
     journal: AnswerJournal,
+    analyses: tuple[CaptionAnalysis, ...],
 ) -> None:
     started = time.monotonic()
-    captions = [clip.caption for clip in source.clips]
-    analyses = _all_analysed(analyser.analyse(captions, journal), source)
     answers = journal.read()
     with store.stage(ANALYSIS, consumes) as staged:
         write_analyses(staged.path / ANALYSIS_FILE, source.id, analyser.name, analyses)
@@ -161,10 +223,10 @@ def _cost(answers: Mapping[str, CaptionAnswer]) -> dict[str, Any]:
 
 
 def _all_analysed(
-    results: Sequence[CaptionAnalysis | NotAnalysed], source: Source
+    results: Sequence[CaptionAnalysis | NotAnalysed], source: Source, first: int
 ) -> tuple[CaptionAnalysis, ...]:
     analyses = []
-    for clip, result in enumerate(results):
+    for clip, result in enumerate(results, first):
         if isinstance(result, NotAnalysed):
             raise SetAside(
                 Reason.CAPTION_NOT_ANALYSED, f"caption of clip {clip} of {source.title}: {result.message}"

@@ -13,6 +13,7 @@ from av.video.frame import VideoFrame
 from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.source import Damage, DamageRule
 from tasks.media.frame_rule import AbsurdTime, FrameRule
 from tasks.media.images import all_images, duration_of, planned_images
 from tasks.media.packet_plan import PacketPlan, Unsafe, probe_and_plan
@@ -55,6 +56,8 @@ class FrameSampler:
         Longer side of the output in pixels, a multiple of 4.
     mode
         ``auto`` skips packets where this is proved to be safe; ``full`` decodes everything.
+    damaged
+        What is done with a damaged file; see :func:`tasks.media.source_file.open_video`.
 
     Attributes
     ----------
@@ -69,6 +72,10 @@ class FrameSampler:
     first_index, frame_count, times_s
         Number of the first frame, frame count, and time of each frame's image in seconds; None if only
         decoding can tell.
+    damage
+        How the frames of a damaged file are taken, empty if it is whole; known after the last frame.
+    duration_s
+        Duration in seconds: that of `info`, but up to the cut where only decoding could find it.
 
     Raises
     ------
@@ -85,6 +92,7 @@ class FrameSampler:
         fps: Fraction = Fraction(1),
         long_side: int = 512,
         mode: Literal["auto", "full"] = "auto",
+        damaged: DamageRule = "refuse",
     ) -> None:
         if fps <= 0:
             raise UserInputError(f"fps is {fps}; give a number above 0")
@@ -93,9 +101,12 @@ class FrameSampler:
         self.info: VideoInfo
         plan: PacketPlan | Unsafe
         if mode == "auto":
-            self.info, plan = probe_and_plan(path, fps)
+            self.info, plan = probe_and_plan(path, fps, damaged)
         else:
-            self.info, plan = probe(path), Unsafe("full decoding was requested")
+            self.info, plan = probe(path, damaged), Unsafe("full decoding was requested")
+        self._damaged = damaged
+        self.damage: Damage = self.info.damage
+        self.duration_s: float = self.info.duration_s
         self.size: tuple[int, int] = target_size(self.info, long_side)
         self._plan: PacketPlan | None = None
         self.mode: Mode = "filter_graph"
@@ -130,7 +141,7 @@ class FrameSampler:
         return self._from_planned_packets(self._plan, start, stop)
 
     def _from_all_packets(self, start: int, stop: int | None) -> Iterator[SampledFrame]:
-        with open_video(self.path) as video:
+        with open_video(self.path, self._damaged) as video:
             scaler = Scaler(*self.size)
             rule = FrameRule(self.fps * video.time_base)
             any_image = False
@@ -153,6 +164,9 @@ class FrameSampler:
                 if numbers.stop > 0 and len(numbers):
                     any_image = True
                     yield from self._filled(video, scaler, waiting, numbers, start, stop)
+            if video.cut_off and not self.info.damage and waiting:
+                self.duration_s = float((waiting[0] + duration_of(video, waiting[1])) * video.time_base)
+            self.damage = video.damage
             if not any_image:
                 raise _no_frames(self.path)
 

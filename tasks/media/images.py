@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from storage_schemas.errors import Reason, SetAside
 from tasks.media.frame_rule import round_half_away
 from tasks.media.packet_plan import PacketPlan
-from tasks.media.source_file import OpenVideo, open_video
+from tasks.media.source_file import CONCEAL_REMEDY, TRUNCATE_REMEDY, OpenVideo, open_video
 
 if TYPE_CHECKING:
     _Packets = Iterator[Packet[VideoStream] | None]
@@ -97,20 +97,24 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     Raises
     ------
     SetAside
-        ``TRUNCATED_VIDEO`` where damage lies at the very end, ``UNDECODABLE_VIDEO`` where it does not.
+        ``TRUNCATED_VIDEO`` where damage lies at the very end, ``UNDECODABLE_VIDEO`` where it does not, unless
+        the video was opened with a rule that lets it pass; `video.damage` then says so.
     """
     clock = Continuity(video.time_base, _frame_s(video)) if video.may_jump else None
 
     def packets() -> _Packets:
-        partial = False
+        partial: Packet[VideoStream] | None = None
         for packet in video.packets():
+            if partial is not None and video.damaged == "truncate":  # not the last one: it counts
+                yield partial
             # A container marks packets beside a gap, whole ones too: whether it hurts, the decoder tells.
-            partial, packet.is_corrupt = packet.is_corrupt, False
+            partial, packet.is_corrupt = packet if packet.is_corrupt else None, False
             if clock:
                 clock.correct(packet)
-            yield packet
-        if partial:
-            raise _cut_off(video, "the last packet")
+            if partial is None or video.damaged != "truncate":
+                yield packet
+        if partial is not None:
+            _end_at(video, "the last packet", partial.pts)
         yield None
 
     stamps = BestEffort()
@@ -190,7 +194,7 @@ def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[
 
 
 def _decoded(video: OpenVideo, packets: _Packets, whole: bool = False) -> Iterator[VideoFrame]:
-    """Decode; damage before the first image is a late key frame, after it the file is refused.
+    """Decode; damage before the first image is a late key frame, after it the video's rule applies.
 
     ``whole``: the file is known not to be cut off.
     """
@@ -198,27 +202,47 @@ def _decoded(video: OpenVideo, packets: _Packets, whole: bool = False) -> Iterat
     for packet in packets:
         try:
             images = video.decode(packet)
-        except av.FFmpegError as error:
-            if seen:
-                raise _damaged(video, packet.pts if packet else None, packets, whole) from error
-            continue
+        except av.FFmpegError:
+            if not seen:
+                continue
+            _pass(video, packet.pts if packet else None, packets, whole)
+            # the pictures that the decoder still holds, if this was the end
+            images = video.decode(None) if packet and video.cut_at is not None else []
         for image in images:
             if image.is_corrupt and seen:
-                raise _damaged(video, image.pts, packets, whole)
+                _pass(video, image.pts, packets, whole)
+                if video.damaged == "truncate":
+                    return
+            if video.cut_at is not None and image.pts is not None and image.pts >= video.cut_at:
+                continue
             seen = True
             yield image
 
 
-def _damaged(video: OpenVideo, pts: int | None, rest: _Packets, whole: bool) -> SetAside:
-    """Return the reason for damage: at the very end it means a truncated file."""
+def _pass(video: OpenVideo, pts: int | None, rest: _Packets, whole: bool) -> None:
+    """Let damage pass as the video's rule says; at the very end it means a truncated file.
+
+    Raises
+    ------
+    SetAside
+        If the rule refuses it.
+    """
+    if video.damaged == "conceal":
+        video.damage = "concealed"
+        return
     where = "" if pts is None else f" at {float((pts + video.offset) * video.time_base):.3f} s"
-    if not whole and next(rest, None) is None:
-        return _cut_off(video, f"the last picture{where}")
-    return SetAside(
-        Reason.UNDECODABLE_VIDEO,
-        f"{video.path}: the picture{where} is damaged; get an undamaged copy or convert it",
-    )
+    if video.cut_at is None and (whole or next(rest, None) is not None):
+        raise SetAside(
+            Reason.UNDECODABLE_VIDEO, f"{video.path}: the picture{where} is damaged; {CONCEAL_REMEDY}"
+        )
+    _end_at(video, f"the last picture{where}", pts)
 
 
-def _cut_off(video: OpenVideo, what: str) -> SetAside:
-    return SetAside(Reason.TRUNCATED_VIDEO, f"{video.path}: {what} is not whole; get the whole file")
+def _end_at(video: OpenVideo, what: str, pts: int | None) -> None:
+    """Let the video end at a picture that is not whole, if its rule says so."""
+    if video.damaged == "refuse":
+        raise SetAside(Reason.TRUNCATED_VIDEO, f"{video.path}: {what} is not whole; {TRUNCATE_REMEDY}")
+    video.damage = "truncated" if video.damaged == "truncate" else "concealed"
+    video.cut_off = True
+    if video.damaged == "truncate" and pts is not None:
+        video.cut_at = pts if video.cut_at is None else min(pts, video.cut_at)

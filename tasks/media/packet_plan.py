@@ -18,6 +18,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from storage_schemas.source import DamageRule
 from tasks.media.av1_syntax import Av1Reader
 from tasks.media.bitstream import InvalidBitstream, NotProvable, PictureReader
 from tasks.media.frame_rule import AbsurdTime, Chooser
@@ -233,19 +234,27 @@ class PacketPlan:
         return int(self.seek_to[int(self.entry[: packet + 1].sum()) - 1])
 
 
-def probe_and_plan(path: Path, fps: Fraction) -> tuple[VideoInfo, PacketPlan | Unsafe]:
+def probe_and_plan(
+    path: Path, fps: Fraction, damaged: DamageRule = "refuse"
+) -> tuple[VideoInfo, PacketPlan | Unsafe]:
     """Probe a file as :func:`tasks.media.probe.probe` does and plan it, in one pass over its packets.
+
+    A damaged file has no plan: how its pictures are concealed may depend on any picture before them.
 
     Raises
     ------
     SetAside
         The file cannot be used; see :func:`tasks.media.probe.probe`.
     """
-    with open_video(path) as video:
+    with open_video(path, damaged) as video:
         first = FirstFrame(video)
         proof: Proof | None = None
         refusal = ""
         try:
+            if damaged == "conceal":
+                raise NotProvable("damaged pictures are concealed, for which everything is decoded")
+            if video.cut_off:
+                raise NotProvable("the file was cut off")
             proof = Proof(video, fps)
         except (NotProvable, InvalidBitstream, AbsurdTime) as error:
             refusal = str(error)

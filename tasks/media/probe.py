@@ -13,6 +13,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.source import Damage, DamageRule
 from tasks.media.scaling import Scaler, display_matrix, upright
 from tasks.media.source_file import OpenVideo, open_video
 
@@ -55,13 +56,16 @@ class VideoInfo:
     full_range
         Whether the stored planes use 0–255 for luma rather than 16–235.
     duration_s
-        Duration in seconds according to the container, 0 if unknown.
+        Duration in seconds according to the container, 0 if unknown; of a file that is shorter than it
+        says, up to the end of its packets.
     frame_rate
         Average frames per second according to the container, if known.
     variable_rate
         Whether the container indicates a variable frame rate.
     interlaced
         Whether the first frame is interlaced.
+    damage
+        How the frames of a file that is shorter than it says are taken; decoding may find other damage.
     """
 
     codec: str
@@ -79,9 +83,10 @@ class VideoInfo:
     frame_rate: Fraction | None
     variable_rate: bool
     interlaced: bool
+    damage: Damage = ""
 
 
-def probe(path: Path) -> VideoInfo:
+def probe(path: Path, damaged: DamageRule = "refuse") -> VideoInfo:
     """Read the header and decode the first frame.
 
     Raises
@@ -90,7 +95,7 @@ def probe(path: Path) -> VideoInfo:
         ``EMPTY_FILE``, ``NOT_A_VIDEO``, ``NO_VIDEO_STREAM``, ``VIDEO_MISSING``, ``TRUNCATED_VIDEO``,
         ``UNDECODABLE_VIDEO`` or ``NO_FRAMES``.
     """
-    with open_video(path) as video:
+    with open_video(path, damaged) as video:
         first = FirstFrame(video)
         for packet in video.packets():
             first.offer(packet)
@@ -182,15 +187,28 @@ def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
             stream.average_rate and stream.base_rate and stream.average_rate != stream.base_rate
         ),
         interlaced=frame.interlaced_frame,
+        damage=video.damage,
     )
 
 
 def _duration_s(video: OpenVideo) -> float:
+    if video.cut_off:
+        return _present_s(video)
     if video.stream.duration:
         return float(video.stream.duration * video.time_base)
     if video.container.duration:
         return video.container.duration / 1_000_000
     return 0.0
+
+
+def _present_s(video: OpenVideo) -> float:
+    """Return the end of the last whole packet that is there, in seconds."""
+    end = 0
+    with open_video(video.path, video.damaged) as again:
+        for packet in again.packets():
+            if packet.pts is not None and not packet.is_corrupt:
+                end = max(end, packet.pts + (packet.duration or 0) + again.offset)
+    return float(end * video.time_base)
 
 
 def target_size(info: VideoInfo, long_side: int) -> tuple[int, int]:

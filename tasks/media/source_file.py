@@ -21,6 +21,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from storage_schemas.errors import Reason, SetAside
+from storage_schemas.source import Damage, DamageRule
 from tasks.media.frame_rule import round_half_away
 
 _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
@@ -162,11 +163,16 @@ CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,mpegts,mpeg,avi,flv,live_flv,asf,ogg,mxf,rm,dv,ivf,nut,wtv,"
     "gxf,h264,hevc,m4v,mpegvideo,obu,yuv4mpegpipe,mp3,wav,flac,aac,amr,aiff,ac3,eac3,caf,gif"
 )
+#: End of a message about a cut or damaged file.
+TRUNCATE_REMEDY = "get the whole file, or build with --damaged truncate to use what is there"
+CONCEAL_REMEDY = (
+    "get an undamaged copy, convert it, or build with --damaged conceal to use it as FFmpeg plays it"
+)
 _MICROSECOND = Fraction(1, 1_000_000)
 _TS_DISCONT = 0x0200  # AVFMT_TS_DISCONT: the clock starts anywhere and may jump
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenVideo:
     """A container with its selected video stream.
 
@@ -181,6 +187,14 @@ class OpenVideo:
         stream, or of this stream alone in containers such as MPEG-TS.
     may_jump
         Whether the container's clock may jump, as in MPEG-TS.
+    damaged
+        What is done with damage.
+    cut_off
+        Whether the file is shorter than it says, or decoding found that its last picture is not whole.
+    damage
+        The damage met so far, by the rule that let it pass.
+    cut_at
+        Time stamp of the picture that was not whole, if the file ends in it and is used up to there.
     """
 
     path: Path
@@ -189,6 +203,10 @@ class OpenVideo:
     time_base: Fraction
     offset: int
     may_jump: bool
+    damaged: DamageRule = "refuse"
+    cut_off: bool = False
+    damage: Damage = ""
+    cut_at: int | None = None
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """Yield the stream's packets in decode order, without the empty one that PyAV appends.
@@ -196,18 +214,22 @@ class OpenVideo:
         Raises
         ------
         SetAside
-            The container's data is damaged (undecodable video).
+            The container's data is damaged (undecodable video), unless the rule lets it pass.
         """
         try:
             for packet in self.container.demux(self.stream):
                 if packet.size:
                     yield packet
         except av.FFmpegError as error:
-            raise SetAside(
-                Reason.UNDECODABLE_VIDEO,
-                f"{self.path}: the file's structure is damaged and cannot be read on ({error.strerror}); "
-                "get the file again",
-            ) from error
+            # reading ends there, as the ffmpeg command's does
+            if self.damaged == "conceal":
+                self.damage = "concealed"
+            elif not self.cut_off:
+                raise SetAside(
+                    Reason.UNDECODABLE_VIDEO,
+                    f"{self.path}: the file's structure is damaged and cannot be read on "
+                    f"({error.strerror}); {CONCEAL_REMEDY}",
+                ) from error
 
     def decode(self, packet: Packet[VideoStream] | None) -> list[VideoFrame]:
         """Return the frames decoded from one packet (None: flush the decoder)."""
@@ -285,8 +307,14 @@ def _zero(container: InputContainer, stream: VideoStream, time_base: Fraction) -
 
 
 @contextmanager
-def open_video(path: Path) -> Iterator[OpenVideo]:
+def open_video(path: Path, damaged: DamageRule = "refuse") -> Iterator[OpenVideo]:
     """Open a video file for reading packets and frames of its main video stream, on one thread.
+
+    Parameters
+    ----------
+    damaged
+        ``refuse`` sets a damaged file aside; ``truncate`` uses one that is cut off up to its last whole
+        picture; ``conceal`` takes the pictures that the decoder returns, as the ffmpeg command does.
 
     Raises
     ------
@@ -298,10 +326,10 @@ def open_video(path: Path) -> Iterator[OpenVideo]:
         for other in container.streams:
             if other.index != stream.index:
                 other.discard = Discard.all
-        if is_cut_off(path, stream.id if container.format.name == "mpegts" else None):
+        cut_off = is_cut_off(path, stream.id if container.format.name == "mpegts" else None)
+        if cut_off and damaged == "refuse":
             raise SetAside(
-                Reason.TRUNCATED_VIDEO,
-                f"{path}: the file is shorter than its header says; get the whole file",
+                Reason.TRUNCATED_VIDEO, f"{path}: the file is shorter than its header says; {TRUNCATE_REMEDY}"
             )
         # One thread: the work per frame is the same, and thread hand-over would only add cost.
         stream.codec_context.thread_type = ThreadType.NONE
@@ -310,4 +338,6 @@ def open_video(path: Path) -> Iterator[OpenVideo]:
         if time_base is None:
             raise SetAside(Reason.UNDECODABLE_VIDEO, f"{path}: its video stream has no clock; convert it")
         zero = _zero(container, stream, time_base)
-        yield OpenVideo(path, container, stream, time_base, zero, _may_jump(container))
+        damage: Damage = "" if not cut_off else "truncated" if damaged == "truncate" else "concealed"
+        jumps = _may_jump(container)
+        yield OpenVideo(path, container, stream, time_base, zero, jumps, damaged, cut_off, damage)

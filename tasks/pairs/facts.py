@@ -13,7 +13,7 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import IntegrityError, Reason, SetAside
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
-from storage_schemas.source import Source, Timeline, read_timeline
+from storage_schemas.source import DamageRule, Source, Timeline, read_timeline
 from storage_schemas.store import FRAMES, TIMELINE, Store
 from tasks.aspects.base import Aspect, ClipSpan, Operation, Parameters
 from tasks.captions.stage import is_analysed, source_analyses
@@ -21,7 +21,7 @@ from tasks.llm.servers import Servers
 from tasks.media.decode import FrameSampler
 from tasks.media.probe import probe
 from tasks.recipe import Recipe
-from tasks.sources.clips import check_clips_against_duration
+from tasks.sources.clips import check_clips_against_duration, clips_before
 
 #: Part of the frames' id: increase it when sampling or scaling changes.
 SAMPLER_VERSION = 1
@@ -29,12 +29,13 @@ SAMPLER_VERSION = 1
 
 def frames_consumes(source: Source, recipe: Recipe) -> dict[str, Any]:
     """Return the inputs of a source's frames; the timeline has the same inputs."""
-    return {
+    consumes = {
         "content_sha256": source.content_sha256,
         "fps": str(recipe.fps),
         "long_side": recipe.long_side,
         "sampler": SAMPLER_VERSION,
     }
+    return consumes if recipe.damaged == "refuse" else {**consumes, "damaged": recipe.damaged}
 
 
 def frames_id(source: Source, recipe: Recipe) -> str:
@@ -49,7 +50,10 @@ def timeline_id(source: Source, recipe: Recipe) -> str:
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """A source with its timeline, the frames each clip owns, and its caption analyses."""
+    """A source with its timeline, the frames each clip owns, and its caption analyses.
+
+    The source has no clips past the end of a damaged video.
+    """
 
     source: Source
     timeline: Timeline
@@ -74,6 +78,24 @@ class SourceFacts:
 def clip_spans(source: Source, timeline: Timeline) -> tuple[ClipSpan, ...]:
     """Return the frames that each clip owns: those whose image has start ≤ t < end."""
     return tuple(ClipSpan(clip.index, *timeline.span(clip.start_s, clip.end_s)) for clip in source.clips)
+
+
+def source_within(source: Source, timeline: Timeline, recipe: Recipe) -> Source:
+    """Return a source with the clips that a damaged video still holds; of a whole one, with all.
+
+    Raises
+    ------
+    SetAside
+        `clip_past_end` if a clip ends after a whole video, or the first one after a damaged one.
+    """
+    # of a prediction, decoding may still find that the file ends early
+    may_end_early = timeline.damage or (recipe.damaged != "refuse" and not timeline.exact)
+    clips = clips_before(source.clips, timeline.duration_s) if may_end_early else ()
+    try:
+        check_clips_against_duration(clips or source.clips, timeline.duration_s)
+    except SetAside as problem:
+        raise SetAside(problem.reason, f"{source.title}: {problem.message}") from problem
+    return source.model_copy(update={"clips": clips}) if may_end_early else source
 
 
 def as_analysed(source: Source, frame_counts: Iterable[int]) -> Source:
@@ -101,16 +123,19 @@ def captions_analysed(store: Store, source: Source, recipe: Recipe) -> bool:
     if not store.has(TIMELINE, timeline_id(source, recipe)):
         return False
     try:
-        spans = clip_spans(source, read_timeline(store, timeline_id(source, recipe)))
-    except IntegrityError:  # whoever needs the timeline makes it again
+        timeline = read_timeline(store, timeline_id(source, recipe))
+        source = source_within(source, timeline, recipe)
+    except (IntegrityError, SetAside):  # whoever needs the timeline makes it again, or sets the source aside
         return False
-    seen = as_analysed(source, (span.frame_count for span in spans))
+    seen = as_analysed(source, (span.frame_count for span in clip_spans(source, timeline)))
     return is_analysed(store, seen, recipe.caption_analysis)
 
 
 @lru_cache(maxsize=64)
-def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -> Timeline:
-    sampler = FrameSampler(Path(video), fps=fps, long_side=long_side)
+def _predicted(
+    video: str, content_sha256: str, fps: Fraction, long_side: int, damaged: DamageRule
+) -> Timeline:
+    sampler = FrameSampler(Path(video), fps=fps, long_side=long_side, damaged=damaged)
     info, (width, height) = sampler.info, sampler.size
     if sampler.times_s is not None:
         times = [float(time) for time in sampler.times_s]
@@ -124,6 +149,7 @@ def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -
         duration_s=info.duration_s,
         pts_s=tuple(times),
         exact=False,
+        damage=sampler.damage,
     )
 
 
@@ -136,20 +162,26 @@ def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
         except IntegrityError as problem:
             # ingest makes it again
             store.discard(TIMELINE, id_, problem)
-    probe(Path(source.video))
-    return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side)
+    probe(Path(source.video), recipe.damaged)
+    return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side, recipe.damaged)
 
 
-def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers | None = None) -> SourceFacts:
+def source_facts(
+    store: Store, source: Source, recipe: Recipe, servers: Servers | None = None, bounded: bool = False
+) -> SourceFacts:
     """Return the facts about a source; analyse the captions of clips that own a frame if necessary.
 
     Parameters
     ----------
     servers
         Model servers available to the caption analysis.
+    bounded
+        Analyse one part of the captions only.
 
     Raises
     ------
+    Unfinished
+        If `bounded`, and captions are left to analyse.
     SetAside
         If the video cannot be used or is too short for the recipe, a clip ends after the video does, or a
         caption cannot be analysed.
@@ -161,15 +193,12 @@ def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers 
             f"{source.title} lasts {timeline.duration_s:.1f} s, recipe {recipe.name} requires at least "
             f"{recipe.least_duration_s:g} s (least_duration_s)",
         )
-    try:
-        check_clips_against_duration(source.clips, timeline.duration_s)
-    except SetAside as problem:
-        raise SetAside(problem.reason, f"{source.title}: {problem.message}") from problem
+    source = source_within(source, timeline, recipe)
     spans = clip_spans(source, timeline)
     seen = as_analysed(source, (span.frame_count for span in spans))
     return SourceFacts(
         source=source,
         timeline=timeline,
         spans=spans,
-        analyses=source_analyses(store, seen, recipe.caption_analysis, servers),
+        analyses=source_analyses(store, seen, recipe.caption_analysis, servers, bounded),
     )

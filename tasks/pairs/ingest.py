@@ -67,7 +67,8 @@ def ingest_source(
     Raises
     ------
     SetAside
-        If the video cannot be decoded to its end, or changed since it was catalogued.
+        If the video cannot be decoded to its end as the recipe's rule for damage demands, or changed since it
+        was catalogued.
     """
     id_ = frames_id(source, recipe)
     if store.has(FRAMES, id_) and store.has(TIMELINE, timeline_id(source, recipe)):
@@ -75,7 +76,9 @@ def ingest_source(
     started, reported = time.monotonic(), time.monotonic()
     return_large_blocks()
     consumes = frames_consumes(source, recipe)
-    sampler = FrameSampler(Path(source.video), fps=recipe.fps, long_side=recipe.long_side)
+    sampler = FrameSampler(
+        Path(source.video), fps=recipe.fps, long_side=recipe.long_side, damaged=recipe.damaged
+    )
     info, (width, height) = sampler.info, sampler.size
     expected = sampler.frame_count or 0
     color = ColorSpec(info.matrix, info.full_range)
@@ -100,6 +103,7 @@ def ingest_source(
             decoder=sampler.mode,
             fallback_reason=sampler.fallback_reason,
             matrix_assumed=info.matrix_assumed,
+            damage=sampler.damage,
         )
     with store.stage(TIMELINE, consumes) as staged:
         write_timeline_file(staged.path / TIMELINE_FILE, writer.pts_s, writer.digests)
@@ -109,7 +113,8 @@ def ingest_source(
             "width": width,
             "height": height,
             "color": {"matrix": color.matrix, "full_range": color.full_range},
-            "duration_s": info.duration_s,
+            "duration_s": sampler.duration_s,
+            "damage": sampler.damage,
         }
         staged.provenance = provenance(started, packages=("av",), decoder=sampler.mode)
     return id_

@@ -107,9 +107,10 @@ class KnownReports:
 
     def _stamp(self, source: Source, report: SourceReport) -> str:
         """Return the checksum of what a report on a source came from."""
-        # of another number of clips if the captions changed
-        counts = [count for _, count in report.spans] if len(report.spans) == len(source.clips) else None
-        seen = source if counts is None else as_analysed(source, counts)
+        # a damaged video has fewer; of another number of clips too if the captions changed
+        kept = source.model_copy(update={"clips": source.clips[: len(report.spans)]})
+        counts = [count for _, count in report.spans[: len(kept.clips)]]
+        seen = as_analysed(kept, counts)
         analysis = artifact_id(ANALYSIS, analysis_consumes(seen, self._recipe.caption_analysis))
         timeline = timeline_id(source, self._recipe)
         return digest_value(

@@ -46,6 +46,7 @@ def draw_candidates(
     pairs_per_bin: int,
     inherited: Collection[Candidate] = (),
     excluded: Collection[tuple[str, str]] = (),
+    unknown: Collection[str] = (),
 ) -> list[Candidate]:
     """Draw the candidates of every aspect; return them by aspect and rank.
 
@@ -57,6 +58,9 @@ def draw_candidates(
         Candidates of a parent release; each keeps its place, even if its source no longer exists.
     excluded
         (source id, aspect) combinations that cannot be built; the next in rank takes their places.
+    unknown
+        Ids of sources that are not inspected yet: only candidates that are drawn whatever these turn out to
+        be are returned.
     """
     chosen: list[Candidate] = []
     for aspect in aspects:
@@ -70,8 +74,13 @@ def draw_candidates(
         chosen += held.values()
         for edge, ids in sorted(bins.items()):
             free = pairs_per_bin - sum(candidate.bin_s == edge for candidate in held.values())
-            ranked = sorted(ids, key=lambda id_: keyed_rank(seed, "candidate", aspect, id_))
-            chosen += [Candidate(source_id=id_, aspect=aspect, bin_s=edge) for id_ in ranked[: max(free, 0)]]
+            may_come = [id_ for id_ in unknown if id_ not in held]
+            ranked = sorted([*ids, *may_come], key=lambda id_: keyed_rank(seed, "candidate", aspect, id_))
+            chosen += [
+                Candidate(source_id=id_, aspect=aspect, bin_s=edge)
+                for id_ in ranked[: max(free, 0)]
+                if id_ not in unknown
+            ]
     return chosen
 
 

@@ -31,6 +31,7 @@ from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
 from tasks.aspects.base import PixelOperation
 from tasks.aspects.base import Pool as PoolName
+from tasks.captions.stage import Unfinished
 from tasks.llm.servers import Servers
 from tasks.models.base import Models
 from tasks.models.device import device_of, require_gpu
@@ -75,12 +76,16 @@ class BuildWork:
 
 @dataclass(frozen=True)
 class StageResult:
-    """Result of a stage for one source: its report, rows that were set aside, or both."""
+    """Result of a stage for one source: its report, rows that were set aside, or both.
+
+    `unfinished`: the stage did a bounded part of its work, and has to run again.
+    """
 
     source_id: str
     stage: str
     report: SourceReport | None = None
     rows: tuple[SetAsideRow, ...] = ()
+    unfinished: bool = False
 
 
 @cache
@@ -90,11 +95,15 @@ def model_hub(folders: tuple[str, ...], device: str = "cpu") -> ModelHub:
 
 
 def inspect_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Probe a source, analyse its captions and report which pairs it can provide."""
+    """Probe a source, analyse a part of its captions and, after the last, report its possible pairs."""
 
     def run() -> StageResult:
         store, models = work.open()
-        return StageResult(source.id, "inspect", report(store, source, work, models, aspects))
+        try:
+            found = report(store, source, work, models, aspects, bounded=True)
+        except Unfinished:
+            return StageResult(source.id, "inspect", unfinished=True)
+        return StageResult(source.id, "inspect", found)
 
     return _guarded(source, "inspect", run, key=inspect_key(source, work.recipe))
 
@@ -216,11 +225,22 @@ def ingest_key(source: Source, recipe: Recipe) -> str:
 
 
 def report(
-    store: Store, source: Source, work: BuildWork, models: Models, aspects: tuple[str, ...]
+    store: Store,
+    source: Source,
+    work: BuildWork,
+    models: Models,
+    aspects: tuple[str, ...],
+    bounded: bool = False,
 ) -> SourceReport:
-    """Report the pairs that a source can provide, and which of them exist."""
+    """Report the pairs that a source can provide, and which of them exist.
+
+    Raises
+    ------
+    Unfinished
+        If `bounded`, and captions are left to analyse.
+    """
     recipe = work.recipe
-    facts = source_facts(store, source, recipe, work.servers)
+    facts = source_facts(store, source, recipe, work.servers, bounded)
     jobs, reasons = source_jobs(facts, recipe, models, aspects)
     return SourceReport(
         source_id=source.id,
@@ -238,6 +258,7 @@ def report(
             NoPair(aspect=name, reason=problem.reason, message=problem.message)
             for name, problem in reasons.items()
         ),
+        damage=facts.timeline.damage,
     )
 
 

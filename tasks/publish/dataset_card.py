@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from storage_schemas.release import Release
-from storage_schemas.source import SourceRow
+from storage_schemas.source import DAMAGE_TEXTS, SourceRow
 from tasks.report.release_facts import NO_CATEGORY, category_counts, release_facts
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
@@ -202,4 +202,5 @@ def licence_notes(passed: Sequence[SourceRow], left_out: Sequence[SourceRow], pr
 
 def _credit(row: SourceRow) -> str:
     credit = f" {plain(row.credit)}." if row.credit else ""
-    return f"- {plain(row.title)}: {plain(row.licence)}.{credit}"
+    damage = f" The video is {DAMAGE_TEXTS[row.damage]}." if row.damage else ""
+    return f"- {plain(row.title)}: {plain(row.licence)}.{credit}{damage}"

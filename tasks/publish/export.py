@@ -80,6 +80,7 @@ SOURCES_EXPORT = pa.schema(
         ("frame_count", pa.int64()),
         ("width", pa.int32()),
         ("height", pa.int32()),
+        ("damage", pa.string()),
         ("video", pa.string()),
     ]
 )

@@ -28,7 +28,8 @@ class ReleaseMoved(StoreError):
 
 
 def source_rows(source: Source, report: SourceReport, recipe: Recipe) -> tuple[SourceRow, list[ClipRow]]:
-    """Return the rows of an ingested source and of its clips."""
+    """Return the rows of an ingested source and of its clips, without those past a damaged video's end."""
+    source = source.model_copy(update={"clips": source.clips[: len(report.spans)]})
     row = SourceRow(
         source_id=source.id,
         adapter=source.adapter,
@@ -46,6 +47,7 @@ def source_rows(source: Source, report: SourceReport, recipe: Recipe) -> tuple[S
         width=report.width,
         height=report.height,
         prompt_characters=len(source.prompt),
+        damage=report.damage,
     )
     clips = [
         ClipRow(
@@ -94,7 +96,10 @@ def source_inputs(sources: Sequence[SourceRow]) -> str:
     """Return the checksum of what a version takes from its sources."""
     return digest_value(
         sorted(
-            [r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title, r.content_category]
+            [
+                *(r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title),
+                *(r.content_category, r.damage),
+            ]
             for r in sources
         )
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from storage_schemas.release import Release
+from storage_schemas.source import DAMAGE_TEXTS
 from tasks.report.table import Column, Table
 
 
@@ -76,6 +77,16 @@ class DurationBin:
     to_s: int
     sources: int
     pairs: int
+
+
+def damaged_sources(release: Release) -> str:
+    """Return how many sources are damaged, and how they were used; empty without any."""
+    counts = Counter(row.damage for row in release.sources() if row.damage)
+    texts = [
+        f"{count} source{'' if count == 1 else 's'}: {DAMAGE_TEXTS[damage]}"
+        for damage, count in counts.items()
+    ]
+    return "; ".join(texts) + "." if texts else ""
 
 
 def category_counts(release: Release, sources: Collection[str] | None = None) -> list[CategoryCount]:

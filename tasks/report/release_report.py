@@ -15,7 +15,7 @@ from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.published import Published, hold_against
-from tasks.report.release_facts import content_tables, facts_table, release_facts
+from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
 from tasks.report.write import COMPARISONS, COST, ORDER, POWER, Report, Section
 from tasks.statistics.comparisons import compare_all
@@ -95,6 +95,7 @@ class ReleaseReport(Report):
         """Return the release's facts."""
         release = self.gathered.release
         return {
+            "damaged": damaged_sources(release),
             "release": {
                 "recipe": str(release.recipe.get("name", "")),
                 "created_at": str(release.info.get("created_at", "")),

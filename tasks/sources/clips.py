@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from storage_schemas.errors import Reason, SetAside
@@ -203,7 +204,18 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
     return tuple(clips)
 
 
-def check_clips_against_duration(clips: Sequence[Clip], duration_s: float, tolerance_s: float = 1.0) -> None:
+#: Containers and captioners round: a clip may end so much later than the video, seconds.
+TOLERANCE_S = 1.0
+
+
+def clips_before(clips: Sequence[Clip], end_s: float) -> tuple[Clip, ...]:
+    """Return the clips up to the first that ends after a video which was cut off at `end_s` seconds."""
+    return tuple(takewhile(lambda clip: clip.end_s <= end_s + TOLERANCE_S, clips))
+
+
+def check_clips_against_duration(
+    clips: Sequence[Clip], duration_s: float, tolerance_s: float = TOLERANCE_S
+) -> None:
     """Check that no clip ends after the video.
 
     Parameters

@@ -81,6 +81,44 @@ def test_a_bad_source_is_set_aside_and_harms_no_other(
     assert not again.new
 
 
+def faststart(ffmpeg: str, video: Path) -> None:
+    moved = video.with_name("moved.mp4")
+    make_video(ffmpeg, moved, "-i", str(video), "-c", "copy", "-movflags", "+faststart")
+    moved.rename(video)
+
+
+@pytest.mark.parametrize(("rule", "damage"), [("truncate", "truncated"), ("conceal", "concealed")])
+def test_a_cut_source_is_used_up_to_the_cut_and_says_so(
+    rule: str, damage: str, one_aspect: BuildOptions, add_film: AddFilm, ffmpeg: str, tmp_path: Path
+) -> None:
+    add_film(tmp_path / "videos", 1)
+    film = add_film(tmp_path / "videos", 2)
+    faststart(ffmpeg, film)
+    whole = len(film.with_suffix(".jsonl").read_text().splitlines())
+    cut_in_the_middle(film)
+    recipe = one_aspect.recipe.model_copy(update={"least_duration_s": 5.0, "clips_per_pair": 2})
+    strict = build_inline(one_aspect.model_copy(update={"recipe": recipe}))
+    assert [row.reason for row in strict.set_aside] == [Reason.TRUNCATED_VIDEO]
+    assert "--damaged truncate" in strict.set_aside[0].message
+    tolerant = one_aspect.model_copy(update={"recipe": recipe.model_copy(update={"damaged": rule})})
+    result = build_inline(tolerant)
+    assert result.exit_code == 0
+    assert [row.reason for row in result.set_aside] == [Reason.CLIP_PAST_END]
+    rows = {row.title: row for row in result.release.sources()}
+    assert [rows[name].damage for name in ("film1", "film2")] == ["", damage]
+    assert rows["film2"].duration_s < 0.8 * rows["film1"].duration_s
+    clips = result.release.clips(rows["film2"].source_id)
+    assert 0 < len(clips) < whole
+    assert clips[-1].end_s <= rows["film2"].duration_s + 1
+    assert result.release.prompt(rows["film2"].source_id) == "\n".join(clip.caption for clip in clips)
+    before, after = (
+        {row.source_id: row.frames_id for row in made.release.sources()} for made in (strict, result)
+    )
+    assert not set(before.values()) & set(after.values())
+    again = build_inline(tolerant)
+    assert not again.new
+
+
 def make_video(ffmpeg: str, path: Path, *arguments: str) -> None:
     subprocess.run([ffmpeg, "-v", "error", *arguments, str(path)], check=True)
 

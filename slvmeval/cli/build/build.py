@@ -37,6 +37,7 @@ def build(
     sources: terminal.SourcesOption = None,
     recipe: terminal.RecipeOption = "cpu-approx",
     changes: terminal.SetOption = None,
+    damaged: terminal.DamagedOption = None,
     prompts: terminal.PromptsOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do not extend an older version: draw all candidates again.")
@@ -74,7 +75,7 @@ def build(
     parameters = BuildParameters(
         sources=tuple(sources or ()),
         recipe=recipe,
-        changes=tuple(changes or ()),
+        changes=terminal.recipe_changes(changes, damaged),
         prompts=terminal.path_text(prompts),
         fresh=fresh,
         retry=retry_failed,

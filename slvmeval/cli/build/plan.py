@@ -29,6 +29,7 @@ def plan(
     sources: terminal.SourcesOption = None,
     recipe: terminal.RecipeOption = "cpu-approx",
     changes: terminal.SetOption = None,
+    damaged: terminal.DamagedOption = None,
     fresh: bool = typer.Option(False, "--fresh", help="Do not extend an older version."),
     retry: bool = typer.Option(False, "--retry", help="Include what failed in earlier builds."),
     store: terminal.StoreOption = None,
@@ -56,7 +57,7 @@ def plan(
     options = BuildParameters(
         sources=tuple(sources or ()),
         recipe=recipe,
-        changes=tuple(changes or ()),
+        changes=terminal.recipe_changes(changes, damaged),
         fresh=fresh,
         retry=retry,
     ).options(site.model_copy(update={"store_wait_s": 0.0}))

@@ -10,6 +10,7 @@ from typing import Any
 from storage_schemas.ids import digest_text
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
+from storage_schemas.source import DAMAGE_TEXTS
 from storage_schemas.store import ENCODED, FRAMES, Store
 from tasks.report.pictures import STRIP_COLUMNS, sheet_clips, strip_tile
 from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug
@@ -124,6 +125,7 @@ def source_head(folder: SourceFolder) -> dict[str, Any]:
         "credit": row.credit,
         "licence": row.licence,
         "content_category": row.content_category if folder.licensed else "",
+        "damage": DAMAGE_TEXTS.get(row.damage, ""),
         "redistributable": row.redistributable,
         "duration_s": row.duration_s,
         "width": row.width,

@@ -22,6 +22,7 @@ def told_graph(frame: VideoFrame, time_base: Fraction, filters: Sequence[str]) -
     size = f"video_size={frame.width}x{frame.height}:pix_fmt={frame.format.name}:pixel_aspect=1/1"
     told = f":time_base={time_base}:colorspace={frame.colorspace}:range={frame.color_range}"
     graph = Graph()
+    graph.threads = 1
     nodes = [graph.add("buffer", size + told)]
     nodes += [graph.add(*step.split("=", 1)) for step in filters]
     graph.link_nodes(*nodes, graph.add("buffersink")).configure()

@@ -119,3 +119,12 @@ def test_bins_are_half_open() -> None:
 
 
 GOLDEN = ["s0", "s6", "s1"]
+
+
+@given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
+def test_what_is_drawn_before_all_are_known_is_drawn_whatever_comes(
+    sources: list[SourceSummary], later: set[str]
+) -> None:
+    known = [source for source in sources if source.source_id not in later]
+    early = draw_candidates(known, aspects=ASPECTS, seed=5, bin_seconds=100, pairs_per_bin=3, unknown=later)
+    assert set(early) <= set(draw(sources)) & set(draw(known))

@@ -188,7 +188,7 @@
       source.content_category || "–",
       source.credit || "–",
       `${source.licence}${source.redistributable ? "" : " · not to be redistributed"}`,
-      clock(source.duration_s), number(source.pairs)])));
+      `${clock(source.duration_s)}${source.damage ? ` · ${source.damage}` : ""}`, number(source.pairs)])));
   }
 
   figures();

@@ -265,6 +265,7 @@
       ["Licence", `${source.licence}${source.redistributable ? "" : ", not to be redistributed"}`],
       ["Category", source.content_category || "–"], ["Data set", source.adapter],
       ["Size", `${clock(source.duration_s)}, stored as ${number(source.frame_count)} frames of ${source.width}×${source.height}`],
+      ...(source.damage ? [["Damage", source.damage]] : []),
       ["Prompt", `${plural(source.clips.length, "clip")}, ${plural(source.prompt_characters, "character")}`],
       ["Source id", source.id, true], ["Content", source.content_sha256, true], ["Frames", source.frames_checksum, true],
     ]));
