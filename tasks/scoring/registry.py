@@ -238,6 +238,9 @@ def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
         )
     try:
         settings_digest(made)
+    except PrerequisiteError:
+        # weights are part of settings, and may be missing
+        raise
     except Exception as problem:  # another package's code
         raise PrerequisiteError(
             f"evaluator {choice.use}: its settings() are not JSON-serialisable "

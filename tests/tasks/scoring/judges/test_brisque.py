@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
 
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
+from storage_schemas.store import Store
 from tasks.llm.usage import NotJudged
 from tasks.models.base import Models
 from tasks.pairs.view import Side
 from tasks.scoring.judges.brisque import BrisqueScore
+from tasks.scoring.registry import EvaluatorChoice, make_evaluator
+from tasks.scoring.setup import Setup
 from tests.tasks.scoring.sides import ASPECT, FrameList, flat, noise
 
 
@@ -53,3 +59,10 @@ def test_a_video_without_statistics_is_not_judged() -> None:
         with pytest.raises(NotJudged) as caught:
             BrisqueScore(Blur()).score("", FrameList(frames), ASPECT)
         assert caught.value.failure is Failure.VIDEO_UNREADABLE
+
+
+def test_without_weights_it_says_what_to_fetch(tmp_path: Path) -> None:
+    Store.create(tmp_path / "store")
+    setup = Setup(store_path=str(tmp_path / "store"), model_folders=(str(tmp_path / "models"),))
+    with pytest.raises(PrerequisiteError, match=r"^weights of model brisque .* models fetch brisque"):
+        make_evaluator(EvaluatorChoice(use="brisque"), setup)
