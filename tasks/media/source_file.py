@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import av
 from av.codec.context import ThreadType
 from av.container import InputContainer
+from av.container.core import Flags
 from av.packet import Packet
 from av.stream import Discard
 from av.video.frame import VideoFrame
@@ -250,12 +251,15 @@ def _open(path: Path) -> InputContainer:
         raise SetAside(Reason.EMPTY_FILE, f"{path} is empty (0 bytes); copy or fetch it again")
     try:
         # "file:" prevents names such as "rtmp:x" or "a%03d" from being taken for anything but a file.
-        return av.open(
+        container = av.open(
             f"file:{path.absolute()}",
             mode="r",
             options={"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
             metadata_errors="replace",
         )
+        # PyAV has presentation times guessed where a file has none, as H.264 in AVI; the command does not
+        container.flags &= ~cast(int, Flags.gen_pts.value)
+        return container
     except PermissionError as error:
         raise SetAside(
             Reason.VIDEO_MISSING, f"{path}: no permission to read the video; change its mode or owner"

@@ -29,7 +29,9 @@ def told_graph(frame: VideoFrame, time_base: Fraction, filters: Sequence[str]) -
     return graph
 
 
-def filtered_frames(video: Path, width: int, height: int, turn: list[str]) -> dict[int, Planes]:
+def filtered_frames(
+    video: Path, width: int, height: int, turn: list[str], decode_times: bool = False
+) -> dict[int, Planes]:
     """Return the frames by number that one graph gives which turns, chooses and scales all images."""
     result: dict[int, Planes] = {}
     with open_video(video) as opened:
@@ -48,7 +50,8 @@ def filtered_frames(video: Path, width: int, height: int, turn: list[str]) -> di
     with av.open(str(video)) as container:
         for image in container.decode(video=0):
             graph = graph or told_graph(image, time_base, filters)
-            image.pts += offset
+            # PyAV has times guessed that the file lacks; the command counts decode times
+            image.pts = (image.dts if decode_times else image.pts) + offset
             graph.vpush(image)
             drain(graph)
     assert graph is not None
