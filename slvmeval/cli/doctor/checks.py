@@ -95,6 +95,7 @@ VERSIONS: tuple[tuple[str, str, str, str], ...] = (
     ("fastapi", "0.139", "0.151", "with newer versions Prefect's server does not start or answers 422"),
     ("sqlalchemy", "1", "2.1", "with 2.1 Prefect's scheduler never starts a run"),
     ("zarr", "3.1.3", "4", "older versions can leave a torn shard"),
+    ("av", "17", "19", "19 opens files by another function"),
     ("spacy", "3.8", "3.9", "the model of the caption rules is built for 3.8"),
 )
 #: All four install the same folder cv2, and the last one wins; only this one has everything we need.
@@ -145,7 +146,7 @@ def run_checks(
     except SlvmevalError as problem:
         return [*findings, Finding("profile", CheckVerdict.FAIL, str(problem))]
     findings.append(Finding("profile", CheckVerdict.OK, _described(site)))
-    findings += [*check_store(Path(site.store)), *check_weights(site)]
+    findings += [*check_store(Path(site.store)), *check_campaigns(Path(site.store)), *check_weights(site)]
     where = profile_place(profile)
     findings += check_servers(site, where, ask)
     return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s, per_kind=per_kind)]
@@ -289,6 +290,32 @@ def check_tools() -> Iterator[Finding]:
     ):
         path_of = next((path for name in names if (path := shutil.which(name))), None)
         yield Finding(what, CheckVerdict.OK, path_of or f"not installed ({use})")
+
+
+def check_campaigns(root: Path) -> Iterator[Finding]:
+    """Check that campaigns in the store's own database show captions in the languages of their pages."""
+    from tasks.annotation.desk.desk import Desk
+    from tasks.annotation.installation import database_url, installation_key, sqlite_file
+    from tasks.annotation.publish import untranslated
+
+    root = root.expanduser().resolve()
+    if not sqlite_file(root).exists():
+        return
+    try:
+        desk = Desk.open(database_url(root), installation_key(root))
+    except SlvmevalError as problem:
+        yield Finding("campaigns", CheckVerdict.FAIL, str(problem))
+        return
+    try:
+        campaigns = desk.campaigns.all()
+        said = {one.name: untranslated(one, desk.campaigns.tasks(one.name)) for one in campaigns}
+    finally:
+        desk.close()
+    for name, lack in said.items():
+        if lack:
+            yield Finding("campaigns", CheckVerdict.WARN, f"{name}: {lack}")
+    if campaigns and not any(said.values()):
+        yield Finding("campaigns", CheckVerdict.OK, ", ".join(said))
 
 
 def check_store(root: Path) -> Iterator[Finding]:

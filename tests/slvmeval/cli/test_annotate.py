@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from slvmeval.cli.doctor.checks import check_campaigns
+from slvmeval.cli.doctor.finding import CheckVerdict
 from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
@@ -46,6 +48,17 @@ def output_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) ->
 def table(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def test_doctor_says_what_is_not_translated(store: Path) -> None:
+    (finding,) = check_campaigns(store)
+    assert finding.verdict is CheckVerdict.WARN
+    assert finding.message.startswith("small-1: 4 of 4 pairs show captions that are not translated into 'ja'")
+    assert "slvmeval annotate translate small --into ja" in finding.message
+    (store / "annotation" / "key").unlink()
+    (finding,) = check_campaigns(store)
+    assert finding.verdict is CheckVerdict.FAIL
+    assert list(check_campaigns(store.parent)) == []
 
 
 def test_published_again_it_says_what_is_shown_and_what_not(
