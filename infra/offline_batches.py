@@ -36,7 +36,7 @@ def answer_batches(folder: Path, command: Sequence[str]) -> int:
     """
     count = 0
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with _alone(folder), ending():
         while batches := waiting_batches(folder):
             print(f"answering {len(batches)} batches of {folder}", flush=True)
             _answer(folder, batches, command)
@@ -73,11 +73,10 @@ def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> Non
                 f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or "
                 "load its environment in the pool's `setup`"
             ) from problem
-        with ending():
-            try:
-                code = process.wait()
-            finally:
-                kill_group(process)
+        try:
+            code = process.wait()
+        finally:
+            kill_group(process)
         if code or not made.exists():
             why = f"{command[0]} ended with status {code}, without answers: see the job's log"
             for batch in batches:
