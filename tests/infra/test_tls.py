@@ -61,6 +61,11 @@ def test_pages_that_were_asked_for_are_on_loopback() -> None:
         address = f"{cluster.dashboard_link.removesuffix('/status')}/info/main/workers.html"
         with urllib.request.urlopen(address) as page:
             assert page.status == 200
+        # as docs/monitoring.md says
+        with urllib.request.urlopen(f"{cluster.dashboard_link.removesuffix('/status')}/metrics") as page:
+            numbers = page.read().decode()
+        assert 'dask_scheduler_workers{state="idle"} 0.0' in numbers
+        assert 'dask_scheduler_tasks{state="no-worker"}' in numbers
 
 
 def test_the_files_are_this_users_alone(tmp_path: Path) -> None:
