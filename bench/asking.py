@@ -51,7 +51,7 @@ FAULTS = (
 async def serve(text: str) -> None:
     """Answer every request after `DELAY_S` with the same text, using as little CPU as possible."""
     message = {"role": "assistant", "content": text}
-    usage = {"prompt_tokens": 100, "completion_tokens": 20}
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "model": "tiny", "choices": [choice], "usage": usage}).encode()
     head = (
