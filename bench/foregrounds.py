@@ -98,7 +98,7 @@ def page(compared: list[Compared]) -> str:
                 "mean share of foreground": lambda name: np.mean(
                     [np.mean(getattr(one, name) >= LEAST) for one in compared]
                 ),
-                "frames without foreground (under 1 % of the pixels)": lambda name: np.mean(
+                "share of frames without foreground (under 1 % of the pixels)": lambda name: np.mean(
                     [np.mean(getattr(one, name) >= LEAST) < 0.01 for one in compared]
                 ),
                 "CPU seconds a frame": lambda name: np.median(
@@ -111,15 +111,15 @@ def page(compared: list[Compared]) -> str:
     clear = [
         one.overlap for one in compared if min(np.mean(one.small >= LEAST), np.mean(one.large >= LEAST)) > 0.1
     ]
-    differing = np.mean([one.differing for one in compared])
+    differing = 100 * np.mean([one.differing for one in compared])
     return _PAGE.format(
         every=EVERY_S,
         table="\n".join(f"| {' | '.join(row)} |" for row in rows),
         middle=middle,
         low=low,
         high=high,
-        most=np.mean(overlaps >= 0.9),
-        least=np.mean(overlaps < 0.5),
+        most=100 * np.mean(overlaps >= 0.9),
+        least=100 * np.mean(overlaps < 0.5),
         differing=differing,
         clear=len(clear),
         clear_middle=np.median(clear),
@@ -137,10 +137,10 @@ large one (`u2net`, 176 MB). Both are real weights. `python -m bench.foregrounds
 |---|---|---|
 {table}
 
-The two foregrounds overlap by {middle:.2f} in the middle frame (intersection over union; quartiles
-{low:.2f} and {high:.2f}): by 0.9 or more in {most:.0%} of the frames, and by less than 0.5 in
-{least:.0%}. On average {differing:.1%} of the pixels are foreground to one of them only. In the {clear}
-frames of which both take more than a tenth for foreground, the middle overlap is {clear_middle:.2f}:
+The median overlap of the two foregrounds (intersection over union) is {middle:.2f}, the quartiles are
+{low:.2f} and {high:.2f}. It is at least 0.9 in {most:.0f} % of the frames, and less than 0.5 in
+{least:.0f} %. On average {differing:.1f} % of the pixels are foreground to only one of them. In the
+{clear} frames of which both take more than a tenth for foreground, the median is {clear_middle:.2f}:
 they agree where a subject fills the picture, and differ where they have to look for one.
 
 ![Frame, small and large](foregrounds.jpg)

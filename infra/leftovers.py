@@ -65,11 +65,15 @@ def _left_runs(store: Store) -> Iterator[Path]:
 
 
 def _left_folders(store: Store) -> Iterator[Path]:
-    """Yield the folders of runs on SLURM whose driver ended without removing them."""
+    """Yield the folders of runs on SLURM whose driver ended without removing them, and of ended transfers."""
     yield from (run_folder(store.root, run) for run in dead_runs(store.root))
     for folder in sorted((store.cache / "slurm").glob("*")):
         # its driver was killed before it wrote the file
         if read_run_file(store.root, folder.name) is None and _is_old(folder):
+            yield folder
+    for folder in (*store.exports.glob("*"), *store.pulled.glob("*")):
+        # of a push or pull that was ended and not repeated
+        if all(_is_old(path) for path in (folder, *folder.rglob("*"))):
             yield folder
 
 

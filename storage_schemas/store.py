@@ -167,6 +167,16 @@ class Store:
         return self.root / "cache"
 
     @property
+    def exports(self) -> Path:
+        """Folder of exports on their way to a hub, which can be written again."""
+        return self.cache / "exports"
+
+    @property
+    def pulled(self) -> Path:
+        """Folder of files that come from a hub, until they are unpacked."""
+        return self.cache / "pulled"
+
+    @property
     def features(self) -> Path:
         """Folder of frame features computed by evaluators; it can be recreated."""
         return self.cache / "features"

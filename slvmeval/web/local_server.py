@@ -8,9 +8,13 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
-from fastapi import FastAPI
+import jinja2
+from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
 
 from slvmeval.web.annotation.serve import Serving
 from storage_schemas.errors import PrerequisiteError
@@ -28,6 +32,39 @@ def let_in(given: str, secret: str) -> None:
     """Answer 404 unless the secret of an address is the right one."""
     if not hmac.compare_digest(given.encode(), secret.encode()):
         raise HTTPException(404, "open the address that the command printed")
+
+
+class LocalPages:
+    """Pages from the templates and assets of a package.
+
+    Parameters
+    ----------
+    package
+        Its name; it has the folders ``templates``, with one called ``problem``, and ``assets``.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader(package),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    def page(self, name: str, status: int = 200, **data: Any) -> Response:
+        """Return a template, filled."""
+        return HTMLResponse(self._templates.get_template(f"{name}.html.j2").render(data), status)
+
+    def asset(self, name: str) -> bytes:
+        """Return a file of the assets."""
+        return files(self._package).joinpath("assets", name).read_bytes()
+
+    def on_http(self, request: Request, problem: Exception) -> Response:
+        """Answer an error with a page that says what is wrong."""
+        assert isinstance(problem, HTTPException)
+        return self.page("problem", problem.status_code, message=str(problem.detail))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ forbid network access. REQUEST is a JSON file with ``what`` (``list``, ``downloa
 
 - for ``list`` and ``download``: ``revision``, ``allow``, ``ignore``, and for ``download`` its ``folder``;
 - for ``upload``: ``folder``, ``into`` (a folder of the repository, or empty), ``message``, ``public``,
-  ``marks`` (patterns of files, one of which a repository of ours has) and ``keep`` (patterns of what is not
-  removed although the folder does not have it).
+  ``files`` (what of the folder is uploaded), ``marks`` (patterns of files, one of which a repository of ours
+  has) and ``keep`` (patterns of what is not removed although it is not uploaded).
 
 Beside it the program writes ``report.json``: ``{"files": [{path, size, sha256, git_sha1}]}`` as the hub lists
 them for that commit, ``{}`` after a download, ``{"commit"}`` after an upload, or ``{"problem", "detail"}``.
@@ -94,13 +94,15 @@ def _uploaded(request: dict[str, Any]) -> dict[str, Any]:
     if there and not any(_fits(path, request["marks"]) for path in there):
         return {"problem": "strange", "detail": min(there)}
     folder, into = Path(request["folder"]), request["into"]
-    mine = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    mine = set(request["files"])
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     gone = {path for path in there - mine if not _fits(path, request["keep"])}
     made = api.upload_folder(
         **where,
         folder_path=folder,
         path_in_repo=into,
         commit_message=request["message"],
+        ignore_patterns=[glob.escape(path) for path in sorted(found - mine)] or None,
         delete_patterns=[glob.escape(path) for path in sorted(gone)] or None,
     )
     return {"commit": made.oid}

@@ -21,6 +21,7 @@ from storage_schemas.store import Store
 from tasks.models.hub_access import HubProblem, ask_hub, hub_address
 from tasks.publish.export import LIST_NAME
 from tasks.publish.packed_release import PACKED_LIST, PackedList, Unpacking, read_packed_list
+from tasks.report.owned_folder import owned_files
 
 #: Folder of a repository with submissions.
 SUBMISSIONS = "submissions"
@@ -43,8 +44,9 @@ def check_repository(name: str) -> str:
 def push_release(folder: Path, repository: str, public: bool, message: str) -> str:
     """Upload an exported folder, and return the repository's address.
 
-    What the repository has already is not sent again, so an interrupted upload resumes. Files that the folder
-    does not have are removed, but for submissions.
+    Of the folder only what the export wrote is uploaded, and of that only what the repository lacks, so an
+    interrupted upload resumes. Files of the repository that the folder does not have are removed, but for
+    submissions.
 
     Parameters
     ----------
@@ -58,7 +60,9 @@ def push_release(folder: Path, repository: str, public: bool, message: str) -> s
     PrerequisiteError
         If the hub cannot be reached, or does not let this user write.
     """
-    return _push(folder, "", repository, public, message, keep=(f"{SUBMISSIONS}/*",))
+    return _push(
+        folder, owned_files(folder, LIST_NAME), "", repository, public, message, keep=(f"{SUBMISSIONS}/*",)
+    )
 
 
 def push_submission(file: Path, repository: str, public: bool, work: Path) -> str:
@@ -75,10 +79,18 @@ def push_submission(file: Path, repository: str, public: bool, work: Path) -> st
         As :func:`push_release`.
     """
     shutil.copyfile(file, work / file.name)
-    return _push(work, SUBMISSIONS, repository, public, f"Add {file.name}", keep=("*",))
+    return _push(work, [file.name], SUBMISSIONS, repository, public, f"Add {file.name}", keep=("*",))
 
 
-def _push(folder: Path, into: str, repository: str, public: bool, message: str, keep: Sequence[str]) -> str:
+def _push(
+    folder: Path,
+    files: Sequence[str],
+    into: str,
+    repository: str,
+    public: bool,
+    message: str,
+    keep: Sequence[str],
+) -> str:
     check_repository(repository)
     try:
         ask_hub(
@@ -86,6 +98,7 @@ def _push(folder: Path, into: str, repository: str, public: bool, message: str, 
             type="dataset",
             repository=repository,
             folder=str(folder),
+            files=files,
             into=into,
             message=message,
             public=public,
@@ -142,12 +155,12 @@ def pull_release(
     """
     check_repository(repository)
     origin = f"{repository} @ {revision}"
-    work = store.cache / "pulled" / digest_text(f"{hub_address()}/{origin}")[:20]
+    work = store.pulled / digest_text(f"{hub_address()}/{origin}")[:20]
     with storage_errors(store.root):
         work.mkdir(parents=True, exist_ok=True)
         packed = _packed_list(repository, revision, work)
         unpacking = Unpacking(store, packed, origin)
-        unpacking.check_free()
+        unpacking.refuse_another()
         missing = unpacking.missing()
         needed = sum(file.bytes for file in missing)
         if needed > store.free_bytes():

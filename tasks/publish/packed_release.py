@@ -13,8 +13,9 @@ import tarfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints, ValidationError
 
@@ -30,16 +31,16 @@ from storage_schemas.commit import (
 )
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.ids import artifact_id, digest_file, digest_value
-from storage_schemas.json_checksum import read_checked_json, with_checksum, without_checksum
+from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.model import Frozen
-from storage_schemas.pair import DegradedClipRow
 from storage_schemas.provenance import without_place
+from storage_schemas.regular_files import read_regular, why_unread
 from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, read_manifest
 from tasks.pairs.verify import verified_consumes
-from tasks.publish.release import set_aside_inputs, source_inputs, write_tables
+from tasks.publish.release import release_checksum, set_aside_inputs, source_inputs, write_tables
 from tasks.report.owned_folder import OwnedFolder
 
 #: Folder of the packed files, and the list of them.
@@ -49,8 +50,6 @@ _TABLES_FILE = f"{PACKED_FOLDER}/release.tar"
 _ARTIFACT = re.compile(r"artifacts/([a-z_]+)/([0-9a-f]{2})/([0-9a-f]{64})/(.+)")
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Kind = Literal["timeline", "frames", "degraded_clip", "pair", "verified"]
-_KINDS = (TIMELINE, FRAMES, DEGRADED_CLIP, PAIR, VERIFIED)
-_TABLES = ("pairs", "edits", "degraded_clips", "sources", "clips", "set_aside")
 
 
 class PackedFile(Frozen):
@@ -79,14 +78,7 @@ class PackedList(Frozen):
     version: Annotated[int, Field(ge=1)]
     content_checksum: _Digest
     earlier: dict[int, _Digest]
-    sources: int
-    pairs: int
     files: tuple[PackedFile, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Total bytes of the tar files."""
-        return sum(file.bytes for file in self.files)
 
 
 def check_may_leave(release: Release) -> None:
@@ -104,7 +96,7 @@ def check_may_leave(release: Release) -> None:
 
 def pack_release(
     release: Release, owned: OwnedFolder, progress: Callable[[int, int, str], None] | None = None
-) -> PackedList:
+) -> None:
     """Write the packed files of a release into an exported folder; existing ones are kept.
 
     Parameters
@@ -144,14 +136,11 @@ def pack_release(
             number: read_manifest(store.versions(release.name) / str(number)).content_checksum
             for number in before
         },
-        sources=len(rows),
-        pairs=len(release.pairs()),
         files=tuple(files),
     )
     owned.announce([PACKED_LIST])
     write_atomic(owned.path / PACKED_LIST, with_checksum(packed.model_dump_json(indent=1)))
     owned.keep([PACKED_LIST])
-    return packed
 
 
 def _artifacts(release: Release, row: SourceRow) -> Iterator[tuple[str, str]]:
@@ -205,6 +194,9 @@ def _write_tar(
     if not target.is_file():
         with storage_errors(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
+            for left in target.parent.glob(f".{target.name}.*"):
+                # a killed export left it
+                left.unlink()
             draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
             try:
                 with tarfile.open(draft, "w", format=tarfile.GNU_FORMAT) as tar:
@@ -250,13 +242,8 @@ def _portable_version(release: Release, folder: Path) -> None:
         for row in release.degraded_clips()
     }
     clips = [clip for row in sources for clip in release.clips(row.source_id)]
-
-    def row_of(id_: str) -> DegradedClipRow:
-        return degraded[id_]
-
-    write_tables(folder, release.pairs(), sources, clips, set_aside, row_of)
-    ours = {f"{name}.parquet" for name in _TABLES}
-    for name in sorted(release.manifest.files.keys() - ours):
+    write_tables(folder, release.pairs(), sources, clips, set_aside, degraded.__getitem__)
+    for name in sorted(release.manifest.files.keys() - {path.name for path in folder.iterdir()}):
         (folder / name).write_bytes((release.path / name).read_bytes())
     consumes = dict(release.manifest.consumes)
     # what a build compares to find that there is nothing new
@@ -284,11 +271,11 @@ def read_packed_list(path: Path) -> PackedList:
         If it is damaged.
     """
     try:
-        text = read_checked_json(path)
+        text = without_checksum(read_regular(path))
     except OSError as problem:
-        raise UserInputError(
-            f"there is no packed release: {path} cannot be read ({problem.strerror})"
-        ) from problem
+        raise UserInputError(f"there is no packed release: {path} {why_unread(problem)}") from problem
+    if text is None:
+        raise IntegrityError(f"{path} is damaged: its content does not match its checksum")
     try:
         version = json.loads(text).get("schema_version")
         if version != SCHEMA_VERSION:
@@ -319,7 +306,7 @@ class Unpacking:
     packed: PackedList
     origin: str
 
-    def check_free(self) -> None:
+    def refuse_another(self) -> None:
         """Raise UserInputError if the store has another release, or another version, of this name."""
         packed, store = self.packed, self.store
         for number in release_versions(store, packed.release):
@@ -400,11 +387,31 @@ class Unpacking:
                         f"{manifest.content_checksum}, its list says {packed.release}/{packed.version} and "
                         f"{packed.content_checksum}"
                     )
+                self._check_tables(folder, manifest)
                 commit_folder(folder, self.store.versions(packed.release) / str(packed.version), manifest)
+
+    def _check_tables(self, folder: Path, manifest: Manifest) -> None:
+        """Check that the pairs give the release's checksum, and that the store has all that they need."""
+        release = Release(self.store, self.packed.release, self.packed.version, manifest)
+        release.path = folder
+        checksum = release_checksum(release.pairs())
+        if checksum != self.packed.content_checksum:
+            raise IntegrityError(
+                f"the pairs of {self.origin} have checksum {checksum}, its list says "
+                f"{self.packed.content_checksum}"
+            )
+        for row in release.sources():
+            # which timeline is needed stands in the frames' manifest
+            needed = chain([(FRAMES, row.frames_id)], _artifacts(release, row))
+            lacking = next((item for item in needed if not self.store.has(*item)), None)
+            if lacking is not None:
+                raise IntegrityError(
+                    f"{self.origin} lacks {' '.join(lacking)}, which a pair of {row.title} needs"
+                )
 
     def _artifact_of(self, name: str) -> tuple[tuple[str, str], str]:
         match = _ARTIFACT.fullmatch(name)
-        if match is None or match[1] not in _KINDS or match[3][:2] != match[2]:
+        if match is None or match[1] not in get_args(_Kind) or match[3][:2] != match[2]:
             raise IntegrityError(f"{self.origin} holds a file of a strange name: {name!r}")
         return (match[1], match[3]), match[4]
 
@@ -465,7 +472,7 @@ def unpack_folder(
         If a file is not what the list says.
     """
     unpacking = Unpacking(store, read_packed_list(folder / PACKED_LIST), str(folder))
-    unpacking.check_free()
+    unpacking.refuse_another()
     missing = unpacking.missing()
     for done, file in enumerate(missing):
         if progress is not None:

@@ -89,3 +89,9 @@ class OwnedFolder:
                 f"{self.path} has other content than was written here before: choose an empty or new folder"
             )
         return set()
+
+
+def owned_files(path: Path, list_name: str) -> list[str]:
+    """Return the files of a folder that this program wrote, with the list of them."""
+    names = json.loads((path / list_name).read_text(encoding="utf-8"))["files"]
+    return sorted({*names, list_name})

@@ -1,4 +1,4 @@
-"""``slvmeval gallery``, ``materialise`` and ``export``: what leaves the store."""
+"""``slvmeval gallery``, ``materialise``, ``export`` and ``pull``: what leaves the store, and comes back."""
 
 from __future__ import annotations
 
@@ -223,6 +223,8 @@ def export(
 
     Example: `slvmeval export demo --store STORE --push my-lab/demo`
     """
+    import shutil
+
     from storage_schemas.errors import UserInputError
     from tasks.publish.export import export_recipe, export_release
     from tasks.publish.frame_restore import WithoutSources, needs_frames, restore_frames
@@ -280,6 +282,8 @@ def export(
         page = push_release(out, push, public, f"Release {opened.name}, version {opened.version}")
         terminal.say(page, f"content checksum {opened.manifest.content_checksum}")
         terminal.say(f"whoever can read it: slvmeval pull {push} --store STORE")
+        if out.is_relative_to(opened.store.exports):
+            shutil.rmtree(out)
     _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
 
 
@@ -290,7 +294,7 @@ def _folder_to_push(release: Release, repository: str, out: Path | None) -> Path
 
     check_repository(repository)
     check_may_leave(release)
-    return out or release.store.cache / "exports" / f"{release.name}-{release.version}"
+    return out or release.store.exports / f"{release.name}-{release.version}"
 
 
 def pull(

@@ -15,26 +15,24 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import jinja2
 from fastapi import APIRouter, FastAPI, Form, Request
 from fastapi.exceptions import RequestValidationError
 from PIL import Image
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 
 from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving
-from slvmeval.web.local_server import LocalServer, let_in, new_secret, prepare_server
+from slvmeval.web.local_server import LocalPages, LocalServer, let_in, new_secret, prepare_server
 from storage_schemas.errors import SetAside, StoreError, UserInputError
 from tasks.prompt_suite.project import Draft, Project, Review
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
 from tasks.scoring.suites.shown_videos import evenly
 
+_PAGES = LocalPages("slvmeval.web.prompt_review")
 #: Number of stills per video, including its first and last frame.
 STILLS = 12
 #: Longer side in pixels.
@@ -126,7 +124,7 @@ def create_app(desk: ReviewDesk, serving: Serving) -> FastAPI:
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.include_router(_router(desk), prefix="/{secret}")
-    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(HTTPException, _PAGES.on_http)
     app.add_exception_handler(StoreError, _on_store)
     app.add_exception_handler(RequestValidationError, _on_unfit)
     app.add_middleware(RequestGuard, serving=serving, limiter=Limiter())
@@ -141,17 +139,17 @@ def _router(desk: ReviewDesk) -> APIRouter:
         let_in(secret, desk.secret)
         current = desk.project.current()
         rows = [(draft, _state(draft, current)) for draft in desk.project.drafts()]
-        return _page("overview", rows=rows, open=sum(state == "open" for _, state in rows))
+        return _PAGES.page("overview", rows=rows, open=sum(state == "open" for _, state in rows))
 
     @router.get("/style.css")
     def style(secret: str) -> Response:
         let_in(secret, desk.secret)
-        return Response(_asset("style.css"), media_type="text/css", headers=_CACHED)
+        return Response(_PAGES.asset("style.css"), media_type="text/css", headers=_CACHED)
 
     @router.get("/keep.js")
     def script(secret: str) -> Response:
         let_in(secret, desk.secret)
-        return Response(_asset("keep.js"), media_type="text/javascript", headers=_CACHED)
+        return Response(_PAGES.asset("keep.js"), media_type="text/javascript", headers=_CACHED)
 
     @router.get("/prompt/{prompt_id}")
     def one(secret: str, prompt_id: str) -> Response:
@@ -230,7 +228,7 @@ def _prompt(
         times = desk.stills.times(draft.video.path)
     except SetAside as refused:
         unreadable = refused.message
-    return _page(
+    return _PAGES.page(
         "prompt",
         status,
         draft=draft,
@@ -248,39 +246,14 @@ def _prompt(
     )
 
 
-def _on_http(request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, HTTPException)
-    return _page("problem", problem.status_code, message=str(problem.detail))
-
-
 def _on_unfit(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)
     first = problem.errors()[0]
-    return _page("problem", 422, message=f"{first['loc'][-1]}: {first['msg']}")
+    return _PAGES.page("problem", 422, message=f"{first['loc'][-1]}: {first['msg']}")
 
 
 def _on_store(request: Request, problem: Exception) -> Response:
-    return _page("problem", 500, message=str(problem))
-
-
-def _page(name: str, status: int = 200, **data: Any) -> Response:
-    return HTMLResponse(_templates().get_template(f"{name}.html.j2").render(data), status)
-
-
-@cache
-def _asset(name: str) -> bytes:
-    return files(__package__).joinpath("assets", name).read_bytes()
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__ or "slvmeval.web.prompt_review"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return _PAGES.page("problem", 500, message=str(problem))
 
 
 @contextmanager

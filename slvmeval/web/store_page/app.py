@@ -11,18 +11,18 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-import jinja2
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 
 from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving
-from slvmeval.web.local_server import let_in, new_secret
+from slvmeval.web.local_server import LocalPages, let_in, new_secret
 from slvmeval.web.store_page.overview import overview
 from storage_schemas.store import Store
 from storage_schemas.written_pages import written_pages
 
+_PAGES = LocalPages("slvmeval.web.store_page")
 #: Seconds after which the page is read again while a build runs.
 REFRESH_S = 5
 #: Written pages bring policies of their own, which are stricter; they have styles and scripts in the page.
@@ -69,7 +69,7 @@ def create_app(page: StorePage, serving: Serving) -> FastAPI:
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.include_router(_router(page), prefix="/{secret}")
-    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(HTTPException, _PAGES.on_http)
     # a gallery has many small pictures
     app.add_middleware(RequestGuard, serving=serving.at(address_a_minute=0), limiter=Limiter())
     return app
@@ -82,7 +82,7 @@ def _router(page: StorePage) -> APIRouter:
     def first(secret: str) -> Response:
         let_in(secret, page.secret)
         shown = overview(page.store, page.database)
-        return _page("overview", refresh=REFRESH_S if shown.running else 0, shown=shown)
+        return _PAGES.page("overview", refresh=REFRESH_S if shown.running else 0, shown=shown)
 
     @router.get("/style.css")
     def style(secret: str) -> Response:
@@ -103,28 +103,7 @@ def _router(page: StorePage) -> APIRouter:
     return router
 
 
-def _on_http(request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, HTTPException)
-    return _page("problem", problem.status_code, message=str(problem.detail))
-
-
-def _page(name: str, status: int = 200, **data: object) -> Response:
-    return HTMLResponse(_templates().get_template(f"{name}.html.j2").render(data), status)
-
-
 @cache
 def _style() -> bytes:
     """Return the style of reports with what this page adds."""
-    shared = files("tasks.report").joinpath("assets", "report.css").read_bytes()
-    return shared + files(__package__).joinpath("assets", "store.css").read_bytes()
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__ or "slvmeval.web.store_page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return files("tasks.report").joinpath("assets", "report.css").read_bytes() + _PAGES.asset("store.css")

@@ -11,13 +11,17 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
 from slvmeval.cli.main import main
+from storage_schemas.commit import MANIFEST_NAME, payload_files
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
+from storage_schemas.ids import digest_file
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.release import Release
 from storage_schemas.store import ENCODED, FRAMES, KINDS, Store
@@ -28,7 +32,7 @@ from tests.hub.dataset_hub import DatasetHub, dataset_hub
 from tests.inline import build_inline
 from tests.small_films import caption_lines, make_film, recipe_without_weights, write_captions
 
-DEMO = "lab/demo"
+DEMO, TABLES = "lab/demo", "store/release.tar"
 FREE = {"title": "A free film", "licence": "CC BY 4.0", "redistributable": True, "credit": "A. Person"}
 
 
@@ -238,13 +242,84 @@ def test_a_tar_that_leads_out_of_the_store_is_refused(exported: Path, tmp_path: 
     with tarfile.open(folder / entry["path"], "w") as tar:
         kind, id_ = entry["artifacts"][0]
         tar.add(__file__, f"artifacts/{kind}/{id_[:2]}/{id_}/../../../../../owned")
-    from storage_schemas.ids import digest_file
-
-    entry["sha256"] = digest_file(folder / entry["path"])
-    (folder / PACKED_LIST).write_bytes(with_checksum(json.dumps(packed)))
+    relist(folder, entry["path"])
     with pytest.raises(IntegrityError, match="strange name"):
         unpack_folder(folder, Store.create(tmp_path / "inner" / "store"))
     assert not list(tmp_path.rglob("owned"))
+
+
+def test_tables_of_other_pairs_are_refused(exported: Path, tmp_path: Path) -> None:
+    """Although the tar files, the list and the manifest fit each other."""
+    folder = tmp_path / "changed"
+    shutil.copytree(exported, folder)
+    with tarfile.open(folder / TABLES) as tar:
+        tar.extractall(tmp_path / "tables", filter="data")
+    version = tmp_path / "tables" / "release"
+    pairs = pq.read_table(version / "pairs.parquet").slice(1)
+    pq.write_table(pairs, version / "pairs.parquet")
+    manifest = json.loads(read_checked_json(version / MANIFEST_NAME))
+    manifest["files"] = {name: file.model_dump() for name, file in payload_files(version).items()}
+    (version / MANIFEST_NAME).write_bytes(with_checksum(json.dumps(manifest)))
+    with tarfile.open(folder / TABLES, "w") as tar:
+        for path in version.iterdir():
+            tar.add(path, f"release/{path.name}")
+    relist(folder, TABLES)
+    with pytest.raises(IntegrityError, match=r"the pairs of .* have checksum"):
+        unpack_folder(folder, Store.create(tmp_path / "store"))
+    assert not list((tmp_path / "store").glob("releases/*/versions/*"))
+
+
+def test_a_list_that_leaves_artifacts_out_makes_no_release(exported: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "less"
+    shutil.copytree(exported, folder)
+    packed = json.loads(read_checked_json(folder / PACKED_LIST))
+    packed["files"] = [file for file in packed["files"] if file["path"] == TABLES]
+    (folder / PACKED_LIST).write_bytes(with_checksum(json.dumps(packed)))
+    with pytest.raises(IntegrityError, match=r"lacks frames [0-9a-f]{64}, which a pair of A free film needs"):
+        unpack_folder(folder, Store.create(tmp_path / "store"))
+
+
+def test_a_pipe_in_place_of_the_list_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    os.mkfifo(tmp_path / PACKED_LIST)
+    with pytest.raises(UserInputError, match="there is no packed release"):
+        unpack_folder(tmp_path, Store.create(tmp_path / "mine"))
+
+
+def test_what_else_lies_in_the_folder_is_not_sent(
+    release: Release, exported: Path, hub: DatasetHub, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(exported, folder)
+    (folder / "notes.txt").write_text("for me")
+    (folder / "store" / f".release.tar.{'0' * 32}").write_bytes(b"half")
+    push_release(folder, DEMO, True, "Release demo")
+    assert hub.dataset(DEMO).files.keys() - {".gitattributes"} == {
+        path.relative_to(exported).as_posix() for path in exported.rglob("*") if path.is_file()
+    }
+    # the next export removes what a killed one left, and nothing of the user's
+    export_release(release.store, release, folder, packed=True)
+    assert not list((folder / "store").glob(".*"))
+    assert (folder / "notes.txt").exists()
+
+
+def test_a_push_without_a_folder_leaves_none(
+    built: BuildOptions, release: Release, hub: DatasetHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "demo", "--push", DEMO, "--quiet", "--store", built.store]) == 0
+    assert release.manifest.content_checksum in capsys.readouterr().out
+    table = pq.read_table(BytesIO(hub.dataset(DEMO).files["data/pairs.parquet"]))
+    assert table["high"][0].as_py()["path"].startswith(f"hf://datasets/{DEMO}@main/videos/")
+    assert not list(release.store.exports.iterdir())
+
+
+def relist(folder: Path, name: str) -> None:
+    """State the checksum that a changed file has now."""
+    packed = json.loads(read_checked_json(folder / PACKED_LIST))
+    for file in packed["files"]:
+        if file["path"] == name:
+            file["sha256"] = digest_file(folder / name)
+    (folder / PACKED_LIST).write_bytes(with_checksum(json.dumps(packed)))
 
 
 def test_another_release_of_the_name_is_not_mixed_up(
