@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 #: Age of a file without a known owner from which it counts as left over, seconds.
 LEFT_AFTER_S = 3600.0
+#: The same of what goes to a hub or comes from it: an upload reads for long what it does not change.
+TRANSFER_LEFT_AFTER_S = 2 * 86400.0
 
 #: Files that are renamed when they are complete.
 _DRAFT = re.compile(r"\.(.+\.)?([0-9a-f]{32}|draft)")
@@ -73,7 +75,7 @@ def _left_folders(store: Store) -> Iterator[Path]:
             yield folder
     for folder in (*store.exports.glob("*"), *store.pulled.glob("*")):
         # of a push or pull that was ended and not repeated
-        if all(_is_old(path) for path in (folder, *folder.rglob("*"))):
+        if all(_is_old(path, TRANSFER_LEFT_AFTER_S) for path in (folder, *folder.rglob("*"))):
             yield folder
 
 
@@ -88,10 +90,11 @@ def _left_files(store: Store) -> Iterator[Path]:
             yield path
 
 
-def _is_old(path: Path) -> bool:
+def _is_old(path: Path, after_s: float | None = None) -> bool:
     # a draft may have been given the time of its source
     status = path.stat()
-    return time.time() - max(status.st_mtime, status.st_ctime) > LEFT_AFTER_S
+    age_s = time.time() - max(status.st_mtime, status.st_ctime)
+    return age_s > (LEFT_AFTER_S if after_s is None else after_s)
 
 
 def _bytes(path: Path) -> int:

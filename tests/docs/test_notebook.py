@@ -29,7 +29,6 @@ def pictures(notebook: Any) -> int:
     return sum("image/jpeg" in output.get("data", {}) for output in outputs)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_it_runs(program: ModuleType, example_folder: Path) -> None:
     made = program.run(example_folder)
     assert pictures(made) == 2

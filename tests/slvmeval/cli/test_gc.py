@@ -101,6 +101,7 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
     store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("infra.leftovers.LEFT_AFTER_S", 0.0)
+    monkeypatch.setattr("infra.leftovers.TRANSFER_LEFT_AFTER_S", 0.0)
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
 
@@ -127,6 +128,8 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
         write(f"features/key/.{'b' * 32}"),
         write("rates/.x.json.draft"),
         write("suites/0123456789ab.json"),
+        write("exports/demo-1/videos/high.mp4"),
+        write("pulled/abc/store/release.tar"),
     }
     stays = {
         run_file(dead.pid, "running", 3),
@@ -136,6 +139,7 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
         write(f".content.json.{'c' * 32}", age_s=-1000),
         write("suites/0123456789abcdef.held"),
         write("content-hashes.json"),
+        write("pulled/def/store/packed.json", age_s=-1000),
     }
 
     def files() -> set[str]:
