@@ -138,16 +138,21 @@ class Planted(Suite):
 '''
 
 
-@pytest.fixture
-def planted_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Install the suite `planted` for this process and those that it starts."""
-    folder = tmp_path / "suite-site"
-    folder.mkdir()
+def install(folder: Path) -> None:
+    """Put the package of the suite `planted` into a folder for the path of imports."""
     (folder / "planted_suite_code.py").write_text(CODE, encoding="utf-8")
     info = folder / "planted_suite_code-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: planted-suite-code\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[slvmeval.suites]\nplanted = planted_suite_code:Planted\n")
+
+
+@pytest.fixture
+def planted_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install the suite `planted` for this process and those that it starts."""
+    folder = tmp_path / "suite-site"
+    folder.mkdir()
+    install(folder)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", str(folder))
     yield folder

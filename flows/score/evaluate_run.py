@@ -30,7 +30,7 @@ from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
-from tasks.scoring.base import BatchJudge, Evaluator
+from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
@@ -45,7 +45,6 @@ from tasks.scoring.request import (
     make_requests,
     settings_digest,
 )
-from tasks.scoring.submitted import BatchRecords
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
 if TYPE_CHECKING:
@@ -148,11 +147,15 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
 
     def _leave_out_batches(self) -> None:
         """Leave out evaluators whose requests wait in batches if this run would ask, and pay, again."""
-        waiting = set() if self.options.batch else BatchRecords(self.rows.path).waiting()
-        for judge in self.judges:
-            if waiting and judge.usable and (there := sum(u.key in waiting for u in self.missing(judge))):
+        for judge in () if self.options.batch else self.judges:
+            if judge.usable and (there := len(self._in_batches(judge))):
                 why = f"{there} of its requests wait in a batch: collect them first, with the option --batch"
                 self.refuse(judge, PrerequisiteError(why))
+
+    def _in_batches(self, judge: Judge, known: Mapping[RowId, str] | None = None) -> list[Request]:
+        """Return the missing requests that wait in batches, or for descriptions that do."""
+        assert isinstance(judge.kind, Judging)
+        return judge.kind.in_batches(self.missing(judge, known))
 
     def _require_one(self) -> None:
         if all(judge.refused for judge in self.judges):
@@ -201,13 +204,11 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         collecting = replace(self.work, collect_only=True)
         said = -1
         for number in itertools.count():
-            waiting = BatchRecords(self.rows.path).waiting()
             known = self.rows.known()
             tasks = [
                 Task(f"{self.run_id}-collected{number}-{place}", judge.name, judge.name, units)
                 for place, judge in enumerate(self.judges)
-                if judge.usable
-                and (units := tuple(one for one in self.missing(judge, known) if one.key in waiting))
+                if judge.usable and (units := tuple(self._in_batches(judge, known)))
             ]
             count = sum(len(task.units) for task in tasks)
             if not count:
@@ -226,8 +227,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
 
     def _say_what_answers(self) -> None:
         """Say the command that answers the batches of models without a server."""
-        evaluators = (part.kind.evaluator for part in self.judges if isinstance(part.kind, Judging))
-        servers = [one.server for one in evaluators if isinstance(one, BatchJudge)]
+        kinds = [judge.kind for judge in self.judges if judge.usable]
+        servers = [server for kind in kinds if isinstance(kind, Judging) for server in kind.servers]
         names = {one.name for one in servers if one.offline is not None and waiting_batches(one.offline)}
         for name in sorted(names):
             command = f"slvmeval serve-llm MODEL --name {name} --batches --submit"

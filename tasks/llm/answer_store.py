@@ -45,6 +45,8 @@ class StoredAnswer(Frozen):
         Cost of the answer.
     expected_in
         Estimated tokens of the request, if recorded.
+    paid_by
+        Key of the request whose row counts the cost, if that is not the row of the request that made it.
     """
 
     key: str
@@ -59,6 +61,7 @@ class StoredAnswer(Frozen):
     seconds: float = 0.0
     tries: int = 1
     expected_in: int = 0
+    paid_by: str = ""
 
 
 #: Locks for threads of this process that need the same answer, shared by all stores of a folder.
@@ -124,6 +127,21 @@ class AnswerStore:
         """Return the answer of a key, or None."""
         with self._lock:
             return self._read().get(key)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the answers."""
+        return self._folder
+
+    def known(self) -> list[str]:
+        """Return the keys of all answers."""
+        with self._lock:
+            return list(self._read())
+
+    def read_on(self) -> None:
+        """Read what other processes have added, for :meth:`find`."""
+        with self._lock:
+            self._read_on()
 
     def made_for(self, asked_by: str) -> list[StoredAnswer]:
         """Return the answers that an evaluator with these settings requested."""

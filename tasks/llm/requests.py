@@ -10,7 +10,7 @@ from typing import Any
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.ids import digest_value
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
-from tasks.llm.answers import ask, not_understood, once, usage_of
+from tasks.llm.answers import ask, complete, not_understood, once, usage_of
 from tasks.llm.chat import ChatClient
 from tasks.llm.exchange import ChatAnswer
 from tasks.llm.usage import NotJudged, Usage
@@ -118,17 +118,7 @@ class Calls:
             user, fps = made if isinstance(made, tuple) else (made, None)
             answer = ask(self.client, self.model, system, user, schema, fps)
             received.append(answer)
-            read(answer.text, answer, check)
-            return StoredAnswer(
-                key=key,
-                text=answer.text,
-                model=answer.model or self.model.model,
-                tokens_in=answer.tokens_in or 0,
-                tokens_out=answer.tokens_out or 0,
-                seconds=answer.seconds,
-                tries=answer.tries,
-                **(notes() if notes is not None else {}),
-            )
+            return self._to_store(key, answer, check, notes() if notes is not None else {})
 
         try:
             stored, made = self.answers.get_or_make(key, make)
@@ -143,6 +133,34 @@ class Calls:
             reasoning=paid.reasoning if paid else "",
             usage=usage_of(paid) if paid else Usage(tries=0),
             calls=int(made),
+        )
+
+    def keep(self, key: str, answer: ChatAnswer, check: Check | None, notes: Mapping[str, Any]) -> None:
+        """Store an answer that came some other way than by :meth:`ask`, such as in a batch.
+
+        Raises
+        ------
+        NotJudged
+            If it is none.
+        SetAside
+            If it cannot be stored.
+        """
+        whole = complete(answer)
+        self.answers.get_or_make(key, lambda: self._to_store(key, whole, check, notes))
+
+    def _to_store(
+        self, key: str, answer: ChatAnswer, check: Check | None, notes: Mapping[str, Any]
+    ) -> StoredAnswer:
+        read(answer.text, answer, check)
+        return StoredAnswer(
+            key=key,
+            text=answer.text,
+            model=answer.model or self.model.model,
+            tokens_in=answer.tokens_in or 0,
+            tokens_out=answer.tokens_out or 0,
+            seconds=answer.seconds,
+            tries=answer.tries,
+            **notes,
         )
 
 

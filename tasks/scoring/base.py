@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from storage_schemas.judgements import Choice, Judgement
 from storage_schemas.model import Frozen
 from tasks.aspects.base import Pool
+from tasks.llm.answer_store import AnswerStore
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.servers import ChatServer
 from tasks.llm.usage import Estimate, Usage
@@ -83,6 +84,42 @@ class BatchJudge(Protocol):
         NotJudged
             If the answer is none.
         """
+
+
+class Describing(Protocol):
+    """Descriptions of videos that a judge's request contains; each is made by a request of its own, once."""
+
+    @property
+    def answers(self) -> AnswerStore:
+        """Where they are kept."""
+
+    @property
+    def server(self) -> ChatServer:
+        """The server of the model that describes."""
+
+    def key(self, video: Side, aspect: AspectText) -> str:
+        """Return the key of a description among the kept answers."""
+
+    def make_request(self, video: Side, aspect: AspectText) -> ChatRequest:
+        """Return the request for a description."""
+
+    def keep(self, answer: ChatAnswer, video: Side, aspect: AspectText, paid_by: str) -> None:
+        """Keep the description in an answer; the row of the request `paid_by` counts its cost.
+
+        Raises
+        ------
+        NotJudged
+            If the answer holds none.
+        """
+
+
+@runtime_checkable
+class DescribingJudge(BatchJudge, Protocol):
+    """A judge that compares descriptions: its request can be made when both videos have one."""
+
+    @property
+    def descriptions(self) -> Describing:
+        """The descriptions."""
 
 
 class Evaluator(ABC):

@@ -294,6 +294,10 @@ class TaskRun(Generic[U]):
         # estimates cost time, so they are made only if a limit needs them
         return self.meter.reserve(self.kind.estimates(unit) if self.meter.limited else ())
 
+    def release(self, held: Reservation) -> None:
+        """Release the reservation of a unit that was not answered."""
+        self.meter.release(held)
+
     def begin(self, unit: U) -> None:
         """Record that a unit is started, so that a death of this process is attributed to it."""
         self._lines.begin(unit.key)

@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -23,24 +23,26 @@ from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
 from tasks.llm.prompt_files import prompts_label
 from tasks.llm.providers.batches import open_batches
-from tasks.llm.servers import require_address
-from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
+from tasks.llm.servers import ChatServer, require_address
+from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage, usage_fields
 from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import (
     AspectText,
     BatchJudge,
+    DescribingJudge,
     Evaluator,
     JudgeAnswer,
     PairwiseJudge,
     PointwiseScorer,
 )
-from tasks.scoring.batch_judging import JudgingBatches
+from tasks.scoring.described_first import DescribedFirst, Description
 from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.request import PairSet, Request, settings_digest
+from tasks.scoring.request_batches import RequestBatches
 from tasks.scoring.scorer_as_judge import ScoreCache
 from tasks.scoring.setup import Setup
-from tasks.scoring.submitted import Submitted
+from tasks.scoring.submitted import BatchRecords, Submitted
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +138,7 @@ class Judging(Kind[Request]):
         self._lock = threading.Lock()
         self._pairs: dict[str, Pair] = {}
         self._texts: dict[str, AspectText] = {}
+        self._described: dict[str, tuple[str, str]] = {}
 
     def settings_of(self, aspect: str) -> str:
         """Return the settings checksum in rows on an aspect."""
@@ -157,27 +160,77 @@ class Judging(Kind[Request]):
         """Live; with `batch`, in batches of the judge's server."""
         if not self.work.batch:
             return super().form
+        judge, collect_only = self._batch_judge(), self.work.collect_only
         try:
-            provider = open_batches(self._batch_judge().server)
+            service = RequestBatches(self, open_batches(judge.server))
+            if not isinstance(judge, DescribingJudge):
+                return Submitted(service, collect_only)
+            descriptions = RequestBatches(_Describer(self), open_batches(judge.descriptions.server))
         except SlvmevalError as problem:
             raise PrerequisiteError(f"{self.name}: {problem}") from problem
-        return Submitted(JudgingBatches(self, provider), self.work.collect_only)
+        answers, locks = judge.descriptions.answers, self.work.cache / "describing"
+        return DescribedFirst(self, descriptions, service, answers, locks, collect_only)
 
     def _batch_judge(self) -> BatchJudge:
         if not isinstance(self.evaluator, BatchJudge):
             raise UserInputError(
                 f"{self.name} cannot be asked in batches: that takes a judge whose comparison is one request "
-                "to one server, such as vlm-video. Leave out --batch, or this evaluator"
+                "to a model's server, such as vlm-video and vlm-text. Leave out --batch, or this evaluator"
             )
         return self.evaluator
 
     def check(self) -> None:
         """Check, before any work, the evaluator and that it can be asked in the form that was chosen."""
-        if self.work.batch:
-            open_batches(self._batch_judge().server)
-        elif isinstance(self.evaluator, BatchJudge):
-            require_address(self.evaluator.server)
+        for server in self.servers:
+            if self.work.batch:
+                open_batches(server)
+            else:
+                require_address(server)
         self.evaluator.check()
+
+    @property
+    def servers(self) -> list[ChatServer]:
+        """The servers of a judge that may be asked in batches; of another one if that was chosen, an "
+        "error."""
+        judge = self._batch_judge() if self.work.batch else self.evaluator
+        if not isinstance(judge, BatchJudge):
+            return []
+        describer = [judge.descriptions.server] if isinstance(judge, DescribingJudge) else []
+        return list(dict.fromkeys([judge.server, *describer]))
+
+    def in_batches(self, units: Sequence[Request]) -> list[Request]:
+        """Return the units of which a request, or one for a description, waits in a batch."""
+        waiting = BatchRecords(self.work.rows().path).waiting()
+        judge = self.evaluator
+        if isinstance(judge, DescribingJudge):
+            described = BatchRecords(judge.descriptions.answers.folder).waiting()
+            for one in self.missing_descriptions(units)[0] if described else ():
+                if one.key in described:
+                    waiting |= {unit.key for unit in one.wanted_by}
+        return [unit for unit in units if unit.key in waiting]
+
+    def missing_descriptions(self, units: Iterable[Request]) -> tuple[list[Description], list[Judgement]]:
+        """Return what is missing for some units, and the rows of those whose videos cannot be read."""
+        judge = self.evaluator
+        assert isinstance(judge, DescribingJudge)
+        unreadable: list[Judgement] = []
+        wanted: dict[tuple[str, bool], list[Request]] = {}
+        for unit in units:
+            if unit.key not in self._described:
+                found = self.with_pair(unit, self._description_keys)
+                if isinstance(found, list):
+                    unreadable += found
+                    continue
+                self._described[unit.key] = found
+            for low, key in enumerate(self._described[unit.key]):
+                if judge.descriptions.answers.find(key) is None:
+                    wanted.setdefault((key, bool(low)), []).append(unit)
+        return [Description(key, low, tuple(by)) for (key, low), by in wanted.items()], unreadable
+
+    def _description_keys(self, pair: Pair, text: AspectText) -> tuple[str, str]:
+        judge = self.evaluator
+        assert isinstance(judge, DescribingJudge)
+        return judge.descriptions.key(pair.high, text), judge.descriptions.key(pair.low, text)
 
     def answer(self, unit: Request, given: ChatAnswer | None = None) -> list[Judgement]:
         """Return the row of a request.
@@ -199,7 +252,7 @@ class Judging(Kind[Request]):
             # a value of a wrong type is the evaluator's failure too
             return [self._row(unit, {"seconds": time.perf_counter() - began, **fields})]
 
-        return self._guarded(unit, row)
+        return self.with_pair(unit, row)
 
     def make_request(self, unit: Request) -> ChatRequest | list[Judgement]:
         """Return the request to the model; if it cannot be made, the row that says why.
@@ -210,19 +263,20 @@ class Judging(Kind[Request]):
             If no request of this evaluator can be made.
         """
         judge = self._batch_judge()
+        return self.with_pair(
+            unit, lambda pair, text: judge.make_request(pair.prompt, *_in_order(unit, pair), text)
+        )
 
-        def request(pair: Pair, text: AspectText) -> ChatRequest | list[Judgement]:
-            try:
-                return judge.make_request(pair.prompt, *_in_order(unit, pair), text)
-            except NotJudged as problem:
-                return [self._row(unit, {"seconds": 0.0, **self._not_judged(unit, problem)})]
-
-        return self._guarded(unit, request)
-
-    def _guarded(
+    def with_pair(
         self, unit: Request, work: Callable[[Pair, AspectText], Done | list[Judgement]]
     ) -> Done | list[Judgement]:
-        """Return what is made of a request's pair; the row of a failure if it cannot be made."""
+        """Return what is made of a request's pair; if that fails, the row that says why.
+
+        Raises
+        ------
+        CannotGoOn
+            If no request of this evaluator can be made or answered.
+        """
         try:
             pair, text = self._open(unit)
         except (SlvmevalError, OSError) as problem:
@@ -231,6 +285,8 @@ class Judging(Kind[Request]):
         began = time.perf_counter()
         try:
             return work(pair, text)
+        except NotJudged as problem:
+            return [self._row(unit, {"seconds": 0.0, **self._not_judged(unit, problem)})]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
         except StoreError as problem:
@@ -322,7 +378,13 @@ class Judging(Kind[Request]):
         if given is None:
             answer = self.evaluator.compare(pair.prompt, *sides, text)
         else:
-            answer = self._batch_judge().read_answer(given, pair.prompt, *sides, text)
+            paid = self._paid_descriptions(request, sides, text)
+            try:
+                answer = self._batch_judge().read_answer(given, pair.prompt, *sides, text)
+            except NotJudged as problem:
+                problem.usage = replace(problem.usage, others=(*problem.usage.others, *paid))
+                raise
+            answer = replace(answer, usage=replace(answer.usage, others=(*answer.usage.others, *paid)))
         if not isinstance(answer, JudgeAnswer) or answer.choice not in CHOICES:
             raise TypeError(
                 f"it answered {answer!r:.200}, which is not a JudgeAnswer with first, second or tie"
@@ -338,6 +400,59 @@ class Judging(Kind[Request]):
             **usage_fields(self.work.prices, answer.model, answer.usage),
             "details": canonical_json(dict(answer.details)),
         }
+
+    def _paid_descriptions(
+        self, request: Request, videos: Iterable[Side], text: AspectText
+    ) -> tuple[ModelUsage, ...]:
+        """Return the tokens of the descriptions whose cost the row of a request counts."""
+        judge = self.evaluator
+        if not isinstance(judge, DescribingJudge):
+            return ()
+        keys = dict.fromkeys(judge.descriptions.key(video, text) for video in videos)
+        found = [judge.descriptions.answers.find(key) for key in keys]
+        return tuple(
+            ModelUsage(one.model, one.tokens_in, one.tokens_out)
+            for one in found
+            if one is not None and one.paid_by == request.key
+        )
+
+
+class _Describer:
+    """Makes the requests for a judge's descriptions, and keeps the answers."""
+
+    def __init__(self, judging: Judging) -> None:
+        assert isinstance(judging.evaluator, DescribingJudge)
+        self.name = judging.name
+        self._judging, self._descriptions = judging, judging.evaluator.descriptions
+
+    def make_request(self, unit: Description) -> ChatRequest | list[Judgement]:
+        """Return the request for a description; if it cannot be made, the rows of what wants it."""
+        return self._with_pair(
+            unit,
+            lambda pair, text: self._descriptions.make_request(pair.low if unit.low else pair.high, text),
+        )
+
+    def answer(self, unit: Description, given: ChatAnswer) -> list[Judgement]:
+        """Keep a description, and return no row; if there is none, the rows of what wants it."""
+
+        def keep(pair: Pair, text: AspectText) -> list[Judgement]:
+            self._descriptions.keep(given, unit.of(pair), text, unit.wanted_by[0].key)
+            return []
+
+        return self._with_pair(unit, keep)
+
+    def _with_pair(
+        self, unit: Description, work: Callable[[Pair, AspectText], Done | list[Judgement]]
+    ) -> Done | list[Judgement]:
+        """Return what is made of the pair; if that fails, a row for each request that wants it."""
+        first, *others = unit.wanted_by
+        made = self._judging.with_pair(first, work)
+        if not isinstance(made, list) or not made:
+            return made
+        (row,) = made
+        assert row.failure is not None
+        rest = (self._judging.failed(other, row.failure, row.message) for other in others)
+        return [row, *(one for rows in rest for one in rows)]
 
 
 def _in_order(request: Request, pair: Pair) -> tuple[Side, Side]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Generic
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.row_store import RowId
 from tasks.llm.meter import Reservation
 from tasks.llm.shared_state import SharedState
-from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun, U
+from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun, U, Unit
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +54,15 @@ class BatchService(ABC, Generic[U]):
 
     Class attributes
     ----------------
-    most
-        Maximum units of one batch.
+    most, most_bytes
+        Maximum units of one batch, and bytes of them by :meth:`size`.
     patience_s, poll_s
         How long a task waits for its batches, and the interval between checks, in seconds. The next run
         collects what has not arrived by then.
     """
 
-    most: ClassVar[int] = 10_000
+    most: int = 10_000
+    most_bytes: float = math.inf
     patience_s: float = 0.0
     poll_s: float = 60.0
 
@@ -74,9 +76,9 @@ class BatchService(ABC, Generic[U]):
         """
         return ()
 
-    def fits(self, units: Sequence[U]) -> bool:
-        """Return whether one batch takes some prepared units."""
-        return len(units) <= self.most
+    def size(self, unit: U) -> int:
+        """Return the bytes of a prepared unit."""
+        return 0
 
     @abstractmethod
     def hand_over(self, name: str, units: Sequence[U]) -> str:
@@ -199,6 +201,25 @@ class BatchRecords:
         write_atomic(path, json.dumps(record).encode())
 
 
+_Kept = TypeVar("_Kept", bound=Unit, contravariant=True)
+
+
+class Keeper(Protocol[_Kept]):
+    """Who reserves the cost of units and keeps their rows: a task's run, or a part of it."""
+
+    def reserve(self, unit: _Kept) -> Reservation | None:
+        """Reserve the estimated cost of a unit; return None if no more units may be answered."""
+
+    def release(self, held: Reservation) -> None:
+        """Release the reservation of a unit that was not answered."""
+
+    def keep(self, rows: Sequence[Row], held: Reservation) -> None:
+        """Store and count the rows of a unit."""
+
+    def give_up(self, problem: CannotGoOn) -> None:
+        """Stop, because no unit can be answered here."""
+
+
 @dataclass(frozen=True)
 class Submitted(Form[U]):
     """Submits units in batches, and first collects what an earlier process submitted.
@@ -220,7 +241,10 @@ class Submitted(Form[U]):
 
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
         """Answer the units whose answers arrive in time."""
-        records = BatchRecords(run.store.path)
+        self.submit(units, run, BatchRecords(run.store.path))
+
+    def submit(self, units: Sequence[U], run: Keeper[U], records: BatchRecords) -> None:
+        """Submit units and collect, as :meth:`answer`, with records and rows that somebody else keeps."""
         waiting = {unit.key: unit for unit in units}
         held: dict[str, Reservation] = {}
         batches: list[Batch] = []
@@ -229,11 +253,14 @@ class Submitted(Form[U]):
             if not self.collect_only:
                 submitted = {key for batch in batches for key in batch.keys}
                 some: list[U] = []
+                size = 0
                 for unit in self._allowed(units, submitted, run, held):
-                    if not self.service.fits([*some, unit]):
+                    more = self.service.size(unit)
+                    if some and (len(some) >= self.service.most or size + more > self.service.most_bytes):
                         batches.append(records.hand_over(self.service, some))
-                        some = []
+                        some, size = [], 0
                     some.append(unit)
+                    size += more
                 if some:
                     batches.append(records.hand_over(self.service, some))
             self._collect(batches, records, waiting, held, run)
@@ -244,10 +271,10 @@ class Submitted(Form[U]):
             still = {key for batch in batches for key in batch.keys}
             for key, one in held.items():
                 if key not in still:
-                    run.meter.release(one)
+                    run.release(one)
 
     def _allowed(
-        self, units: Sequence[U], submitted: Collection[str], run: TaskRun[U], held: dict[str, Reservation]
+        self, units: Sequence[U], submitted: Collection[str], run: Keeper[U], held: dict[str, Reservation]
     ) -> Iterator[U]:
         """Reserve what waits, then each other unit; yield those that the limits and the service allow."""
         for unit in sorted(units, key=lambda unit: unit.key not in submitted):
@@ -260,7 +287,7 @@ class Submitted(Form[U]):
             try:
                 rows = self.service.prepare(unit)
             except CannotGoOn:
-                run.meter.release(held.pop(unit.key))
+                run.release(held.pop(unit.key))
                 raise
             if rows:
                 run.keep(rows, held.pop(unit.key))
@@ -273,7 +300,7 @@ class Submitted(Form[U]):
         records: BatchRecords,
         waiting: dict[str, U],
         held: dict[str, Reservation],
-        run: TaskRun[U],
+        run: Keeper[U],
     ) -> None:
         until = time.monotonic() + self.service.patience_s
         while batches:

@@ -33,7 +33,7 @@ from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_choice, read_intervals
 from tasks.scoring.judges.frame_choice import FramePolicy
 from tasks.scoring.judges.sent_frames import SentFrames, check_form, choose_sent, sent_parts
-from tasks.scoring.judges.vlm_text import TextJudge
+from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
 
 
 class VideoJudge(PairwiseJudge):
@@ -330,14 +330,8 @@ def text_judge(
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
     captions = open_answers(store.root / "judgements" / "captions")
-    return TextJudge(
-        f"{vlm}-text",
-        _with_client(model, servers),
-        _with_client(describing, servers),
-        cache,
-        captions,
-        prompts,
-    )
+    descriptions = Descriptions(*_with_client(describing, servers), captions, cache, prompts)
+    return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)
 
 
 def gpt_5_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:

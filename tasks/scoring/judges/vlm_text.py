@@ -6,19 +6,21 @@ model compares the two texts with the prompt, in both orders.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from statistics import fmean
 from typing import Any, ClassVar
 
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, Judgement
-from tasks.llm.answer_store import AnswerStore
-from tasks.llm.answers import ask, objects, prompt_digest, text_in, usage_of
+from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.answers import ask, complete, make_request, objects, prompt_digest, text_in, usage_of
 from tasks.llm.chat import ChatClient
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
-from tasks.llm.requests import Calls, JsonAnswer, Parts, read
-from tasks.llm.servers import check_server
+from tasks.llm.requests import Calls, JsonAnswer, Parts, VideoParts, read
+from tasks.llm.servers import ChatServer, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.pairs.view import Side
@@ -39,26 +41,179 @@ def description_in(value: Any) -> str:
     return text_in(value, "description")
 
 
-class TextJudge(PairwiseJudge):
-    """Compares descriptions of the two videos, each made once per video and aspect.
+class Descriptions:
+    """Descriptions of videos by a captioner, each made once per video and aspect.
 
     Parameters
     ----------
-    name
-        Its name in tables.
-    judge, captioner
-        The models, with their servers.
+    model, client
+        The captioner, and the client of its server.
+    answers
+        Where descriptions are kept.
     cache
         Cache of the changes between frames, which determine the scenes.
-    captions
-        Where descriptions are kept.
     prompts
         The user's folder of prompts; empty for ours.
 
     Raises
     ------
     UserInputError
-        If the captioner's server does not take frames in the form of its settings.
+        If the server does not take frames in the form of the model's settings.
+    """
+
+    def __init__(
+        self,
+        model: VlmModel,
+        client: ChatClient,
+        answers: AnswerStore,
+        cache: FeatureCache,
+        prompts: str = "",
+    ) -> None:
+        check_form(model, client.server)
+        self.model, self.answers = model, answers
+        self._client, self._cache = client, cache
+        self._calls = Calls(model, client, answers)
+        self._system = prompt_text("judges/caption_system", prompts)
+        self._user = prompt_text("judges/caption_user", prompts)
+        self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
+        self._measured = MeasuredTokens()
+        #: Mean tokens of a description, assumed until some are measured.
+        self.tokens: float = 0
+
+    @property
+    def server(self) -> ChatServer:
+        """The captioner's server."""
+        return self._client.server
+
+    def settings(self) -> dict[str, Any]:
+        """Return the captioner with its sampling, the frame policy and the prompts' checksum."""
+        return {
+            "model": self.model.settings(),
+            "frames": self._policy.model_dump(mode="json"),
+            "prompts": prompt_digest(self._system, self._user),
+        }
+
+    def key(self, video: Side, aspect: AspectText) -> str:
+        """Return the key of a description among the kept answers."""
+        return self._calls.key(self._what(video, aspect), self._texts(aspect)[0], CAPTION_SCHEMA)
+
+    def make(self, video: Side, aspect: AspectText) -> JsonAnswer:
+        """Return a description; it is asked for unless it is kept.
+
+        Raises
+        ------
+        NotJudged
+            If there is none.
+        """
+        noted: dict[str, Any] = {}
+
+        def message() -> VideoParts:
+            sent = self._choose(video, aspect)
+            noted.update(self._noted(sent, aspect))
+            return self._message(video, aspect, sent), sent.fps
+
+        system, _ = self._texts(aspect)
+        what = self._what(video, aspect)
+        with self._priced():
+            return self._calls.ask(what, system, message, CAPTION_SCHEMA, description_in, lambda: noted)
+
+    def make_request(self, video: Side, aspect: AspectText) -> ChatRequest:
+        """Return the request for a description."""
+        sent = self._choose(video, aspect)
+        system, _ = self._texts(aspect)
+        return make_request(self.model, system, self._message(video, aspect, sent), CAPTION_SCHEMA, sent.fps)
+
+    def keep(self, answer: ChatAnswer, video: Side, aspect: AspectText, paid_by: str) -> None:
+        """Keep the description in an answer to :meth:`make_request`; no frame is read."""
+        noted = {**self._noted(self._choose(video, aspect), aspect), "paid_by": paid_by}
+        with self._priced():
+            self._calls.keep(self.key(video, aspect), answer, description_in, noted)
+
+    def estimate(self, video: Side, aspect: AspectText, key: str) -> Estimate:
+        """Return the cost of a description that is not kept yet."""
+        sent = self._choose(video, aspect)
+        assumed = self.model.thinking_tokens + self.model.description_tokens
+        return Estimate(
+            images=sent.count,
+            tokens_in=self._measured.tokens_in(self._request_tokens(aspect) + sent.tokens),
+            tokens_out=self._measured.tokens_out(aspect.name, assumed),
+            model=self.model.model,
+            once=key,
+        )
+
+    def learn(self, tokens_of: Callable[[str], int]) -> str:
+        """Base estimates on the kept descriptions; return in words what they are based on.
+
+        Parameters
+        ----------
+        tokens_of
+            Counts the tokens of a text as the model does that reads it.
+        """
+        kept = self.answers.made_for(digest_value(self.settings()))
+        self._measured = MeasuredTokens(
+            tuple(TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
+        )
+        if kept:
+            self.tokens = fmean(tokens_of(read(one.text, None, description_in)) for one in kept)
+            return self._measured.says("descriptions")
+        return f"{self.model.assumes()}, and {self.tokens:,} tokens a description (description_tokens)"
+
+    @contextmanager
+    def _priced(self) -> Iterator[None]:
+        """Count the cost of an answer without a description as this model's."""
+        try:
+            yield
+        except NotJudged as problem:
+            problem.usage = problem.usage.by_model(self.model.model)
+            raise
+
+    def _what(self, video: Side, aspect: AspectText) -> dict[str, Any]:
+        return {
+            "video": video.identity(),
+            "aspect": aspect.model_dump(mode="json"),
+            "captioner": self.settings(),
+        }
+
+    def _texts(self, aspect: AspectText) -> tuple[str, str]:
+        """Return what the captioner is told of an aspect: the texts of the system and of the user."""
+        told = {"dimension": aspect.dimension, "description": aspect.description}
+        return filled(self._system, **told), filled(self._user, **told)
+
+    def _message(self, video: Side, aspect: AspectText, sent: SentFrames) -> Parts:
+        parts = sent_parts(("video",), (video,), sent, self.model, self.server)
+        return [{"type": "text", "text": self._texts(aspect)[1]}, *parts]
+
+    def _noted(self, sent: SentFrames, aspect: AspectText) -> dict[str, Any]:
+        return {
+            "asked_by": digest_value(self.settings()),
+            "about": aspect.name,
+            "frames": sent.count,
+            "frames_as": sent.frames_as,
+            "expected_in": self._request_tokens(aspect) + sent.tokens,
+        }
+
+    def _choose(self, video: Side, aspect: AspectText) -> SentFrames:
+        left = self.model.request_tokens() - self._request_tokens(aspect)
+        return choose_sent((video,), self._policy, self.model, left, self._cache)
+
+    def _request_tokens(self, aspect: AspectText) -> int:
+        around = MARK_TOKENS + LINE_TOKENS + self.model.schema_tokens
+        return self.model.text_tokens("".join(self._texts(aspect))) + around
+
+
+class TextJudge(PairwiseJudge):
+    """Compares descriptions of the two videos.
+
+    Parameters
+    ----------
+    name
+        Its name in tables.
+    judge
+        The model, with its server.
+    descriptions
+        The descriptions.
+    prompts
+        The user's folder of prompts; empty for ours.
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
@@ -67,38 +222,23 @@ class TextJudge(PairwiseJudge):
         self,
         name: str,
         judge: tuple[VlmModel, ChatClient],
-        captioner: tuple[VlmModel, ChatClient],
-        cache: FeatureCache,
-        captions: AnswerStore,
+        descriptions: Descriptions,
         prompts: str = "",
     ) -> None:
-        check_form(captioner[0], captioner[1].server)
         self.name = name
         self.model, self._client = judge
-        self.captioner, self._captioner_client = captioner
-        self._captions = Calls(*captioner, captions)
-        self._cache = cache
-        self._caption_system = prompt_text("judges/caption_system", prompts)
-        self._caption_user = prompt_text("judges/caption_user", prompts)
+        self.descriptions = descriptions
+        self.descriptions.tokens = self.model.description_tokens
         self._system = prompt_text("judges/text_judge_system", prompts)
         self._user = prompt_text("judges/text_judge_user", prompts)
-        self._measured, self._captions_measured = MeasuredTokens(), MeasuredTokens()
-        self._description_tokens: float = self.model.description_tokens
-        self._policy = FramePolicy(policy="all" if self.captioner.frames == "all" else "clips")
+        self._measured = MeasuredTokens()
 
     def settings(self) -> dict[str, Any]:
         """Return both models with their sampling, the frame policy and the prompts' checksums."""
         return {
             "model": self.model.settings(),
-            "captioner": self._caption_settings(),
+            "captioner": self.descriptions.settings(),
             "prompts": prompt_digest(self._system, self._user),
-        }
-
-    def _caption_settings(self) -> dict[str, Any]:
-        return {
-            "model": self.captioner.settings(),
-            "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._caption_system, self._caption_user),
         }
 
     def check(self) -> None:
@@ -109,35 +249,78 @@ class TextJudge(PairwiseJudge):
         PrerequisiteError
             If one does not answer, refuses the key, or has other models only.
         """
-        for server in dict.fromkeys((self._client.server, self._captioner_client.server)):
+        for server in dict.fromkeys((self.server, self.descriptions.server)):
             check_server(server)
+
+    @property
+    def server(self) -> ChatServer:
+        """The server of the model that compares."""
+        return self._client.server
 
     @property
     def concurrency(self) -> int:
         """The profile's limit of requests for the judge's server."""
-        return self._client.server.concurrency
+        return self.server.concurrency
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which description the model prefers; missing descriptions are made."""
-        captions: list[JsonAnswer] = []
+        made: list[JsonAnswer] = []
         paid: list[ModelUsage] = []
         for video in (first, second):
             try:
-                captions.append(self._caption(video, aspect))
+                made.append(self.descriptions.make(video, aspect))
             except NotJudged as problem:
-                usage = problem.usage.by_model(self.captioner.model)
-                problem.usage = replace(usage, others=(*paid, *usage.others))
+                problem.usage = replace(problem.usage, others=(*paid, *problem.usage.others))
                 raise
-            paid += captions[-1].usage.by_model(captions[-1].stored.model).others
-        text = self._text(prompt, aspect, captions[0].value, captions[1].value)
-        frames = sum(caption.stored.frames for caption in captions)
-        try:
-            answer = ask(
-                self._client, self.model, self._system, [{"type": "text", "text": text}], CHOICE_SCHEMA
+            paid += made[-1].usage.by_model(made[-1].stored.model).others
+        parts = self._message(prompt, aspect, *(one.value for one in made))
+        return self._judged(
+            lambda: ask(self._client, self.model, self._system, parts, CHOICE_SCHEMA),
+            parts[0]["text"],
+            [one.stored for one in made],
+            tuple(paid),
+            sum(one.calls for one in made),
+        )
+
+    def make_request(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> ChatRequest:
+        """Return the request of a comparison, with the kept descriptions."""
+        kept = self._kept(first, second, aspect)
+        parts = self._message(prompt, aspect, *(read(one.text, None, description_in) for one in kept))
+        return make_request(self.model, self._system, parts, CHOICE_SCHEMA)
+
+    def read_answer(
+        self, answer: ChatAnswer, prompt: str, first: Side, second: Side, aspect: AspectText
+    ) -> JudgeAnswer:
+        """Return which description the model preferred in an answer to :meth:`make_request`."""
+        kept = self._kept(first, second, aspect)
+        parts = self._message(prompt, aspect, *(read(one.text, None, description_in) for one in kept))
+        return self._judged(lambda: complete(answer), parts[0]["text"], kept)
+
+    def _kept(self, first: Side, second: Side, aspect: AspectText) -> list[StoredAnswer]:
+        keys = [self.descriptions.key(video, aspect) for video in (first, second)]
+        found = [self.descriptions.answers.find(key) for key in keys]
+        kept = [one for one in found if one is not None]
+        if len(kept) < len(keys):
+            raise NotJudged(
+                Failure.INTERNAL_ERROR,
+                f"a description that was compared is gone from {self.descriptions.answers.folder}: run again",
             )
+        return kept
+
+    def _judged(
+        self,
+        answered: Callable[[], ChatAnswer],
+        text: str,
+        kept: Sequence[StoredAnswer],
+        paid: tuple[ModelUsage, ...] = (),
+        made: int = 0,
+    ) -> JudgeAnswer:
+        frames = sum(one.frames for one in kept)
+        try:
+            answer = answered()
             choice = read_choice(answer)
         except NotJudged as problem:
-            problem.usage = replace(problem.usage, frames=frames, others=tuple(paid))
+            problem.usage = replace(problem.usage, frames=frames, others=paid)
             raise
         return JudgeAnswer(
             choice=choice,
@@ -146,12 +329,12 @@ class TextJudge(PairwiseJudge):
             finish_reason=answer.finish_reason or "",
             model=answer.model or self.model.model,
             prompt_digest=prompt_digest(self._system, text),
-            usage=replace(usage_of(answer, frames=frames), others=tuple(paid)),
+            usage=replace(usage_of(answer, frames=frames), others=paid),
             details={
-                "captions": [caption.stored.key for caption in captions],
-                "captioner": captions[0].stored.model,
-                "captions_made": sum(caption.calls for caption in captions),
-                "frames_as": "; ".join(sorted({caption.stored.frames_as for caption in captions})),
+                "captions": [one.key for one in kept],
+                "captioner": kept[0].model,
+                "captions_made": made,
+                "frames_as": "; ".join(sorted({one.frames_as for one in kept})),
                 "tokens": {
                     "expected_in": self._answer_tokens(text),
                     "in": answer.tokens_in or 0,
@@ -160,45 +343,8 @@ class TextJudge(PairwiseJudge):
             },
         )
 
-    def _what(self, video: Side, aspect: AspectText) -> dict[str, Any]:
-        return {
-            "video": video.identity(),
-            "aspect": aspect.model_dump(mode="json"),
-            "captioner": self._caption_settings(),
-        }
-
-    def _caption_texts(self, aspect: AspectText) -> tuple[str, str]:
-        """Return what the captioner is told of an aspect: the texts of the system and of the user."""
-        told = {"dimension": aspect.dimension, "description": aspect.description}
-        return filled(self._caption_system, **told), filled(self._caption_user, **told)
-
-    def _caption(self, video: Side, aspect: AspectText) -> JsonAnswer:
-        system, user = self._caption_texts(aspect)
-        noted: dict[str, Any] = {"asked_by": digest_value(self._caption_settings()), "about": aspect.name}
-
-        def message() -> tuple[Parts, float | None]:
-            sent = self._choose(video, aspect)
-            noted["frames"], noted["frames_as"] = sent.count, sent.frames_as
-            noted["expected_in"] = self._caption_tokens(aspect) + sent.tokens
-            server = self._captioner_client.server
-            parts = sent_parts(("video",), (video,), sent, self.captioner, server)
-            return [{"type": "text", "text": user}, *parts], sent.fps
-
-        return self._captions.ask(
-            self._what(video, aspect),
-            system,
-            message,
-            CAPTION_SCHEMA,
-            description_in,
-            lambda: noted,
-        )
-
-    def _choose(self, video: Side, aspect: AspectText) -> SentFrames:
-        left = self.captioner.request_tokens() - self._caption_tokens(aspect)
-        return choose_sent((video,), self._policy, self.captioner, left, self._cache)
-
-    def _text(self, prompt: str, aspect: AspectText, first: str, second: str) -> str:
-        return filled(
+    def _message(self, prompt: str, aspect: AspectText, first: str, second: str) -> list[dict[str, Any]]:
+        text = filled(
             self._user,
             dimension=aspect.dimension,
             description=aspect.description,
@@ -206,64 +352,33 @@ class TextJudge(PairwiseJudge):
             first=first,
             second=second,
         )
-
-    def _caption_tokens(self, aspect: AspectText) -> int:
-        around = MARK_TOKENS + LINE_TOKENS + self.captioner.schema_tokens
-        return self.captioner.text_tokens("".join(self._caption_texts(aspect))) + around
+        return [{"type": "text", "text": text}]
 
     def _answer_tokens(self, text: str) -> int:
         return self.model.text_tokens(self._system + text) + MARK_TOKENS + self.model.schema_tokens
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> list[Estimate]:
         """Return the cost of one comparison, including missing descriptions."""
-        captions: list[Estimate] = []
+        missing: list[Estimate] = []
         texts: list[str] = []
-        lacking = 0
-        system, _ = self._caption_texts(aspect)
         for video in (first, second):
-            key = self._captions.key(self._what(video, aspect), system, CAPTION_SCHEMA)
-            kept = self._captions.answers.find(key)
+            key = self.descriptions.key(video, aspect)
+            kept = self.descriptions.answers.find(key)
             texts.append("" if kept is None else read(kept.text, None, description_in))
             if kept is None:
-                lacking += 1
-                captions.append(self._estimate_caption(video, aspect, key))
-        expected = self._answer_tokens(self._text(prompt, aspect, *texts))
-        expected += round(lacking * self._description_tokens)
+                missing.append(self.descriptions.estimate(video, aspect, key))
+        expected = self._answer_tokens(self._message(prompt, aspect, *texts)[0]["text"])
+        expected += round(len(missing) * self.descriptions.tokens)
         answer = Estimate(
             tokens_in=self._measured.tokens_in(expected),
             tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
             model=self.model.model,
         )
-        return [*captions, answer]
-
-    def _estimate_caption(self, video: Side, aspect: AspectText, key: str) -> Estimate:
-        sent = self._choose(video, aspect)
-        assumed = self.captioner.thinking_tokens + self.model.description_tokens
-        return Estimate(
-            images=sent.count,
-            tokens_in=self._captions_measured.tokens_in(self._caption_tokens(aspect) + sent.tokens),
-            tokens_out=self._captions_measured.tokens_out(aspect.name, assumed),
-            model=self.captioner.model,
-            once=key,
-        )
+        return [*missing, answer]
 
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers and descriptions in the store."""
         self._measured = of_judgements(rows)
-        kept = self._captions.answers.made_for(digest_value(self._caption_settings()))
-        self._captions_measured = MeasuredTokens(
-            tuple(TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
-        )
-        if kept:
-            self._description_tokens = fmean(
-                self.model.text_tokens(read(one.text, None, description_in)) for one in kept
-            )
-        return "; ".join(
-            (
-                self._measured.says("answers") if self._measured.answers else self.model.assumes(),
-                self._captions_measured.says("descriptions")
-                if kept
-                else f"{self.captioner.assumes()}, and {self._description_tokens:,} tokens a description "
-                "(description_tokens)",
-            )
-        )
+        of_descriptions = self.descriptions.learn(self.model.text_tokens)
+        of_answers = self._measured.says("answers") if self._measured.answers else self.model.assumes()
+        return f"{of_answers}; {of_descriptions}"

@@ -26,7 +26,7 @@ from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VlmModel, model_from
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge, vlm_model
-from tasks.scoring.judges.vlm_text import TextJudge
+from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
 from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.setup import Setup
 from tests.tasks.scoring.sides import ASPECT, FrameList, cut_video, noise
@@ -173,7 +173,7 @@ def test_a_captioner_gets_a_video_and_its_description_says_so(
     described = [Reply(json.dumps({"description": name})) for name in ("a", "b")]
     with FaultyServer([*described, Reply(FIRST)]) as server:
         both = (MODEL, client(server.url))
-        asked = TextJudge("tiny-text", both, both, FeatureCache(), AnswerStore(tmp_path))
+        asked = TextJudge("tiny-text", both, Descriptions(*both, AnswerStore(tmp_path), FeatureCache()))
         answer = asked.compare("A car.", *videos, ASPECT)
         bodies = [seen.body for seen in server.seen]
     sent = [[part["type"] for part in body["messages"][1]["content"]] for body in bodies]

@@ -31,7 +31,7 @@ from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import read_intervals
 from tasks.scoring.judges.frame_images import _KeptImages
 from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge, vlm_model
-from tasks.scoring.judges.vlm_text import TextJudge
+from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
 from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.setup import Setup
 from tests.tasks.scoring.sides import FrameList, cut_video, noise
@@ -300,7 +300,7 @@ def test_kept_images_are_bounded() -> None:
 
 def text_judge(server: FaultyServer, folder: Path) -> TextJudge:
     both = (MODEL, client(server))
-    return TextJudge("tiny-text", both, both, FeatureCache(), AnswerStore(folder))
+    return TextJudge("tiny-text", both, Descriptions(*both, AnswerStore(folder), FeatureCache()))
 
 
 def described(number: int, body: dict[str, Any]) -> Reply:
