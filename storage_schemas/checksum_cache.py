@@ -1,7 +1,7 @@
 """Checksums of large files, cached across processes while the files do not change.
 
-The user's cache folder holds one small file for each folder of weights or images; deleting it only costs
-time.
+The user's cache folder holds one file for each folder of weights, images or videos, with a line for each file
+that was read; deleting it only costs time.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: A file changed less than this before it was read may change again within the clock's resolution.
 _SETTLED_NS = 2_000_000_000
+#: Lines that files of earlier states may leave before they are thrown out.
+_MOST_OLD = 1000
 #: Files read by this process: path and state → SHA-256.
 _read_here: dict[tuple[Any, ...], str] = {}
 
@@ -51,10 +55,10 @@ def remembered_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
         If a file cannot be read.
     """
     folder = folder.resolve()
-    memory = verified_folder() / f"{digest_text(str(folder))[:32]}.json"
-    known = _read(memory)
+    memory = _memory(verified_folder() / f"{digest_text(str(folder))[:32]}.jsonl")
+    known = memory.read_on()
     digests: dict[str, str] = {}
-    news: dict[str, list[Any]] = {}
+    news: list[list[Any]] = []
     for name in names:
         state = _state(folder / name)
         entry = known.get(name) or []
@@ -67,9 +71,9 @@ def remembered_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
         if _state(folder / name) == state:
             _read_here[folder / name, *state] = digests[name]
             if began - max(state[2:]) > _SETTLED_NS:
-                news[name] = [*state, digests[name]]
+                news.append([name, *state, digests[name]])
     if news:
-        _write(memory, folder, news)
+        memory.add(folder, news)
     return digests
 
 
@@ -78,21 +82,74 @@ def _state(path: Path) -> list[int]:
     return [state.st_size, state.st_ino, state.st_mtime_ns, state.st_ctime_ns]
 
 
-def _read(memory: Path) -> dict[str, list[Any]]:
-    try:
-        files = json.loads(memory.read_bytes())["files"]
-        return {name: row for name, row in files.items() if len(row) == 5}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        log.warning("cannot read cached checksums in %s (%s): files are read again", memory, problem)
-        return {}
+class _Memory:
+    """The lines about one folder; the first names the folder, each other a file, its state and its SHA-256.
+
+    Lines are only appended, by any number of processes, and each is read once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._known: dict[str, list[Any]] = {}
+        self._inode, self._end, self._lines = 0, 0, 0
+
+    def read_on(self) -> dict[str, list[Any]]:
+        """Return what is known: by name, a file's state and SHA-256."""
+        with self._lock:
+            try:
+                self._read_on()
+            except FileNotFoundError:
+                self._forget()
+            except OSError as problem:
+                log.info("cannot read cached checksums in %s: %s", self._path, problem)
+            return self._known
+
+    def _read_on(self) -> None:
+        state = self._path.stat()
+        if state.st_ino != self._inode or state.st_size < self._end:
+            self._forget()
+            self._inode = state.st_ino
+        if state.st_size == self._end:
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._end)
+            # what another process is writing has no end yet
+            lines = file.read().rpartition(b"\n")[0]
+        self._end += len(lines) + 1 if lines else 0
+        for line in lines.split(b"\n"):
+            self._lines += 1
+            # a line that was torn, or is no line of ours, says nothing
+            with suppress(ValueError, TypeError):
+                name, *row = json.loads(line)
+                if isinstance(name, str) and len(row) == 5:
+                    self._known[name] = row
+        if self._lines > 2 * len(self._known) + _MOST_OLD:
+            self._write_anew()
+
+    def _write_anew(self) -> None:
+        """Throw out lines of earlier states; what others append meanwhile is lost, and costs them time."""
+        lines = [json.dumps([name, *row]) for name, row in self._known.items()]
+        with suppress(SetAside):
+            write_atomic(self._path, "".join(f"{line}\n" for line in lines).encode())
+
+    def add(self, folder: Path, rows: Sequence[Sequence[Any]]) -> None:
+        """Append rows: name, state and SHA-256 of a file."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                first = [] if file.tell() else [[str(folder)]]
+                file.write("".join(f"{json.dumps(row)}\n" for row in [*first, *rows]).encode())
+        except OSError as problem:
+            log.info("checksums of %s are not cached: %s", folder, problem)
 
 
-def _write(memory: Path, folder: Path, news: dict[str, list[Any]]) -> None:
-    # another process may have written meanwhile; its lost entries are computed again with equal results
-    files = {**_read(memory), **news}
-    try:
-        write_atomic(memory, json.dumps({"folder": str(folder), "files": files}).encode())
-    except (OSError, SetAside) as problem:
-        log.info("checksums of %s are not cached: %s", folder, problem)
+#: By path, what this process has read.
+_memories: dict[Path, _Memory] = {}
+
+
+def _memory(path: Path) -> _Memory:
+    return _memories.setdefault(path, _Memory(path))

@@ -32,6 +32,8 @@ from tasks.votes.release_votes import PEOPLE
 
 #: The file that says which files of a folder are the report's own; nothing else is ever removed.
 LIST_NAME = "report.json"
+#: Up to so many disputed pairs are listed without a search; the page's script shows so many at a time.
+SHORT = 25
 #: Number of disputed pairs with a page.
 DISAGREEMENTS = 20
 
@@ -173,7 +175,8 @@ def write_report(
         owned.write(f"pairs/{page['slug']}.html", render("pair.html.j2", data))
         report_step(place + 2, total, f"pair {place + 1} of {len(disputed)}")
     data = {**head, "title": f"Report on {report.gathered.title}", **index_data(report, lines)}
-    owned.write("index.html", render(report.template, data))
+    # a short list needs no search
+    owned.write("index.html", render(report.template, data, "search.js" if len(lines) > SHORT else ""))
     owned.settle()
     report_step(total, total, "done")
     return target / "index.html"

@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what this process knows, and let all files be old enough."""
     monkeypatch.setattr(checksum_cache, "_read_here", {})
+    monkeypatch.setattr(checksum_cache, "_memories", {})
     monkeypatch.setattr(checksum_cache, "_SETTLED_NS", -1)
 
 
@@ -80,7 +81,9 @@ def test_a_file_that_changed_just_now_is_not_remembered(
     assert read == ["a.bin", "a.bin"]
 
 
-@pytest.mark.parametrize("damage", [b"", b"no json", b"[]", b'{"files": 3}', b'{"files": {"a.bin": [1]}}'])
+@pytest.mark.parametrize(
+    "damage", [b"", b"no json\n", b"[]\n3\n{}\nnull\n", b'["a.bin", 1]\n[1]\n', b"\xff\n"]
+)
 def test_a_damaged_memory_costs_only_time(
     folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch, damage: bytes
 ) -> None:
@@ -91,6 +94,30 @@ def test_a_damaged_memory_costs_only_time(
     another_process(monkeypatch)
     assert remembered_digests(folder, ["a.bin"]) == first
     assert read == ["a.bin", "a.bin"]
+
+
+def test_lines_of_other_processes_are_read_on_and_old_ones_thrown_out(
+    folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another_process(monkeypatch)
+    remembered_digests(folder, ["a.bin"])
+    here = dict(checksum_cache._memories)
+    another_process(monkeypatch)
+    remembered_digests(folder, ["b.bin"])
+    (memory,) = verified_folder().iterdir()
+    # torn by a kill in the middle of a line
+    memory.write_bytes(memory.read_bytes() + b'["b.bin", 5, 1')
+    monkeypatch.setattr(checksum_cache, "_memories", here)
+    monkeypatch.setattr(checksum_cache, "_read_here", {})
+    remembered_digests(folder, ["a.bin", "b.bin"])
+    assert read == ["a.bin", "b.bin"]
+    monkeypatch.setattr(checksum_cache, "_MOST_OLD", 3)
+    for number in range(20):
+        (folder / "b.bin").write_bytes(b"%d" % number)
+        another_process(monkeypatch)
+        remembered_digests(folder, ["a.bin", "b.bin"])
+    assert len(memory.read_bytes().splitlines()) < 12
+    assert read.count("a.bin") == 1
 
 
 def test_a_cache_folder_that_cannot_be_written_costs_only_time(

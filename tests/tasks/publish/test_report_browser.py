@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from storage_schemas.judgements import JudgementsStore
+from storage_schemas.release import Release
+from storage_schemas.store import Store
 from tasks.publish.leaderboard import write_leaderboard
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.report.judged_release import load_judged_release
@@ -154,6 +156,35 @@ def test_from_the_list_to_a_pair_and_back(open_page: Callable[..., Any], reports
     with page.expect_navigation():
         page.get_by_role("link", name="All pairs").click()
     assert page.url.endswith("#disagreement")
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_long_list_of_pairs_is_searched_and_paged(
+    open_page: Callable[..., Any], reports: list[Path], tmp_path: Path, width: int
+) -> None:
+    store = Store.open(reports[0].parents[1] / "store")
+    release = load_judged_release(Release.open(store, "wide"))
+    page = open_page(write_report(report_of(release), tmp_path / "report", most=60).as_uri(), width)
+    rows, said = page.locator("#disputed tbody tr:visible"), page.locator("#disputed-bar output")
+    assert (rows.count(), said.inner_text()) == (25, "1 to 25 of 60")
+    following, back = page.get_by_role("button", name="Next"), page.get_by_role("button", name="Back")
+    following.click()
+    following.click()
+    assert (rows.count(), said.inner_text()) == (10, "51 to 60 of 60")
+    assert following.is_disabled()
+    all_ = page.locator("#disputed tbody tr").all_text_contents()
+    there = sum("film-03" in text and "clipscore" in text for text in all_)
+    page.get_by_role("searchbox").fill("FILM-03 clipscore")
+    assert said.inner_text() == f"1 to {there} of {there}"
+    assert all("film-03" in text for text in rows.all_text_contents())
+    assert back.is_disabled()
+    page.get_by_role("searchbox").fill("nothing has this")
+    assert (rows.count(), said.inner_text()) == (0, "No pair has these words.")
+    assert page.evaluate(WIDTH) <= width
+    # all pairs are printed
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert rows.count() == 60
+    assert not open_page(reports[1].as_uri(), width).locator("#disputed-bar").is_visible()
 
 
 def test_on_paper_tables_are_whole(open_page: Callable[..., Any], reports: list[Path]) -> None:
