@@ -1,4 +1,4 @@
-"""What `bench.beside_inspect` runs in inspect_ai's environment: ``PYTHON inspect_side.py FILE URL N``."""
+"""What `bench.beside_harnesses` runs in inspect_ai's environment: ``PYTHON inspect_side.py FILE URL N``."""
 
 from __future__ import annotations
 

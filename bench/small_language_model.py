@@ -2,8 +2,9 @@
 
 SmolLM2-135M-Instruct (Q4_1) answers through the same client, prompt and schema as Qwen3-8B in the paper, once
 with an answer held to the schema token by token, once free. The captions are those of the rules' tests, which
-say what people find in them. Needs ``make env-models``, the package `gguf`, and ``slvmeval models fetch
-smollm2-135m``.
+say what people find in them. Writes the page `docs/results/small-language-model.md`. Needs ``make
+env-models``, the package `gguf`, and ``slvmeval models fetch smollm2-135m``; it takes an hour, and keeps what
+it measured in `build/bench/small_language_model`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.commit import write_atomic
 from storage_schemas.model import ModelServer
 from tasks.captions.llm import LlmAnalyser, LlmParameters
 from tasks.captions.rules import RulesAnalyser
@@ -25,15 +27,18 @@ from tasks.pairs.analyser_comparison import entries, overlap
 from tests.tasks.captions.test_rules import CAPTIONS, plain
 from tests.tiny_models.openai_server import ChatModel, ChatModelServer
 
+ROOT = Path(__file__).resolve().parents[1]
 NAME = "smollm2-135m"
+#: Limits of a field: entries, and letters of each.
+ITEMS, LETTERS = 4, 40
 
 
 def measure(server: ChatModelServer, captions: int, most_tokens: int) -> dict[str, Any]:
     """Analyse some of the captions; return what fits the schema and what agrees with rules and people."""
     parameters = LlmParameters.model_validate(
-        {"model": NAME, "thinking": False, "tries": 1, "most_tokens": most_tokens, "most_items": 4}
+        {"model": NAME, "thinking": False, "tries": 1, "most_tokens": most_tokens, "most_items": ITEMS}
         # greedy: the paper's sampling is Qwen3's, and a small model loses itself with it
-        | {"most_letters": 40, "temperature": 0.0, "repetition_penalty": 1.05}
+        | {"most_letters": LETTERS, "temperature": 0.0, "repetition_penalty": 1.05}
     )
     servers = Servers({"caption-analysis": ModelServer(url=server.url, timeout_s=600.0)})
     analyser, rules = LlmAnalyser(parameters, servers), RulesAnalyser()
@@ -57,6 +62,7 @@ def measure(server: ChatModelServer, captions: int, most_tokens: int) -> dict[st
         print(json.dumps({"caption": caption, "fits": isinstance(found, CaptionAnalysis)}), flush=True)
     return {
         "captions": captions,
+        "most_tokens": most_tokens,
         "fit_the_schema": fits,
         "overlap_with_rules": {name: round(sum(all_) / len(all_), 3) for name, all_ in sorted(alike.items())},
         "fields_as_people_say": {who: f"{right} of {total}" for who, (right, total) in people.items()},
@@ -64,19 +70,72 @@ def measure(server: ChatModelServer, captions: int, most_tokens: int) -> dict[st
     }
 
 
+_PAGE = """# A language model of 135 million parameters reads captions
+
+The recipes' caption analysis says what a caption names: subjects, actions, colours, places. `cpu-approx` uses
+rules, the paper Qwen3-8B. SmolLM2-135M-Instruct (Q4_1, real weights, on a CPU) goes the same way as Qwen3-8B:
+client, prompt, schema, checks. `python -m bench.small_language_model` made this page from {captions} captions
+of our tests, each with what people find in it.
+
+| | answers held to the schema | free answers |
+|---|---|---|
+{rows}
+
+Held to the schema, an answer has its form, and hardly ever its sense: the path works, the model is too small
+for the task. So a form that fits says nothing about an analysis. `slvmeval captions compare` compares
+analysers on your own captions; use rules where no model of the paper's size can be served.
+
+Decoding was greedy, with at most {most_tokens} tokens, {items} entries of {letters} letters in a field, and
+one attempt. "Overlap" is the mean overlap (intersection over union) of a field's entries where either names
+any.
+"""
+
+
+def page(held: dict[str, Any], free: dict[str, Any]) -> str:
+    """Return the page."""
+    rows = [
+        ("fit the schema", *(f"{one['fit_the_schema']} of {one['captions']}" for one in (held, free))),
+        ("fields as people say", *(one["fields_as_people_say"][NAME] for one in (held, free))),
+        (
+            "fields as people say, by the rules",
+            *(one["fields_as_people_say"]["rules"] for one in (held, free)),
+        ),
+    ]
+    for name in CaptionAnalysis.model_fields:
+        shares = [one["overlap_with_rules"].get(name) for one in (held, free)]
+        shown = ("–" if share is None else f"{share:.2f}" for share in shares)
+        rows.append((f"overlap with the rules: `{name}`", *shown))
+    return _PAGE.format(
+        captions=held["captions"],
+        rows="\n".join(f"| {' | '.join(row)} |" for row in rows),
+        most_tokens=held["most_tokens"],
+        items=ITEMS,
+        letters=LETTERS,
+    )
+
+
 def main() -> None:
-    """Measure held and free answers."""
+    """Measure held and free answers, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m bench.small_language_model", description=__doc__)
-    parser.add_argument("--models", type=Path, default=Path("build/models"))
+    parser.add_argument("--models", type=Path, default=ROOT / "build/models")
+    parser.add_argument("--kept", type=Path, default=ROOT / "build/bench/small_language_model")
     parser.add_argument("--captions", type=int, default=len(CAPTIONS))
     parser.add_argument("--most-tokens", type=int, default=900)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/results/small-language-model.md")
     chosen = parser.parse_args()
-    found = ModelHub([chosen.models]).find(NAME)
+    results = []
     for held in (True, False):
-        model = ChatModel(found.path, NAME, held, found.weights.name)
-        with ChatModelServer(model) as server:
-            result = measure(server, chosen.captions, chosen.most_tokens)
-        print(json.dumps({"held_to_the_schema": held, **result}, indent=1), flush=True)
+        kept = chosen.kept / f"{'held' if held else 'free'}.json"
+        if not kept.is_file():
+            found = ModelHub([chosen.models]).find(NAME)
+            model = ChatModel(found.path, NAME, held, found.weights.name)
+            with ChatModelServer(model) as server:
+                result = measure(server, chosen.captions, chosen.most_tokens)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(kept, json.dumps(result, indent=1).encode())
+        results.append(json.loads(kept.read_text(encoding="utf-8")))
+    write_atomic(chosen.out, page(*results).encode())
+    print(chosen.out)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The same requests by our client and by inspect_ai: ``python -m bench.beside_inspect --python PYTHON``.
+"""The same requests by our client and by evaluation harnesses: ``python -m bench.beside_harnesses``.
 
-PYTHON has inspect_ai and openai, in an environment of its own: ``uv venv E``, then
-``uv pip install --python E/bin/python inspect-ai openai``. Each request has a prompt and two JPEG images of
-512×288, as a judge that sees one image of each video sends; the server answers after 50 ms, with 32 requests
-in flight. Each side is a process of its own, which also starts, and keeps every answer on disk in its own
-way. The sides take turns.
+``--inspect PYTHON`` names an interpreter with inspect_ai and openai, ``--lmms PYTHON`` one with lmms-eval, in
+environments of their own: ``uv venv E``, then ``uv pip install --python E/bin/python inspect-ai openai``.
+Each request has a prompt and two JPEG images of 512×288, as a judge that sees one image of each video sends;
+the server answers after 50 ms, with 32 requests in flight. Each side is a process of its own, which also
+starts. Ours and inspect_ai keep every answer on disk in their own way, lmms-eval in memory; it takes decoded pictures
+and encodes them, which the others do not. The sides take turns.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -75,45 +76,54 @@ def measured(command: Sequence[str]) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def compare(python: str) -> dict[str, object]:
-    """Return both sides' figures, the best turn of each, and the ratio of ours to theirs."""
+def compare(harnesses: Mapping[str, str]) -> dict[str, object]:
+    """Return each side's figures, the best turn of each, and the ratio of ours to theirs.
+
+    Parameters
+    ----------
+    harnesses
+        Interpreters by the harness that they have: ``inspect``, ``lmms``.
+    """
     with TemporaryDirectory() as folder, slow_server('{"better": "first"}') as url:
         file = Path(folder) / "requests.jsonl"
         write_requests(file, REQUESTS)
         given = [str(file), url, str(CONCURRENCY)]
-        sides = {
-            "ours": [sys.executable, "-m", "bench.beside_inspect", "--ours", *given],
-            "inspect_ai": [python, str(ROOT / "bench" / "inspect_side.py"), *given],
+        sides = {"ours": [sys.executable, "-m", "bench.beside_harnesses", "--ours", *given]} | {
+            name: [python, str(ROOT / "bench" / f"{name}_side.py"), *given]
+            for name, python in harnesses.items()
         }
-        turns = {name: [] for name in sides}  # type: dict[str, list[tuple[float, float]]]
+        turns: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
         for _ in range(TURNS):
             for name, command in sides.items():
                 turns[name].append(measured(command))
-    best = {
-        name: (min(wall for wall, _ in some), min(cpu for _, cpu in some)) for name, some in turns.items()
-    }
-    return {
-        "requests": REQUESTS,
-        "least_s": REQUESTS * DELAY_S / CONCURRENCY,
-        **{name: {"wall_s": round(wall, 2), "cpu_s": round(cpu, 2)} for name, (wall, cpu) in best.items()},
-        "wall_ratio": round(best["ours"][0] / best["inspect_ai"][0], 2),
-        "cpu_ratio": round(best["ours"][1] / best["inspect_ai"][1], 2),
+    best = {name: [min(one[place] for one in some) for place in (0, 1)] for name, some in turns.items()}
+    ours_s = best["ours"]
+    return {"requests": REQUESTS, "least_s": REQUESTS * DELAY_S / CONCURRENCY} | {
+        name: {
+            "wall_s": round(wall, 2),
+            "cpu_s": round(cpu, 2),
+            "ours_wall_ratio": round(ours_s[0] / wall, 2),
+            "ours_cpu_ratio": round(ours_s[1] / cpu, 2),
+        }
+        for name, (wall, cpu) in best.items()
     }
 
 
 def main() -> None:
-    """Run one side, or compare both."""
+    """Run one side, or compare."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--python", help="an interpreter with inspect_ai")
+    parser.add_argument("--inspect", metavar="PYTHON", help="an interpreter with inspect_ai")
+    parser.add_argument("--lmms", metavar="PYTHON", help="an interpreter with lmms-eval")
     parser.add_argument("--ours", nargs=3, metavar=("FILE", "URL", "N"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    harnesses = {name: python for name in ("inspect", "lmms") if (python := getattr(chosen, name))}
     if chosen.ours:
         file, url, connections = chosen.ours
         ours(Path(file), url, int(connections))
-    elif chosen.python:
-        print(json.dumps(compare(chosen.python), indent=1))
+    elif harnesses:
+        print(json.dumps(compare(harnesses), indent=1))
     else:
-        parser.error("name an interpreter with --python")
+        parser.error("name an interpreter with --inspect or --lmms")
 
 
 if __name__ == "__main__":
