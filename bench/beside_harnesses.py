@@ -4,8 +4,8 @@
 environments of their own: ``uv venv E``, then ``uv pip install --python E/bin/python inspect-ai openai``.
 Each request has a prompt and two JPEG images of 512×288, as a judge that sees one image of each video sends;
 the server answers after 50 ms, with 32 requests in flight. Each side is a process of its own, which also
-starts. Ours and inspect_ai keep every answer on disk in their own way, lmms-eval in memory; it takes decoded pictures
-and encodes them, which the others do not. The sides take turns.
+starts. Ours and inspect_ai keep every answer on disk in their own way, lmms-eval in memory; it takes decoded
+pictures and encodes them, which the others do not. The sides take turns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``make results``: what evaluators that understand nothing make of damage to freely licensed film.
+"""What evaluators that understand nothing make of damage to free film: ``python -m bench.film_severity``.
 
 Builds every aspect of the recipe `cpu-approx` from two films at several severities, lets the trivial
 baselines and BRISQUE judge the pairs, and writes ``docs/results/``: a page, figures, every answer, and
@@ -271,8 +271,8 @@ aspect's pairs can be answered without looking at what a video shows, and a judg
 beside it.
 
 `python -m bench.film_severity {command}` made this page, its figures, [every answer](answers.csv) and the
-[submissions](submissions/) of the first draw; `make results` makes three draws of both films of the
-demonstration. `slvmeval submission check` compares a submission with the release that the same command
+[submissions](submissions/) of the first draw; `make results` makes it and the other pages of this folder
+again. `slvmeval submission check` compares a submission with the release that the same command
 builds: equal inputs give equal pairs on any machine, so anybody can repeat it.
 
 ## What follows from how pairs are made
@@ -350,7 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     names = [film.name for film in FILMS]
     parser.add_argument("--film", action="append", choices=names, help="all by default; may be repeated")
-    parser.add_argument("--draws", type=int, default=3, help="of each film")
+    parser.add_argument("--draws", type=int, default=2, help="of each film")
     parser.add_argument("--written", action="store_true", help="only write, from what was judged")
     chosen = parser.parse_args(arguments)
     folder, out = chosen.folder.resolve(), chosen.out.resolve()
