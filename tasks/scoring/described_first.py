@@ -129,7 +129,7 @@ class DescribedFirst(Form[Request]):
     answers
         Where descriptions are kept; the records of their batches are beside them.
     locks
-        Folder of lock files: two judges may need the same descriptions.
+        Folder of lock files, one for some of the sources: two judges may need the same descriptions.
     collect_only
         Whether no descriptions are submitted. Comparisons are: they were reserved with their descriptions.
     """
@@ -148,8 +148,9 @@ class DescribedFirst(Form[Request]):
         described = _OfDescriptions(run, held)
         records, rows = BatchRecords(self.answers.folder), BatchRecords(run.store.path)
         with ExitStack() as stack:
-            for source in sorted({unit.shares for unit in units}):
-                stack.enter_context(_alone(self.locks / f"{digest_text(source)[:32]}.held"))
+            # in order, so that no two processes wait for each other
+            for name in sorted({digest_text(unit.shares)[:2] for unit in units}):
+                stack.enter_context(_alone(self.locks / f"{name}.held"))
             # another process may have kept some, and one that was killed left records of them
             self.answers.read_on()
             records.forget_settled(lambda: {(key,): "" for key in self.answers.known()})
