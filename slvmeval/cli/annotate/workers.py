@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tasks.votes.quality import QualityRule, WorkerQuality
 
 
+#: Where the server listens without an address of its own.
+LOCAL_ADDRESS = "http://127.0.0.1:8017"
+
 COLUMNS = ("code", "answers", "pay", "currency", "standing", "platform", "session", "worker")
 
 
@@ -286,8 +289,13 @@ def links(
         str, typer.Option("--note", metavar="TEXT", help="Whom the links are for, which is recorded.")
     ] = "",
     public_url: Annotated[
-        str, typer.Option("--public-url", metavar="URL", help="The address that workers use.")
-    ] = "http://127.0.0.1:8017",
+        str | None,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="The address that workers use; by default the campaign's public_url, else this machine's.",
+        ),
+    ] = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
@@ -300,16 +308,22 @@ def links(
     """
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.exchange.task_table import checked_address, invitation_link, link_table
+    from tasks.annotation.campaign import checked_address
+    from tasks.annotation.exchange.task_table import invitation_link, link_table
 
-    address = checked_address(public_url)
+    given = None if public_url is None else checked_address(public_url)
     if out is not None and out.exists():
         raise UserInputError(f"{out} already exists, and its links may have been sent: name a new file")
     if out is not None and not out.absolute().parent.is_dir():
         raise UserInputError(f"there is no folder {out.absolute().parent}")
     with opened_desk(store, profile, database) as (_, desk):
         name = one_campaign(desk, campaign)
+        address = given or desk.campaigns.get(name).public_url or LOCAL_ADDRESS
         tokens = desk.organiser.invite(name, count, note)
+    if address == LOCAL_ADDRESS:
+        terminal.tell(
+            "note: these links open on this machine only; for others give --public-url https://HOST"
+        )
     if out is None:
         terminal.say(*(invitation_link(address, name, token) for token in tokens))
         return
