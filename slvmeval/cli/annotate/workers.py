@@ -231,6 +231,10 @@ def _worker_json(one: WorkerQuality, alpha: float | None) -> dict[str, object]:
     }
 
 
+def _of(count: int, all_of_them: int) -> str:
+    return f"{count} of {all_of_them}" if all_of_them else "-"
+
+
 def _print_workers(
     listed: list[WorkerQuality],
     count: int,
@@ -245,10 +249,10 @@ def _print_workers(
         (
             one.worker,
             one.votes,
-            f"{one.fast} of {one.timed}",
-            f"{one.disagreed} of {one.easy}",
-            f"{one.solved} of {one.solvable}",
-            f"{one.gold_solved} of {one.gold}" if one.gold else "-",
+            _of(one.fast, one.timed),
+            _of(one.disagreed, one.easy),
+            _of(one.solved, one.solvable),
+            _of(one.gold_solved, one.gold),
             alpha(one),
             "-" if one.careful is None else f"{one.careful:.2f}",
             ", ".join(flag.value for flag in one.flags) or "-",

@@ -164,9 +164,6 @@ def _on_http(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     if problem.status_code == 404:
         return problem_response(request, not_found())
-    # the framework hides what ended the reading of a body behind a 400
-    if isinstance(problem.__cause__, Problem):
-        return problem_response(request, problem.__cause__)
     if problem.status_code == 400:
         unread = f"the body cannot be read: {problem.__cause__ or problem.detail}"
         return problem_response(request, Problem(422, RefusalReason.BAD_VALUE.value, unread))

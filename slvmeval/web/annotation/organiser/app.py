@@ -31,7 +31,6 @@ from slvmeval.web.annotation.organiser.login import (
 from slvmeval.web.annotation.organiser.pages import ASSETS, ROOT, page, short
 from slvmeval.web.annotation.organiser.rating_pages import add_rating_pages
 from slvmeval.web.annotation.organiser.views import Views
-from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.security import Limiter
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
@@ -268,10 +267,6 @@ def _wrong(request: Request, problem: Exception) -> Response:
 
 def _refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
-    # the framework hides what ended the reading of a form behind a 400
-    if isinstance(problem.__cause__, Problem):
-        large = problem.__cause__
-        return page(request, "problem", "Request not accepted", problem=large.message, status=large.status)
     title = "Page not found" if problem.status_code == 404 else "Request not accepted"
     return page(request, "problem", title, problem=str(problem.detail), status=problem.status_code)
 
