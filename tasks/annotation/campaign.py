@@ -7,6 +7,7 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -84,6 +85,9 @@ class Campaign(Frozen):
     completion_code
         Code that workers enter on the platform when they have finished; if empty, each worker gets a code of
         their own.
+    public_url
+        The address at which workers reach the pages, ``https://HOST``: links carry it, and the server answers
+        under it; empty for a campaign on one machine.
     contact, organisation
         Who answers workers' questions; shown on the consent page.
     consent
@@ -118,6 +122,7 @@ class Campaign(Frozen):
     expected_answer_s: float = Field(default=60.0, ge=0, le=86_400)
     currency: str = "USD"
     completion_code: str = ""
+    public_url: str = ""
     organisation: str = ""
     contact: str = ""
     consent: dict[Language, str] = Field(default_factory=dict)
@@ -164,7 +169,21 @@ class Campaign(Frozen):
     def _one_way_to_pay(self) -> Campaign:
         if self.pay_per_task and self.pay_per_hour:
             raise ValueError("give pay_per_task or pay_per_hour, not both")
+        # the consent page shows an amount with the currency's decimals, and that is what is paid
+        if round(self.pay_per_task, decimals(self.currency)) != self.pay_per_task:
+            raise ValueError(
+                f"pay_per_task is {self.pay_per_task:g}, and {self.currency} has "
+                f"{decimals(self.currency)} decimals"
+            )
         return self
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        try:
+            return checked_address(value, "public_url") if value else ""
+        except UserInputError as problem:
+            raise ValueError(str(problem)) from problem
 
     def expected_s(self, videos_s: float) -> float:
         """Return the expected time of a task in seconds, from the length of its two videos together."""
@@ -180,6 +199,29 @@ class Campaign(Frozen):
         units = 10.0 ** decimals(self.currency)
         # what rounding of binary fractions adds must not cost a unit
         return math.ceil(self.expected_s(videos_s) / 3600 * self.pay_per_hour * units - 1e-6) / units
+
+
+def checked_address(url: str, name: str = "--public-url") -> str:
+    """Return the address at which workers reach the pages, without a trailing slash.
+
+    Parameters
+    ----------
+    name
+        The option or setting, for the message.
+
+    Raises
+    ------
+    UserInputError
+        If it is not ``https://HOST`` or ``http://HOST``, with a port or without.
+    """
+    parts = urlsplit(url)
+    address = f"{parts.scheme}://{parts.netloc}"
+    if parts.scheme not in ("http", "https") or not parts.hostname or url.rstrip("/") != address:
+        raise UserInputError(
+            f"{name} {url!r}: give the address at which workers reach the pages: https://HOST, or "
+            "https://HOST:PORT"
+        )
+    return address
 
 
 #: Currencies without minor units.

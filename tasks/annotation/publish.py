@@ -152,7 +152,7 @@ class PublishPlan:
         each = money(self.least_pay, currency)
         if self.most_pay > self.least_pay:
             each += f" to {money(self.most_pay, currency)}"
-        rate = f", at {one.pay_per_hour:g} {currency} an hour" if one.pay_per_hour else ""
+        rate = f", at {money(one.pay_per_hour, currency)} an hour" if one.pay_per_hour else ""
         return [
             *lines,
             f"Pay: {each} for a task{rate}; {money(self.pay, currency)} in all, without a platform's fee.",

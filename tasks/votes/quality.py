@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
-from storage_schemas.votes import Decision, Rating, Standing, Vote
+from storage_schemas.votes import Check, Decision, Rating, Standing, Vote
 from tasks.votes.filter import standings
 from tasks.votes.worker_model import CARELESS, WorkerKind, WorkerModel, worker_model
 
@@ -222,6 +222,55 @@ def quality(
     return sorted(
         workers, key=lambda one: (not one.review, -len(one.flags), -one.votes, one.campaign, one.worker)
     )
+
+
+def evidence(votes: Iterable[Vote], worker: str, rule: QualityRule) -> dict[str, tuple[Flag, ...]]:
+    """Return for each vote of a worker in one campaign, by its id, the flags that it counts towards.
+
+    Under the rule `strict`, votes that disagree or are wrong count towards `CARELESS` too, and so do failed
+    check tasks: two equal videos rated A, or another video preferred when a pair came again.
+
+    Parameters
+    ----------
+    votes
+        All votes of the campaign, as for :func:`quality`.
+    """
+    every = _one_each(votes)
+    fast = _fast(every, rule)
+    mine = [vote for vote in every if vote.worker == worker]
+    places = {vote.pair_id for vote in mine}
+    by_pair: dict[str, list[Vote]] = defaultdict(list)
+    for vote in every:
+        if vote.pair_id in places:
+            by_pair[vote.pair_id].append(vote)
+    before = {vote.pair_id: vote for vote in mine}
+    found = {}
+    for vote in mine:
+        count: Counter[str] = Counter()
+        _count_time(count, vote, fast)
+        if vote.check is None:
+            pair = _added_up(by_pair[vote.pair_id])
+            _count_rating(count, vote, pair, rule)
+            _count_preference(count, vote, pair, rule)
+        against = {
+            Flag.FAST: count["fast"] > 0,
+            Flag.DISAGREES: count["disagreed"] > 0,
+            Flag.INACCURATE: count["solvable"] > count["solved"],
+        }
+        wrong = _failed(vote, before) or against[Flag.DISAGREES] or against[Flag.INACCURATE]
+        against[Flag.CARELESS] = rule.name == "strict" and wrong
+        found[vote.vote_id] = tuple(flag for flag, counts in against.items() if counts)
+    return found
+
+
+def _failed(vote: Vote, before: Mapping[str, Vote]) -> bool:
+    """Return whether a vote fails a check task that is no gold pair; `before` has the worker's votes."""
+    if vote.check is Check.EQUAL:
+        return vote.rating == "A"
+    if vote.check is Check.AGAIN:
+        first = before.get(vote.judged)
+        return first is not None and first.preferred != vote.preferred
+    return False
 
 
 def _models(votes: Iterable[Vote], careless: float) -> dict[str, WorkerModel]:

@@ -42,7 +42,12 @@ def serve(
         int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = 8017,
     public_url: Annotated[
-        str, typer.Option("--public-url", metavar="URL", help="The address that workers use.")
+        str,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="The address that workers use; by default the campaign's public_url.",
+        ),
     ] = "",
     behind_proxy: Annotated[
         str,

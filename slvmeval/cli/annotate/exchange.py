@@ -58,7 +58,12 @@ def export(
         ),
     ] = "token",
     public_url: Annotated[
-        str, typer.Option("--public-url", metavar="URL", help="Address of our pages, for links.")
+        str,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="Address of our pages, for links; by default the campaign's public_url.",
+        ),
     ] = "",
     placeholder: Annotated[
         str, typer.Option("--placeholder", help="Placeholder that the platform replaces with its worker id.")
@@ -106,9 +111,10 @@ def export(
     if encoding not in get_args(Encoding):
         raise UserInputError(f"--encoding {encoding}: choose {', '.join(get_args(Encoding))}")
     check_target(out)
-    options = TableOptions(links, public_url, placeholder, media_url, every)
     with opened_desk(store, profile, database) as (opened, desk):
         name = pairs_campaign(desk, campaign, "send raters links (`slvmeval annotate links`)")
+        address = public_url or desk.campaigns.get(name).public_url
+        options = TableOptions(links, address, placeholder, media_url, every)
         release = _release_of(opened.root, desk, name)
         free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
         tasks = desk.campaigns.tasks(name)

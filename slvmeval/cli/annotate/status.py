@@ -147,6 +147,8 @@ def _lines(state: CampaignState) -> list[str]:
 
 
 def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
+    from tasks.annotation.campaign import money
+
     lines = []
     if now.pace is None:
         lines.append(f"pace: unknown until half an hour after the first of the {what}")
@@ -162,9 +164,10 @@ def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
         lines.append(f"end: {_time(now.end.at)}, between {_time(now.end.early)} and {late}")
     cost = now.cost
     if cost.rate:
+        per = "hour of expected time" if cost.per == "hour" else "task"
         lines.append(
-            f"cost: {cost.so_far:.2f} {cost.currency} so far, {cost.to_end:.2f} still to come, at "
-            f"{cost.rate:g} per {'hour of expected time' if cost.per == 'hour' else 'task'}"
+            f"cost: {money(cost.so_far, cost.currency)} so far, {money(cost.to_end, cost.currency)} still to "
+            f"come, {money(cost.rate, cost.currency)} per {per}"
         )
     if now.last_vote:
         lines.append(f"newest: {_time(now.last_vote)}")

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tasks.votes.quality import QualityRule, WorkerQuality
 
 
+#: Where the server listens without an address of its own.
+LOCAL_ADDRESS = "http://127.0.0.1:8017"
+
 COLUMNS = ("code", "answers", "pay", "currency", "standing", "platform", "session", "worker")
 
 
@@ -228,6 +231,10 @@ def _worker_json(one: WorkerQuality, alpha: float | None) -> dict[str, object]:
     }
 
 
+def _of(count: int, all_of_them: int) -> str:
+    return f"{count} of {all_of_them}" if all_of_them else "-"
+
+
 def _print_workers(
     listed: list[WorkerQuality],
     count: int,
@@ -242,10 +249,10 @@ def _print_workers(
         (
             one.worker,
             one.votes,
-            f"{one.fast} of {one.timed}",
-            f"{one.disagreed} of {one.easy}",
-            f"{one.solved} of {one.solvable}",
-            f"{one.gold_solved} of {one.gold}" if one.gold else "-",
+            _of(one.fast, one.timed),
+            _of(one.disagreed, one.easy),
+            _of(one.solved, one.solvable),
+            _of(one.gold_solved, one.gold),
             alpha(one),
             "-" if one.careful is None else f"{one.careful:.2f}",
             ", ".join(flag.value for flag in one.flags) or "-",
@@ -286,8 +293,13 @@ def links(
         str, typer.Option("--note", metavar="TEXT", help="Whom the links are for, which is recorded.")
     ] = "",
     public_url: Annotated[
-        str, typer.Option("--public-url", metavar="URL", help="The address that workers use.")
-    ] = "http://127.0.0.1:8017",
+        str | None,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="The address that workers use; by default the campaign's public_url, else this machine's.",
+        ),
+    ] = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
@@ -300,16 +312,22 @@ def links(
     """
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.exchange.task_table import checked_address, invitation_link, link_table
+    from tasks.annotation.campaign import checked_address
+    from tasks.annotation.exchange.task_table import invitation_link, link_table
 
-    address = checked_address(public_url)
+    given = None if public_url is None else checked_address(public_url)
     if out is not None and out.exists():
         raise UserInputError(f"{out} already exists, and its links may have been sent: name a new file")
     if out is not None and not out.absolute().parent.is_dir():
         raise UserInputError(f"there is no folder {out.absolute().parent}")
     with opened_desk(store, profile, database) as (_, desk):
         name = one_campaign(desk, campaign)
+        address = given or desk.campaigns.get(name).public_url or LOCAL_ADDRESS
         tokens = desk.organiser.invite(name, count, note)
+    if address == LOCAL_ADDRESS:
+        terminal.tell(
+            "note: these links open on this machine only; for others give --public-url https://HOST"
+        )
     if out is None:
         terminal.say(*(invitation_link(address, name, token) for token in tokens))
         return

@@ -164,6 +164,9 @@ def _on_http(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     if problem.status_code == 404:
         return problem_response(request, not_found())
+    if problem.status_code == 400:
+        unread = f"the body cannot be read: {problem.__cause__ or problem.detail}"
+        return problem_response(request, Problem(422, RefusalReason.BAD_VALUE.value, unread))
     refusal = Problem(
         problem.status_code, problems.NOT_FOUND, f"this request is not supported: {problem.detail}"
     )

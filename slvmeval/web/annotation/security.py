@@ -170,7 +170,7 @@ class RequestGuard:
         connection = HTTPConnection(scope)
         try:
             self._check(scope, connection)
-            await self._app(scope, _Bounded(receive, connection.headers), with_headers)
+            await self._run(scope, _Bounded(receive, connection.headers), with_headers)
         except Problem as problem:
             if with_headers.started:
                 raise
@@ -181,6 +181,22 @@ class RequestGuard:
             # answered here, because the outer layers do not add our headers
             log.exception("%s %s", scope["method"], scope["path"])
             await self._answer(connection, broken())(scope, receive, with_headers)
+
+    async def _run(self, scope: Scope, body: _Bounded, send: _Answering) -> None:
+        """Run the application; a body that is too large is refused whatever the application makes of it."""
+
+        async def send_unless_refused(message: Message) -> None:
+            if send.started or not body.refused:
+                await send(message)
+
+        try:
+            await self._app(scope, body, send_unless_refused)
+        except Exception:
+            # the reading of the body ended with an exception, perhaps of another kind by now
+            if send.started or not body.refused:
+                raise
+        if body.refused and not send.started:
+            raise _too_large()
 
     def _answer(self, connection: HTTPConnection, problem: Problem) -> Response:
         language = language_for(connection, None)
@@ -283,23 +299,26 @@ class _Answering:
         await self._send(message)
 
 
+def _too_large() -> Problem:
+    return Problem(413, problems.TOO_LARGE, f"a request may have at most {MAX_BODY // 1024} kB")
+
+
 class _Bounded:
     """Receives a request's body up to a maximum size."""
 
     def __init__(self, receive: Receive, headers: Headers) -> None:
         self._receive = receive
         self._got = 0
+        self.refused = False
         length = headers.get("content-length", "0")
-        self._check(int(length) if length.isdecimal() and len(length) < 19 else MAX_BODY + 1)
+        if not length.isdecimal() or len(length) > 18 or int(length) > MAX_BODY:
+            raise _too_large()
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
             self._got += len(message.get("body", b""))
-            self._check(self._got)
+            if self._got > MAX_BODY:
+                self.refused = True
+                raise _too_large()
         return message
-
-    @staticmethod
-    def _check(size: int) -> None:
-        if size > MAX_BODY:
-            raise Problem(413, problems.TOO_LARGE, f"a request may have at most {MAX_BODY // 1024} kB")

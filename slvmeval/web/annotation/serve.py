@@ -208,6 +208,7 @@ def prepare(
     said: list[str] = []
     try:
         selected = campaigns_to_serve(desk.campaigns.all(), name, settings)
+        settings = settings.at(public_url=_public_url(settings, selected))
         for one in selected:
             aspects = sorted({task.aspect for task in desk.campaigns.tasks(one.name)})
             check_texts(one.languages, aspects, settings.texts_folder)
@@ -289,11 +290,23 @@ def _check_options(settings: Serving, processes: int) -> None:
             raise UserInputError(
                 f"--public-url {settings.public_url}: write https://HOST, or https://HOST:PORT"
             )
-    elif settings.host not in LOOPBACK:
+
+
+def _public_url(settings: Serving, selected: Sequence[Campaign]) -> str:
+    """Return the address that workers use: the given one, else that of the campaigns; empty without one."""
+    named = {one.public_url for one in selected if one.public_url}
+    if not settings.public_url and len(named) > 1:
+        raise UserInputError(
+            f"the campaigns have several addresses ({', '.join(sorted(named))}): give --public-url, or serve "
+            "them apart"
+        )
+    address = settings.public_url or "".join(named)
+    if not address and settings.host not in LOOPBACK:
         raise UserInputError(
             f"--host {settings.host}: set the workers' address with --public-url, for example "
             f"--public-url http://{socket.gethostname()}:{settings.port}"
         )
+    return address
 
 
 def _origin(parts: SplitResult) -> str:

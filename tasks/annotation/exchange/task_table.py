@@ -277,23 +277,6 @@ def _content(task: PairTask, slot: Slot, options: TableOptions) -> dict[str, Any
 LINK_COLUMNS = ("number", "link", "note")
 
 
-def checked_address(url: str) -> str:
-    """Return the public address of the pages without a trailing slash.
-
-    Raises
-    ------
-    UserInputError
-        If it is not an address.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise UserInputError(
-            f"--public-url {url!r}: give the address at which workers reach the pages, as for `annotate "
-            "serve`: https://HOST"
-        )
-    return url.rstrip("/")
-
-
 def invitation_link(address: str, campaign: str, token: str) -> str:
     """Return the link of one worker."""
     return f"{address}/c/{campaign}/enter?{urlencode({'token': token})}"

@@ -92,7 +92,7 @@ def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
     assert second.startswith(f"12 answers, 3 a pair, take {hours:.1f} hours, if a task takes 1 times")
     pays = [(length + 60) / 100 for length in lengths]
     assert third == (
-        f"Pay: {min(pays):.2f} EUR to {max(pays):.2f} EUR for a task, at 36 EUR an hour; "
+        f"Pay: {min(pays):.2f} EUR to {max(pays):.2f} EUR for a task, at 36.00 EUR an hour; "
         f"{3 * sum(pays):.2f} EUR in all, without a platform's fee."
     )
     values = json.loads(output_of(capsys, *given, "--json"))

@@ -126,9 +126,11 @@ def test_pay_by_the_hour_follows_the_length_of_the_videos() -> None:
         ({"pay_per_task": 0, "pay_per_hour": -1}, "pay_per_hour"),
         ({"expected_share": 0}, "expected_share"),
         ({"pay_per_task": float("inf")}, "pay_per_task"),
+        ({"pay_per_task": 0.605}, "EUR has 2 decimals"),
+        ({"public_url": "pairs.example"}, "pages: https://HOST"),
     ],
 )
-def test_pay_that_cannot_be_meant_is_refused(values: dict[str, float], message: str) -> None:
+def test_settings_that_cannot_be_meant_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         campaign(**values)
 

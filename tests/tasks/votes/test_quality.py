@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.votes import Standing, Vote
-from tasks.votes.quality import Flag, QualityRule, WorkerQuality, quality
+from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence, quality
 from tests.tasks.statistics.making import few
 from tests.tasks.votes.voting import decision, vote
 
@@ -58,6 +58,39 @@ def test_time_is_relative_to_the_length_of_the_videos() -> None:
     assert odd(campaign(total_s=10.0)).fast == 0, "twelve of sixty at one pace are more than a tenth"
     rule = QualityRule(fast_share=0.2)
     assert odd(campaign(total_s=10.0), rule).fast == PAIRS
+
+
+def test_each_vote_tells_what_it_counts_towards() -> None:
+    some = campaign(rating="C", preferred="low", total_s=100.0)
+    some = [
+        one.model_copy(update={"total_s": 8.0}) if one.worker == "odd" and i < 20 else one
+        for i, one in enumerate(some)
+    ]
+    worker, told = odd(some), evidence(some, "odd", QualityRule())
+    assert len(told) == PAIRS
+    for flag, number in (
+        (Flag.FAST, worker.fast),
+        (Flag.DISAGREES, worker.disagreed),
+        (Flag.INACCURATE, worker.solvable - worker.solved),
+        (Flag.CARELESS, 0),
+    ):
+        assert sum(flag in flags for flags in told.values()) == number, flag
+    assert worker.fast == 4
+    assert set(evidence(some, "good-0", QualityRule(name="strict")).values()) == {()}
+
+
+def test_failed_checks_count_towards_careless() -> None:
+    checks = [
+        vote("film/1", "odd", "A"),
+        vote("film/1~again", "odd", "A", preferred="low"),
+        vote("film/2~equal", "odd", "A"),
+        vote("film/3~equal", "odd", "C", preferred="low"),
+        vote("film/4", "odd", "A", preferred="low", gold=True),
+    ]
+    told = evidence(checks, "odd", QualityRule(name="strict"))
+    careless = [one.pair_id for one in checks if Flag.CARELESS in told[one.vote_id]]
+    assert careless == ["film/1~again", "film/2~equal", "film/4"]
+    assert not any(Flag.CARELESS in flags for flags in evidence(checks, "odd", QualityRule()).values())
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from slvmeval.web.annotation.organiser.campaign_state import Facts, Trouble, troubles
 from storage_schemas.votes import Decision, Vote
-from tasks.votes.quality import Flag, QualityRule, WorkerQuality
+from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence
 
 _STEPS = {"A": 0, "B": 1, "C": 2}
 ORDERS = ("newest", "fastest", "apart")
+#: Tasks that show best why a worker has flags.
+_TELLING = 3
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ class VoteBeside:
         Duration of the task divided by that of its two videos.
     fastest
         Share of the campaign's timed votes of this aspect that were as fast or faster, in (0, 1].
-    is_fast
-        Whether that is within the share that the indicator calls fast.
+    against
+        The flags that the vote counts towards, whether the worker has them or not.
     """
 
     vote: Vote
@@ -113,7 +115,7 @@ class VoteBeside:
     apart: int | None
     time_share: float | None
     fastest: float | None
-    is_fast: bool
+    against: tuple[Flag, ...]
 
     @property
     def right(self) -> bool:
@@ -123,12 +125,19 @@ class VoteBeside:
 
 @dataclass(frozen=True)
 class WorkerView:
-    """The review page's data."""
+    """The review page's data.
+
+    Parameters
+    ----------
+    telling
+        The votes that show best why the worker has flags; empty without flags.
+    """
 
     row: WorkerRow
     indicators: tuple[Indicator, ...]
     needed_flags: int
     votes: tuple[VoteBeside, ...]
+    telling: tuple[VoteBeside, ...]
     decisions: tuple[Decision, ...]
     trouble: tuple[Trouble, ...]
     order: str
@@ -215,11 +224,13 @@ def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
     """Return the review page's data; `order` is one of `ORDERS`, by default the first."""
     rule = QualityRule(name=facts.campaign.rule)
     order = order if order in ORDERS else ORDERS[0]
+    votes = _beside(facts.votes, row.worker, rule)
     return WorkerView(
         row=row,
         indicators=indicators(row.quality, rule) if row.quality else (),
         needed_flags=rule.flags_for_review,
-        votes=tuple(_sorted(_beside(facts.votes, row.worker, rule), order)),
+        votes=tuple(_sorted(votes, order)),
+        telling=_telling(votes, row.flags),
         decisions=tuple(one for one in reversed(facts.decisions) if one.worker == row.worker),
         trouble=troubles(facts.tallies.by_worker.get(row.worker, {})),
         order=order,
@@ -238,10 +249,37 @@ def _beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteB
             times[vote.aspect].append(share)
     for some in times.values():
         some.sort()
-    return [_one(vote, others[vote.pair_id], times[vote.aspect], rule) for vote in mine]
+    against = evidence(votes, worker, rule)
+    return [
+        # of two votes on a pair, from files, one counts
+        _one(vote, others[vote.pair_id], times[vote.aspect], against.get(vote.vote_id, ()))
+        for vote in mine
+    ]
 
 
-def _one(vote: Vote, others: Sequence[Vote], times: Sequence[float], rule: QualityRule) -> VoteBeside:
+def _telling(votes: Sequence[VoteBeside], flags: Sequence[Flag]) -> tuple[VoteBeside, ...]:
+    """Return the votes that count towards most of the worker's flags, then the farthest apart and fastest.
+
+    Each flag is shown by one of them, if any vote counts towards it.
+    """
+
+    def strength(one: VoteBeside) -> tuple[int, int, float]:
+        return (
+            len(set(one.against) & set(flags)),
+            one.apart or 0,
+            -(1.0 if one.fastest is None else one.fastest),
+        )
+
+    ordered = sorted((one for one in votes if set(one.against) & set(flags)), key=strength, reverse=True)
+    chosen: list[VoteBeside] = []
+    for flag in flags:
+        if not any(flag in one.against for one in chosen):
+            chosen += [one for one in ordered if flag in one.against][:1]
+    chosen += [one for one in ordered if one not in chosen]
+    return tuple(sorted(chosen[:_TELLING], key=strength, reverse=True))
+
+
+def _one(vote: Vote, others: Sequence[Vote], times: Sequence[float], against: tuple[Flag, ...]) -> VoteBeside:
     ratings = "".join(sorted(other.rating for other in others))
     most = Counter(ratings).most_common(1)
     share = _time_share(vote)
@@ -254,7 +292,7 @@ def _one(vote: Vote, others: Sequence[Vote], times: Sequence[float], rule: Quali
         apart=abs(_STEPS[vote.rating] - _STEPS[most[0][0]]) if most else None,
         time_share=share,
         fastest=fastest,
-        is_fast=fastest is not None and fastest <= rule.fast_share and len(times) >= rule.fast_least_votes,
+        against=against,
     )
 
 

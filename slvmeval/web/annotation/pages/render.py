@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from slvmeval.web.annotation.pages.texts import texts
+from tasks.annotation.campaign import money
 from tasks.annotation.pair_task import LONGEST_COMMENT
 from tasks.publish.gallery.data import script_json
 
@@ -98,10 +99,12 @@ def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__ or "slvmeval.web.annotation.pages"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["money"] = money
+    return made

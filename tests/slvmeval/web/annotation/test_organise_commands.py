@@ -38,7 +38,7 @@ def test_status_tells_how_far_it_is(busy: Study, capsys: pytest.CaptureFixture[s
     assert re.search(r"all\s+█{16}·{8}\s+140 of 200\s+28 of 40\s+0\s+-?\d\.\d\d", output)
     assert re.search(r"temporal_flow\s+█+·+\s+\d+ of 40", output)
     assert "workers: 20 entered, 20 answered, 0 excluded, 1 to review" in output
-    assert "cost: 84.00 EUR so far, 36.00 still to come, at 0.6 per task" in output
+    assert "cost: 84.00 EUR so far, 36.00 EUR still to come, 0.60 EUR per task" in output
 
 
 def test_status_for_programs(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,9 +94,21 @@ def test_links_are_good_for_one_worker_each(
     assert out.read_text(encoding="utf-8").count("\n") == 4
     capsys.readouterr()
     assert run(busy, "links", NAME) == 0
-    assert re.fullmatch(
-        r"http://127\.0\.0\.1:8017/c/study/enter\?token=[\w-]{20,}\n", capsys.readouterr().out
-    )
+    told = capsys.readouterr()
+    assert re.fullmatch(r"http://127\.0\.0\.1:8017/c/study/enter\?token=[\w-]{20,}\n", told.out)
+    assert "on this machine only" in told.err
+
+
+def test_links_carry_the_campaigns_address(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.begin(pairs=1, public_url="https://pairs.example/")
+    assert run(study, "links") == 0
+    told = capsys.readouterr()
+    assert told.out.startswith(f"https://pairs.example/c/{NAME}/enter?token=")
+    assert "on this machine only" not in told.err
+    assert run(study, "links", "--public-url", "https://other.example:8443") == 0
+    assert capsys.readouterr().out.startswith(f"https://other.example:8443/c/{NAME}/enter?token=")
 
 
 def test_a_completion_code_can_be_checked_before_paying(
@@ -129,7 +141,9 @@ def test_a_completion_code_can_be_checked_before_paying(
     assert capsys.readouterr().out == out.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("url", ["", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c"])
+@pytest.mark.parametrize(
+    "url", ["", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c", "https://a.example/b"]
+)
 def test_links_need_an_address(busy: Study, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(busy, "links", "--public-url", url) == 1
     assert "give the address at which workers reach the pages" in capsys.readouterr().err

@@ -143,6 +143,15 @@ def test_what_is_said_before_it_serves(published: Serving) -> None:
     assert "may not be redistributed" in warned
 
 
+def test_the_campaigns_address_is_served(tmp_path: Path) -> None:
+    published = put_up(tmp_path / "store", [pair(0)], 1, public_url="https://pairs.example")[0]
+    with prepare(published.at(port=0), NAME, private=True) as ready:
+        assert ready.serving.address == "https://pairs.example"
+        assert f"https://pairs.example/c/{NAME}/enter?token=TOKEN" in "\n".join(ready.lines)
+    with prepare(published.at(port=0, public_url="https://other.example"), NAME, private=True) as ready:
+        assert ready.serving.address == "https://other.example"
+
+
 def test_licences_hold_unless_the_organiser_says_more(judged_store: Path) -> None:
     from storage_schemas.release import Release, release_names
 

@@ -135,13 +135,36 @@ def test_the_review_page_has_numbers_thresholds_and_the_others(organiser: Organi
     assert "from A to C are 2" in text
     assert "Threshold: 20% or less, of at least 10 such tasks." in text
     assert re.search(r"worse others: \d of 4 better C 2 steps apart AAA[AB] 0:18 0.30 × the videos", text)
+    told = text.partition("The 3 tasks that show it best")[2].partition("Decision")[0]
+    assert re.search(r"fast 0:18 for 1:00 of video, among the fastest \d+ %", told)
+    assert re.search(r"disagrees rated C where others rated AAA[AB]", told)
     others = words(organiser.page(f"/workers/{CAREFUL}"))
+    assert "show it best" not in others
     assert "flagged" not in others.replace("not flagged", "")
     ordered = words(organiser.page(f"/workers/{CAREFUL}?order=fastest")).partition(" time played when ")[2]
     fastest = [int(n) for n in re.findall(r"fastest (\d+) %", ordered.partition("Time is the duration")[0])]
     assert fastest == sorted(fastest)
     assert len(fastest) > 3
     assert organiser.page(f"/workers/{'0' * 32}").status_code == 404
+
+
+def test_where_no_time_can_be_compared_nothing_is_called_fast(study: Study) -> None:
+    study.begin(pairs=3, rule="paper")
+    with desk(study) as opened:
+        opened.votes.add(NAME, votes_of_a_week(study, study.pairs, share=1.0))
+    with Organiser(study) as somebody:
+        somebody.log_in()
+        page = somebody.page(f"/workers/{HASTY}")
+    text = words(page)
+    assert "0 of 0" not in text
+    assert "Fast not flagged Nothing to count yet: tasks whose time" in text
+    assert 'class="warn">fastest' not in page.text
+
+
+def test_a_form_may_not_be_endless(organiser: Organiser) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    for content in (b"x" * 300_000, (b"x" * 10_000 for _ in range(30))):
+        assert organiser.http.post("/organiser/login", content=content, headers=kind).status_code == 413
 
 
 # -- decisions and erasing ---------------------------------------------------------------------------

@@ -96,13 +96,13 @@ def test_what_was_done_is_not_in_the_page_before_the_preference() -> None:
 
 def test_consent_has_our_words_or_the_campaigns_own() -> None:
     ours = render("consent", "en", campaign=campaign(pay_per_task=1.5, currency="EUR"), csrf="x")
-    assert "1.5 EUR" in ours
+    assert "1.50 EUR" in ours
     assert "voluntary" in ours
     hourly = campaign(pay_per_hour=12, currency="EUR")
     for language in ("en", "ja"):
         page = render("consent", language, campaign=hourly, csrf="x", pay="3.10 EUR – 4.20 EUR")
         assert "3.10 EUR – 4.20 EUR" in page
-        assert "12 EUR" in page
+        assert "12.00 EUR" in page
         task = render("task", language, campaign=hourly, csrf="x", view=VIEW, urls=URLS, pay="3.10 EUR")
         assert "3.10 EUR" in task
     assert texts("en").words["consent"]["pay_title"] not in render(
