@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -276,7 +276,19 @@ def settings(
 
 
 def recipe_changes(changes: Sequence[str] | None, damaged: str | None) -> tuple[str, ...]:
-    """Return the changes of the recipe that ``--set`` and ``--damaged`` ask for."""
+    """Return the changes of the recipe that ``--set`` and ``--damaged`` ask for.
+
+    Raises
+    ------
+    UserInputError
+        If `damaged` is no rule for damaged videos.
+    """
+    from storage_schemas.errors import UserInputError, suggestion
+    from storage_schemas.source import DamageRule
+
+    if damaged is not None and damaged not in get_args(DamageRule):
+        hint = suggestion(damaged, get_args(DamageRule), "choose")
+        raise UserInputError(f"--damaged {damaged}: {hint}")
     return (*(changes or ()), *([f"damaged={damaged}"] if damaged is not None else ()))
 
 

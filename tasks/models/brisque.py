@@ -48,7 +48,11 @@ def load(path: Path, device: str, **_options: Any) -> Brisque:
         if table.shape[1:] != (1 + FEATURES,) or least.shape != (FEATURES,) or most.shape != (FEATURES,):
             raise ValueError(f"{table.shape} and {least.shape} numbers: expected {FEATURES} features")
         gamma, rho = float(values["gamma"]), float(values["rho"])
-    except (OSError, ValueError, KeyError, pickle.UnpicklingError) as problem:
+    # of a damaged file the reader of pickles says the one or the other
+    except (
+        *(OSError, ValueError, KeyError, pickle.UnpicklingError),
+        *(EOFError, IndexError, AttributeError, TypeError, MemoryError),
+    ) as problem:
         raise IntegrityError(
             f"{path} does not hold BRISQUE's regression: {problem}; fetch it again"
         ) from problem

@@ -196,3 +196,12 @@ def test_what_cannot_be_served_is_said(
     printed = capsys.readouterr()
     assert message in printed.err
     assert not printed.out
+
+
+@pytest.mark.parametrize("command", ["build", "plan"])
+def test_a_rule_for_damaged_videos_that_does_not_exist_is_named_by_its_option(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [command, "-s", str(tmp_path), "--store", str(tmp_path / "store"), "--damaged", "conceil"]
+    assert main(words) == 1
+    assert capsys.readouterr().err == "error: --damaged conceil: did you mean conceal?\n"

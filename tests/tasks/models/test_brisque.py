@@ -47,6 +47,14 @@ def test_a_file_that_would_run_code_is_refused(folder: Path) -> None:
         load(folder, "cpu")
 
 
+def test_a_file_that_is_cut_off_is_refused(folder: Path) -> None:
+    whole = (folder / RANGES).read_bytes()
+    for size in range(len(whole)):
+        (folder / RANGES).write_bytes(whole[:size])
+        with pytest.raises(IntegrityError, match="fetch it again"):
+            load(folder, "cpu")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [("epsilon_svr", "c_svc", "it is a c_svc"), ("gamma 0.5\n", "", "gamma"), ("36:", "no:", "no")],
