@@ -162,10 +162,10 @@ class DescribedFirst(Form[Request]):
             allowed = {unit.key for unit in units}
             wanted = [one for one in missing if allowed & {unit.key for unit in one.wanted_by}]
             Submitted(self.descriptions, self.collect_only).submit(wanted, described, records)
-        missing, unreadable = self.comparisons.missing_descriptions(units)
-        described.settle(unreadable)
-        lacking = _units_of(missing) | described.settled
-        ready = [unit for unit in units if unit.key not in lacking]
+        left = [unit for unit in units if unit.key not in described.settled]
+        missing, _ = self.comparisons.missing_descriptions(left)
+        lacking = _units_of(missing)
+        ready = [unit for unit in left if unit.key not in lacking]
         Submitted(self.service).submit(ready, _OfReserved(run, held), rows)
         # what waits for a description stays reserved
         for key in held.keys() - _units_of(missing, records.waiting()):

@@ -101,6 +101,10 @@ class JudgingWork(Work[Request]):
         return self.pairs.text(aspect, dimension, self.setup.prompts)
 
 
+#: By a request's key, on which they depend: the keys of its two videos' descriptions.
+_described: dict[str, tuple[str, str]] = {}
+
+
 @cache
 def _judgements(store_path: str) -> JudgementsStore:
     return JudgementsStore(Store(Path(store_path)))
@@ -138,7 +142,6 @@ class Judging(Kind[Request]):
         self._lock = threading.Lock()
         self._pairs: dict[str, Pair] = {}
         self._texts: dict[str, AspectText] = {}
-        self._described: dict[str, tuple[str, str]] = {}
 
     def settings_of(self, aspect: str) -> str:
         """Return the settings checksum in rows on an aspect."""
@@ -216,13 +219,13 @@ class Judging(Kind[Request]):
         unreadable: list[Judgement] = []
         wanted: dict[tuple[str, bool], list[Request]] = {}
         for unit in units:
-            if unit.key not in self._described:
+            if unit.key not in _described:
                 found = self.with_pair(unit, self._description_keys)
                 if isinstance(found, list):
                     unreadable += found
                     continue
-                self._described[unit.key] = found
-            for low, key in enumerate(self._described[unit.key]):
+                _described[unit.key] = found
+            for low, key in enumerate(_described[unit.key]):
                 if judge.descriptions.answers.find(key) is None:
                     wanted.setdefault((key, bool(low)), []).append(unit)
         return [Description(key, low, tuple(by)) for (key, low), by in wanted.items()], unreadable
