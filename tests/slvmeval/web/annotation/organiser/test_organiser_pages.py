@@ -165,6 +165,25 @@ def test_where_no_time_can_be_compared_nothing_is_called_fast(study: Study) -> N
     assert 'class="warn">fastest' not in page.text
 
 
+def test_indicators_count_the_votes_that_are_shown_beside_them(study: Study) -> None:
+    study.begin(pairs=20, rule="paper")
+    votes = votes_of_a_week(study, study.pairs, share=1.0)
+    with desk(study) as opened, Organiser(study) as somebody:
+        somebody.log_in()
+        opened.votes.add(NAME, votes[:12])
+        before = somebody.page(f"/workers/{HASTY}")
+        opened.votes.add(NAME, votes[12:])
+        # the indicators are computed every few seconds
+        after = somebody.page(f"/workers/{HASTY}")
+    assert "Fast not flagged Nothing to count yet" in words(before)
+    assert "Fast not flagged Nothing to count yet" not in words(after) or "fast" not in tags_of(after)
+
+
+def tags_of(page: httpx.Response) -> list[str]:
+    """Return the flags that votes show."""
+    return re.findall(r'<span class="warn">(fast)est', page.text)
+
+
 def test_a_form_may_not_be_endless(organiser: Organiser) -> None:
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     for content in (b"x" * 300_000, (b"x" * 10_000 for _ in range(30))):
