@@ -58,9 +58,10 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
     """
     names = release_names(store)
     if name is None:
-        if len(names) != 1:
-            available = ", ".join(names) if names else "none"
-            raise UserInputError(f"{store.root} has these releases: {available}. Specify one.")
+        if not names:
+            raise UserInputError(f"{store.root} has no release yet: slvmeval build makes one")
+        if len(names) > 1:
+            raise UserInputError(f"{store.root} has these releases: {', '.join(names)}. Specify one.")
         name = names[0]
     # an unlisted name could be a path outside the store
     versions = release_versions(store, name) if name in names else []

@@ -70,7 +70,7 @@ def test_what_is_missing_is_answered_with_what_there_is(store: Store, tmp_path: 
         Release.open(store)
     assert release_names(store) == ["main", "other"]
     empty = Store.create(tmp_path / "empty")
-    with pytest.raises(UserInputError, match="has these releases: none"):
+    with pytest.raises(UserInputError, match="has no release yet: slvmeval build"):
         Release.open(empty)
     with pytest.raises(UserInputError, match="it has none"):
         Release.open(empty, "main")

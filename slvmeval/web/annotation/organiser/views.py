@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, TypeVar
 
@@ -158,7 +159,8 @@ class Views:
             return rater_view(state, rater, self._desk.decisions.read(campaign.name))
         facts = self._facts(campaign)
         row = self._row(facts, worker)
-        return worker_view(facts, row, order)
+        # beside the indicators only the votes that they count
+        return worker_view(replace(facts, votes=facts.votes[: self._judgement(facts)[0]]), row, order)
 
     def record(self, campaign: Campaign) -> dict[str, Any]:
         """Return the record's entries, newest first."""
@@ -200,7 +202,11 @@ class Views:
         )
 
     def _judged(self, facts: Facts) -> list[WorkerQuality]:
-        return self._cached("workers", facts, _WORKERS_S, judged_of)
+        return self._judgement(facts)[1]
+
+    def _judgement(self, facts: Facts) -> tuple[int, list[WorkerQuality]]:
+        """Return the workers' quality, and how many of the campaign's votes it counts."""
+        return self._cached("workers", facts, _WORKERS_S, lambda some: (len(some.votes), judged_of(some)))
 
     def _alphas(self, facts: Facts) -> dict[str, float | None]:
         def alphas(facts: Facts) -> dict[str, float | None]:

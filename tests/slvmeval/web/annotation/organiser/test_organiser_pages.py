@@ -128,18 +128,22 @@ def test_workers_are_listed_those_to_review_first(organiser: Organiser) -> None:
 
 def test_the_review_page_has_numbers_thresholds_and_the_others(organiser: Organiser) -> None:
     organiser.log_in()
-    text = words(organiser.page(f"/workers/{HASTY}"))
+    page = organiser.page(f"/workers/{HASTY}")
+    text = words(page)
     assert re.search(r"Fast flagged \d+ of 14 \(\d+\.\d %\) tasks whose time", text)
     assert "Threshold: 3 or more, and 50% of the timed tasks or more." in text
     assert re.search(r"Disagrees flagged \d of \d+ ", text)
     assert "from A to C are 2" in text
     assert "Threshold: 20% or less, of at least 10 such tasks." in text
     assert re.search(r"worse others: \d of 4 better C 2 steps apart AAA[AB] 0:18 0.30 × the videos", text)
-    told = text.partition("The 3 tasks that show it best")[2].partition("Decision")[0]
+    told = text.partition("The 3 tasks that show best why")[2].partition("Decision")[0]
     assert re.search(r"fast 0:18 for 1:00 of video, among the fastest \d+ %", told)
     assert re.search(r"disagrees rated C where others rated AAA[AB]", told)
     others = words(organiser.page(f"/workers/{CAREFUL}"))
-    assert "show it best" not in others
+    assert "show best why" not in others
+    linked = re.findall(r'href="#(vote-[^"]+)"', page.text)
+    assert len(linked) == 3
+    assert all(page.text.count(f'id="{one}"') == 1 for one in linked)
     assert "flagged" not in others.replace("not flagged", "")
     ordered = words(organiser.page(f"/workers/{CAREFUL}?order=fastest")).partition(" time played when ")[2]
     fastest = [int(n) for n in re.findall(r"fastest (\d+) %", ordered.partition("Time is the duration")[0])]
@@ -159,6 +163,25 @@ def test_where_no_time_can_be_compared_nothing_is_called_fast(study: Study) -> N
     assert "0 of 0" not in text
     assert "Fast not flagged Nothing to count yet: tasks whose time" in text
     assert 'class="warn">fastest' not in page.text
+
+
+def test_indicators_count_the_votes_that_are_shown_beside_them(study: Study) -> None:
+    study.begin(pairs=20, rule="paper")
+    votes = votes_of_a_week(study, study.pairs, share=1.0)
+    with desk(study) as opened, Organiser(study) as somebody:
+        somebody.log_in()
+        opened.votes.add(NAME, votes[:12])
+        before = somebody.page(f"/workers/{HASTY}")
+        opened.votes.add(NAME, votes[12:])
+        # the indicators are computed every few seconds
+        after = somebody.page(f"/workers/{HASTY}")
+    assert "Fast not flagged Nothing to count yet" in words(before)
+    assert "Fast not flagged Nothing to count yet" not in words(after) or "fast" not in tags_of(after)
+
+
+def tags_of(page: httpx.Response) -> list[str]:
+    """Return the flags that votes show."""
+    return re.findall(r'<span class="warn">(fast)est', page.text)
 
 
 def test_a_form_may_not_be_endless(organiser: Organiser) -> None:
