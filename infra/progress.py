@@ -25,6 +25,8 @@ from storage_schemas.provenance import utc_now
 log = logging.getLogger(__name__)
 
 _WRITE_EVERY_S = 1.0
+#: A stage's items are logged at most so often; its last item, and those set aside, always.
+LOG_EVERY_S = 10.0
 #: Number of finished builds whose files are kept.
 KEPT_RUNS = 5
 
@@ -58,6 +60,7 @@ class BuildProgress:
         self._done: Counter[str] = Counter()
         self._total: Counter[str] = Counter()
         self._set_aside: Counter[str] = Counter()
+        self._logged: dict[str, float] = {}
         self._elsewhere: dict[str, Any] = {}
         self._pools: dict[str, dict[str, Any]] = {}
         #: Why nodes were left out, by pool and node.
@@ -117,7 +120,14 @@ class BuildProgress:
         note = label if not set_aside else f"{label} ({set_aside} set aside)"
         if stage in self._tasks:
             self._bars.update(self._tasks[stage], advance=1, note=note)
-        log.info("%s %d/%d: %s", stage, self._done[stage], self._total[stage], note)
+        now = time.monotonic()
+        if (
+            set_aside
+            or self._done[stage] == self._total[stage]
+            or now - self._logged.get(stage, -LOG_EVERY_S) >= LOG_EVERY_S
+        ):
+            self._logged[stage] = now
+            log.info("%s %d/%d: %s", stage, self._done[stage], self._total[stage], note)
         self._tell(stage)
         self._write("running")
 

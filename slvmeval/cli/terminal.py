@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -218,7 +219,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 
 @contextmanager
 def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a callback for (steps done, total steps, note): a progress bar, or log lines."""
+    """Yield a callback for (steps done, total steps, note): a progress bar, or now and then a line."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -227,6 +228,8 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+
+    from infra.progress import LOG_EVERY_S
 
     terminal = sys.stderr.isatty()
     bars = Progress(
@@ -243,10 +246,16 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
     )
     with bars:
         task = bars.add_task(what, total=None, note="")
+        told = -LOG_EVERY_S
 
         def step(done: int, total: int, note: str = "") -> None:
+            nonlocal told
             bars.update(task, completed=done, total=total, note=note)
-            if not quiet and not terminal:
+            if quiet or terminal:
+                return
+            now = time.monotonic()
+            if done == total or now - told >= LOG_EVERY_S:
+                told = now
                 tell(f"{what} {done}/{total}: {note}" if note else f"{what} {done}/{total}")
 
         yield step

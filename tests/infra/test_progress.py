@@ -100,6 +100,26 @@ def test_pools_are_kept_while_it_runs_and_logged_where_jobs_changed(
     assert run["pools"] == {}
 
 
+def test_a_log_has_a_line_now_and_then_and_one_of_what_is_set_aside(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("infra.progress.time.monotonic", lambda: now[0])
+    caplog.set_level(logging.INFO)
+    with BuildProgress(quiet=True) as progress:
+        progress.expect("ingest", 50)
+        for number in range(1, 51):
+            progress.done("ingest", f"film{number}", set_aside=int(number == 20))
+            now[0] += 0.4
+    # 25 items in ten seconds
+    assert caplog.messages == [
+        "ingest 1/50: film1",
+        "ingest 20/50: film20 (1 set aside)",
+        "ingest 45/50: film45",
+        "ingest 50/50: film50",
+    ]
+
+
 def test_what_became_of_the_aspects_stays_when_another_progress_of_the_process_ends(tmp_path: Path) -> None:
     rows = [{"aspect": "color", "planned": 2, "built": 1, "set_aside": 1, "reasons": {"WHY": 1}}]
     with BuildProgress(tmp_path, quiet=True), BuildProgress(tmp_path, quiet=True) as inner:
