@@ -47,7 +47,7 @@ def pages(judged_small: Release, tmp_path_factory: pytest.TempPathFactory) -> Pa
 class Elements(HTMLParser):
     """Collect elements with their attributes, and check that they close."""
 
-    VOID = frozenset({"meta", "link", "img", "br", "path", "use"})
+    VOID = frozenset({"meta", "link", "img", "br", "input", "path", "use"})
 
     def __init__(self, page: Path) -> None:
         super().__init__()
