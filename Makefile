@@ -24,7 +24,7 @@ define install
 	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 endef
 
-.PHONY: help env env-models demo docs test test-fast test-slow test-browser test-models test-gpu test-slurm bench results notebook release lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-slow test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -111,6 +111,9 @@ $(DOCS): $(STAMP) requirements-docs.lock
 docs: $(DOCS)  ## write the site of documents into build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open build/site/index.html"
+
+pictures: demo  ## take the pictures of the pages in docs/images, of the demonstration; needs Chromium
+	$(BIN)/python -m docs.site.take_pictures
 
 notebook: env  ## run docs/notebook.ipynb on the demonstration's store and keep its outputs
 	$(BIN)/python docs/site/run_notebook.py build/demo
