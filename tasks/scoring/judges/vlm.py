@@ -330,7 +330,8 @@ def text_judge(
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
     captions = open_answers(store.root / "judgements" / "captions")
-    descriptions = Descriptions(*_with_client(describing, servers), captions, cache, prompts)
+    captioning = _with_client(describing, servers)
+    descriptions = Descriptions(*captioning, captions, cache, prompts, model.description_tokens)
     return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)
 
 

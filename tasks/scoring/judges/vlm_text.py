@@ -54,6 +54,9 @@ class Descriptions:
         Cache of the changes between frames, which determine the scenes.
     prompts
         The user's folder of prompts; empty for ours.
+    assumed_tokens
+        Tokens of a description, assumed until some are measured; the captioner's `description_tokens` by
+        default.
 
     Raises
     ------
@@ -68,6 +71,7 @@ class Descriptions:
         answers: AnswerStore,
         cache: FeatureCache,
         prompts: str = "",
+        assumed_tokens: int | None = None,
     ) -> None:
         check_form(model, client.server)
         self.model, self.answers = model, answers
@@ -77,8 +81,9 @@ class Descriptions:
         self._user = prompt_text("judges/caption_user", prompts)
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
         self._measured = MeasuredTokens()
-        #: Mean tokens of a description, assumed until some are measured.
-        self.tokens: float = 0
+        self._assumed = model.description_tokens if assumed_tokens is None else assumed_tokens
+        #: Mean tokens of a description.
+        self.tokens: float = self._assumed
 
     @property
     def server(self) -> ChatServer:
@@ -132,7 +137,7 @@ class Descriptions:
     def estimate(self, video: Side, aspect: AspectText, key: str) -> Estimate:
         """Return the cost of a description that is not kept yet."""
         sent = self._choose(video, aspect)
-        assumed = self.model.thinking_tokens + self.model.description_tokens
+        assumed = self.model.thinking_tokens + self._assumed
         return Estimate(
             images=sent.count,
             tokens_in=self._measured.tokens_in(self._request_tokens(aspect) + sent.tokens),
@@ -228,7 +233,6 @@ class TextJudge(PairwiseJudge):
         self.name = name
         self.model, self._client = judge
         self.descriptions = descriptions
-        self.descriptions.tokens = self.model.description_tokens
         self._system = prompt_text("judges/text_judge_system", prompts)
         self._user = prompt_text("judges/text_judge_user", prompts)
         self._measured = MeasuredTokens()
