@@ -33,7 +33,7 @@ class Description:
     key
         Its key among the kept answers.
     low
-        Whether it is of the pair's `low`.
+        Whether it is of `low` of the first comparison's pair.
     wanted_by
         The comparisons that need it; the row of the first counts its cost.
     """

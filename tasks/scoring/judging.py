@@ -193,8 +193,13 @@ class Judging(Kind[Request]):
 
     @property
     def servers(self) -> list[ChatServer]:
-        """The servers of a judge that may be asked in batches; of another one if that was chosen, an "
-        "error."""
+        """The servers of a judge that may be asked in batches; none for other evaluators.
+
+        Raises
+        ------
+        UserInputError
+            If batches were chosen, and it cannot be asked so.
+        """
         judge = self._batch_judge() if self.work.batch else self.evaluator
         if not isinstance(judge, BatchJudge):
             return []
@@ -217,7 +222,7 @@ class Judging(Kind[Request]):
         judge = self.evaluator
         assert isinstance(judge, DescribingJudge)
         unreadable: list[Judgement] = []
-        wanted: dict[tuple[str, bool], list[Request]] = {}
+        missing: dict[str, tuple[bool, list[Request]]] = {}
         for unit in units:
             if unit.key not in _described:
                 found = self.with_pair(unit, self._description_keys)
@@ -225,10 +230,12 @@ class Judging(Kind[Request]):
                     unreadable += found
                     continue
                 _described[unit.key] = found
-            for low, key in enumerate(_described[unit.key]):
+            high, low = _described[unit.key]
+            # equal videos have one description
+            for key, is_low in {low: True, high: False}.items():
                 if judge.descriptions.answers.find(key) is None:
-                    wanted.setdefault((key, bool(low)), []).append(unit)
-        return [Description(key, low, tuple(by)) for (key, low), by in wanted.items()], unreadable
+                    missing.setdefault(key, (is_low, []))[1].append(unit)
+        return [Description(key, is_low, tuple(by)) for key, (is_low, by) in missing.items()], unreadable
 
     def _description_keys(self, pair: Pair, text: AspectText) -> tuple[str, str]:
         judge = self.evaluator
@@ -430,10 +437,11 @@ class _Describer:
 
     def make_request(self, unit: Description) -> ChatRequest | list[Judgement]:
         """Return the request for a description; if it cannot be made, the rows of what wants it."""
-        return self._with_pair(
-            unit,
-            lambda pair, text: self._descriptions.make_request(pair.low if unit.low else pair.high, text),
-        )
+
+        def request(pair: Pair, text: AspectText) -> ChatRequest:
+            return self._descriptions.make_request(unit.of(pair), text)
+
+        return self._with_pair(unit, request)
 
     def answer(self, unit: Description, given: ChatAnswer) -> list[Judgement]:
         """Keep a description, and return no row; if there is none, the rows of what wants it."""

@@ -20,6 +20,7 @@ from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.offline_batches import batches_folder, waiting_batches
 from storage_schemas.store import Store
 from tests.infra.test_offline_batches import COMMAND
+from tests.tasks.scoring.judges.short_films import short_film, write_lines
 from tests.tiny_models.batch_server import BatchServer
 from tests.tiny_models.provider_server import KEY, Said
 
@@ -248,6 +249,28 @@ def test_judges_with_the_same_captioner_share_its_descriptions(
     rows = run.rows()
     assert len(rows) == 2 * ALL
     assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(3 * ALL * 0.1)
+
+
+@pytest.mark.usefixtures("key")
+def test_equal_videos_are_described_once(
+    ffmpeg: str, judged_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        short_film(ffmpeg, tmp_path / name, 2.0)
+    line = {"id": "p", "video_a": "a.mp4", "video_b": "b.mp4", "prompt": "A.", "aspect": "color", "gold": "a"}
+    write_lines(tmp_path / "pairs.jsonl", [line])
+    assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
+    with BatchServer("openai") as server:
+        run = Run(server, judged_store, tmp_path, capsys, "text")
+        own = ["--pairs", f"pairs:{tmp_path / 'pairs.jsonl'}", "--batch", "--no-wait"]
+        run(*own, code=3)
+        assert len(server.handed_over) == 1
+        server.answer(fitting(server))
+        run(*own, code=3)
+        # one comparison in each order
+        assert len(server.handed_over) == 3
+        server.answer(fitting(server))
+        assert run(*own)["asked"] == 2
 
 
 @pytest.mark.usefixtures("key")
