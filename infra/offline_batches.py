@@ -7,7 +7,6 @@ arguments. All batches that wait are one input, since a model's weights take min
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ from infra.serving import ending, kill_group
 from infra.vllm import VLLM_ENVIRONMENT
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
+from storage_schemas.locks import holder, only_one
 from storage_schemas.offline_batches import answers_path, failure_path, requests_path, waiting_batches
 
 
@@ -47,11 +47,10 @@ def answer_batches(folder: Path, command: Sequence[str]) -> int:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    with (folder / ".lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            raise PrerequisiteError(f"another process answers the batches in {folder}") from problem
+    lock = folder / ".lock"
+    with only_one(lock) as mine:
+        if not mine:
+            raise PrerequisiteError(f"{holder(lock)} answers the batches in {folder}")
         yield
 
 

@@ -5,7 +5,6 @@ The settings apply to all processes of a build: that of the flow and those of it
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from infra import embedded_server
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.locks import only_one
 
 log = logging.getLogger(__name__)
 
@@ -216,13 +216,8 @@ def _database_alone() -> Iterator[bool]:
         yield True
         return
     home.mkdir(parents=True, exist_ok=True)
-    with (home / "slvmeval-server.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+    with only_one(home / "slvmeval-server.lock") as mine:
+        yield mine
 
 
 #: What Prefect sets for such a server, too.

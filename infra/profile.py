@@ -38,7 +38,8 @@ def default_model_folder() -> str:
 
 def default_workers() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    # macOS has no affinity
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Profile(Frozen):

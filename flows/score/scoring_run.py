@@ -18,8 +18,8 @@ from infra.executor import Executor
 from infra.pool import GPU_POOL
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Failure, is_settled
+from storage_schemas.locks import only_one
 from storage_schemas.row_store import RowId, RowStore
-from tasks.llm.shared_state import only_one
 from tasks.pairs.stages import Stage
 from tasks.scoring.engine import (
     Kind,

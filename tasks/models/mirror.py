@@ -6,7 +6,6 @@ time.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from storage_schemas.checksum_cache import remembered_digests
 from storage_schemas.commit import commit_point, sync_path, sync_tree, write_atomic
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_file, digest_value
+from storage_schemas.locks import holder, only_one
 from storage_schemas.model import Frozen
 from tasks.models.registry import ModelSpec, Wheel
 
@@ -273,13 +273,11 @@ def placing(name: str, model_folder: Path, step: str) -> Iterator[Path]:
     model_folder.mkdir(parents=True, exist_ok=True)
     staging = model_folder / f".{step}-{name}"
     lock = model_folder / f".{name}.lock"
-    with lock.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with only_one(lock) as mine:
+        if not mine:
             raise PrerequisiteError(
-                f"another process is fetching or adding {name} in {model_folder}: wait until it has finished"
-            ) from None
+                f"{holder(lock)} is fetching or adding {name} in {model_folder}: wait until it has finished"
+            )
         staging.mkdir(exist_ok=True)
         yield staging
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, Literal
 
 from storage_schemas.errors import SetAside, UserInputError
+from storage_schemas.locks import holder, only_one
 from tasks.llm.conversation import DryRunAsker, LiveAsker, Roles
 from tasks.llm.limits import Limits, Spending
 from tasks.llm.meter import Meter
-from tasks.llm.shared_state import only_one
 from tasks.llm.usage import Estimate, NotJudged, Prices, load_prices
 from tasks.prompt_suite.drafts import Drafting
 from tasks.prompt_suite.project import Draft, Project
@@ -130,10 +130,11 @@ class Maker:
         self.project.drafts()
         self.project.reviews()
         self.project.prepare()
-        with only_one(self.project.folder / ".making") as alone:
-            if not alone:
+        lock = self.project.folder / ".making"
+        with only_one(lock) as mine:
+            if not mine:
                 raise UserInputError(
-                    f"another run makes prompts in {self.project.folder}: wait until it has finished"
+                    f"{holder(lock)} makes prompts in {self.project.folder}: wait until it has finished"
                 )
             spending = Spending(self.project.folder / ".spending.json", self.limits)
             # left by a killed run; limits apply to a single run

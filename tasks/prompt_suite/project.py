@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +16,7 @@ from storage_schemas.commit import storage_errors, sync_path, write_atomic
 from storage_schemas.errors import StoreError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import whole_characters
+from storage_schemas.locks import alone
 from storage_schemas.model import Frozen
 from tasks.prompt_suite.drafts import Version
 from tasks.prompt_suite.videos import SourceVideo
@@ -293,7 +292,7 @@ class Project:
             note=one_line(note),
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        with storage_errors(self.folder), self._alone():
+        with storage_errors(self.folder), alone(self.folder / ".reviews.lock"):
             earlier = [one for one in self.reviews() if (one.prompt_id, one.draft) == (prompt_id, draft)]
             before = earlier[-1] if earlier else None
             if before is not None and before.says_as(made):
@@ -319,9 +318,3 @@ class Project:
             os.fsync(file.fileno())
         if new:
             sync_path(self.folder)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with (self.folder / ".reviews.lock").open("a") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            yield

@@ -288,8 +288,7 @@ def _retention_table(table: Table, release: str) -> PaperPiece:
     column = {one.key: one for one in table.columns}
     titles = {
         "initial": "Initial",
-        "excluded_c": _sentence(column["excluded_c"].title),
-        "excluded_a": _sentence(column["excluded_a"].title),
+        **{key: _sentence(one.title) for key, one in column.items() if key.startswith("excluded")},
         **({"undecided": "Undecided"} if undecided else {}),
         "final": "Final",
         "rate": "Retention rate (\\%)",

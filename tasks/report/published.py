@@ -453,7 +453,8 @@ def _retained(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
             value, value.row, held, (ALL,), table.empty
         ):
             continue
-        ours = held[value.row][value.column]
+        # of weighed votes none is counted
+        ours = held[value.row].get(value.column)
         if ours is not None:
             scale = 100 if value.column == "rate" else 1
             yield {

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Judgement
+from storage_schemas.locks import alone
 from storage_schemas.row_store import RowId
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.meter import Reservation
-from tasks.llm.shared_state import only_one
 from tasks.pairs.view import Pair, Side
 from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun
 from tasks.scoring.request import Request
 from tasks.scoring.submitted import BatchRecords, BatchService, Submitted
-
-#: How often a process looks whether another one has handed over descriptions of the same videos, in seconds.
-_LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ class DescribedFirst(Form[Request]):
         with ExitStack() as stack:
             # in order, so that no two processes wait for each other
             for name in sorted({digest_text(unit.shares)[:2] for unit in units}):
-                stack.enter_context(_alone(self.locks / f"{name}.held"))
+                stack.enter_context(alone(self.locks / f"{name}.held"))
             # another process may have kept some, and one that was killed left records of them
             self.answers.read_on()
             records.forget_settled(lambda: {(key,): "" for key in self.answers.known()})
@@ -191,14 +187,3 @@ class DescribedFirst(Form[Request]):
 def _units_of(missing: Iterable[Description], among: Collection[str] | None = None) -> set[str]:
     """Return the keys of the comparisons that lack one of some descriptions; of those `among`, if given."""
     return {unit.key for one in missing if among is None or one.key in among for unit in one.wanted_by}
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Wait until no other process holds a lock, and hold it while the block runs."""
-    while True:
-        with only_one(path) as mine:
-            if mine:
-                yield
-                return
-        time.sleep(_LOOK_EVERY_S)

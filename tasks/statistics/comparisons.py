@@ -8,8 +8,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
+from scipy.stats import binomtest, chi2
 
 from tasks.statistics.intervals import PAPER_Z, Interval, clustered_variance
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped, pair_points
@@ -75,10 +74,6 @@ def compare(first: Sequence[Trial], second: Sequence[Trial], ties: TiePolicy = D
     differences = np.array([ours[pair] - theirs[pair] for pair in common], np.float64)
     better, worse = int((differences > 0).sum()), int((differences < 0).sum())
     exact = better + worse < EXACT_BELOW
-    p = None
-    if common:
-        # the test uses the discordant cells only; without any, χ² is undefined and p is 1
-        p = float(mcnemar([[0, better], [worse, 0]], exact=exact, correction=True).pvalue)
     return Comparison(
         pairs=len(common),
         equal=len(common) - better - worse,
@@ -87,8 +82,18 @@ def compare(first: Sequence[Trial], second: Sequence[Trial], ties: TiePolicy = D
         difference=float(differences.mean()) if common else None,
         interval=_interval(differences, [pair.source_id for pair in common]),
         exact=exact,
-        p=p,
+        p=_mcnemar(better, worse, exact) if common else None,
     )
+
+
+def _mcnemar(better: int, worse: int, exact: bool) -> float:
+    """Return McNemar's p from the discordant cells, the only ones that it uses; 1 without any."""
+    discordant = better + worse
+    if not discordant:
+        return 1.0
+    if exact:
+        return float(binomtest(better, discordant).pvalue)
+    return float(chi2.sf((abs(better - worse) - 1) ** 2 / discordant, 1))
 
 
 def _interval(differences: NDArray[np.float64], sources: list[str]) -> Interval | None:
@@ -106,9 +111,13 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
     None stands for a test that could not be made; it stays None and does not count in the family.
     """
-    known = [p for p in p_values if p is not None]
-    corrected = iter(multipletests(known, method="holm")[1]) if known else iter(())
-    return [None if p is None else float(next(corrected)) for p in p_values]
+    corrected: list[float | None] = [None] * len(p_values)
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    largest = 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = max(largest, min(1.0, p * (len(known) - rank)))
+        corrected[place] = largest
+    return corrected
 
 
 def compare_all(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[FamilyMember, ...]:

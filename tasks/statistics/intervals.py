@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,12 +77,12 @@ def wilson_interval(accuracy: float | None, n: float) -> Interval | None:
     """
     if accuracy is None or not n:
         return None
-    # scipy takes seconds to import, and the annotation pages import this module without calling it
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(accuracy * n, n, alpha=ALPHA, method="wilson")
+    # not SciPy's, which takes whole numbers alone
+    z = NormalDist().inv_cdf(1 - ALPHA / 2)
+    middle = (accuracy + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * math.sqrt(accuracy * (1 - accuracy) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     # rounding may exclude the accuracy itself by one bit if it is 0 or 1
-    return Interval(max(0.0, min(float(low), accuracy)), min(1.0, max(float(high), accuracy)))
+    return Interval(max(0.0, min(middle - half, accuracy)), min(1.0, max(middle + half, accuracy)))
 
 
 def clustered_variance(values: NDArray[np.float64], clusters: Sequence[Hashable]) -> float | None:

@@ -218,7 +218,7 @@ def test_the_draw_is_nested_and_what_is_not_there_is_said(store: Path, planted: 
 HOLDS = """
 import sys
 from pathlib import Path
-from tasks.llm.shared_state import only_one
+from storage_schemas.locks import only_one
 with only_one(Path(sys.argv[1])) as mine:
     print(mine, flush=True)
     sys.stdin.read()

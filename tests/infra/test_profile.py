@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from infra.profile import Profile, load_profile, profile_schema
+from infra.profile import Profile, default_workers, load_profile, profile_schema
 from storage_schemas.errors import UserInputError
 
 
@@ -131,3 +131,9 @@ def test_a_model_server_that_does_not_fit_is_named(entry: str, said: str, tmp_pa
     with pytest.raises(UserInputError) as problem:
         load_profile(path, {}, {})
     assert said in str(problem.value)
+
+
+def test_a_system_without_affinity_has_workers_for_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 1 <= default_workers() <= (os.cpu_count() or 1)
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert default_workers() == os.cpu_count()

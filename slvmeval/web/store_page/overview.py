@@ -128,9 +128,9 @@ def _campaigns(store: Store, database: str | None) -> list[CampaignLine]:
             if one.kind == "ratings":
                 lines.append(CampaignLine(one.name, f"ratings for {one.suite}", None, None))
                 continue
-            progress = desk.organiser.progress(one.name)
+            progress = [task for task in desk.organiser.progress(one.name) if not task.gold]
             about = f"release {one.release}, version {one.version}"
-            left = sum(max(0, task.wanted - task.votes) for task in progress)
+            left = sum(max(0, task.expected - task.votes) for task in progress)
             lines.append(CampaignLine(one.name, about, sum(task.votes for task in progress), left))
         return lines
     finally:

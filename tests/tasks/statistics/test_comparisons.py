@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2
 
@@ -89,7 +89,7 @@ def test_holm_by_hand() -> None:
     assert holm([None]) == [None]
 
 
-@settings(max_examples=8, deadline=None)  # statsmodels collects garbage at each call
+@few
 @given(p_values)
 def test_holm_keeps_the_order_and_never_lowers(p_values: list[float | None]) -> None:
     corrected = holm(p_values)

@@ -5,6 +5,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
 
 from tasks.statistics.intervals import (
     clustered_interval,
@@ -33,6 +34,14 @@ def test_wilsons_interval_of_a_textbook() -> None:
     assert second is not None
     assert (round(first.low, 4), round(first.high, 4)) == (0.2553, 0.3662)
     assert (second.low, round(second.high, 4)) == (0.0, 0.1611)
+
+
+@pytest.mark.parametrize("points, n", [(3, 7), (12.5, 40), (0.5, 12.25), (40, 40)])
+def test_wilsons_interval_is_that_of_statsmodels(points: float, n: float) -> None:
+    result = wilson_interval(points / n, n)
+    assert result is not None
+    expected = proportion_confint(points, n, method="wilson")
+    assert (result.low, result.high) == pytest.approx(expected, abs=1e-12)
 
 
 def test_nothing_has_no_interval() -> None:
