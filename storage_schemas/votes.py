@@ -5,9 +5,10 @@ A vote is a worker's answer on a pair; a decision concerns a worker.
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from pydantic import ValidationError
 from storage_schemas.commit import sync_path, write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
+from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.row_store import add_part, new_name, parts_of, read_part, retry_read
 from storage_schemas.store import Store
@@ -298,6 +300,32 @@ class VotesStore:
         self.add_decisions([made])
         return made
 
+    def keep_rule(self, campaign: str, rule: Mapping[str, Any] | None) -> None:
+        """Keep what a campaign says about the filter's rule; None for nothing."""
+        path = self._rule_file(campaign)
+        if rule is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomic(path, with_checksum(json.dumps(rule, sort_keys=True)))
+
+    def kept_rule(self, campaign: str) -> dict[str, Any] | None:
+        """Return what a campaign says about the filter's rule; None if it says nothing.
+
+        Raises
+        ------
+        IntegrityError
+            If the file is damaged.
+        """
+        path = self._rule_file(campaign)
+        try:
+            rule: dict[str, Any] = json.loads(read_checked_json(path))
+        except FileNotFoundError:
+            return None
+        return rule
+
+    def _rule_file(self, campaign: str) -> Path:
+        return self.path / "rules" / f"{_checked(campaign)}.json"
+
     def erase(self, campaign: str, worker: str) -> Erased:
         """Erase all rows of a worker; later votes of the worker are accepted again.
 
@@ -333,6 +361,10 @@ class VotesStore:
             except ValidationError as problem:
                 raise IntegrityError(f"{path} is damaged: restore it from a copy ({problem})") from problem
         return records
+
+    def erased_workers(self, campaign: str) -> Callable[[str, str], bool]:
+        """Return a function that says whether a worker's rows of a time (ISO 8601) were erased."""
+        return self._gone(campaign).covers
 
     def _sweep(self, kind: RowKind, campaign: str) -> bool:
         """Rewrite the files that hold erased rows; return whether there were any."""

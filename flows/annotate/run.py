@@ -127,7 +127,7 @@ class Annotation:
 
     def plan(self) -> PublishPlan:
         """Return what publishing would show and cost."""
-        return publish_plan(self.campaign, self.shown, len(self.missing()))
+        return publish_plan(self.release, self.campaign, self.shown, len(self.missing()))
 
     def run(self, open_executor: Callable[[], Executor]) -> AnnotationResult:
         """Run all steps that are requested and due.

@@ -17,6 +17,7 @@ from storage_schemas.regular_files import read_regular_text
 from tasks.annotation.checks import CHECK_SHARE
 from tasks.scoring.suites.guide import Guide
 from tasks.votes.quality import RuleName
+from tasks.votes.stopping import MARGIN, SAVED, least_votes, most_votes, wanted_votes
 
 #: What people do: compare the videos of a pair, or rate single videos in one dimension.
 CampaignKind = Literal["pairs", "ratings"]
@@ -40,8 +41,13 @@ class Campaign(Frozen):
     guides
         What raters read about each dimension, by dimension and language; of ratings only.
     workers_per_pair
-        Votes needed on each pair (SLVMEval, section 4.4: 5); the default is the release's recipe. In a
-        campaign of ratings the ratings of each video in each dimension (Video-Bench, section 5.2: 4).
+        Votes needed on each pair (SLVMEval, section 4.4: 5), with `until_certain` the usual number; the
+        default is the release's recipe. In a campaign of ratings the ratings of each video in each dimension
+        (Video-Bench, section 5.2: 4).
+    until_certain
+        Whether a pair gets at least two votes fewer than `workers_per_pair`, then one after the other until
+        it is certain, at most two more (:mod:`tasks.votes.stopping`), and the filter weighs votes; under the
+        rule `strict`. Excluded workers' votes do not count then.
     most_workers
         People who may take part; 0 for no limit. In a campaign of ratings 10 by default (Video-Bench, 5.2).
     check_ratings
@@ -71,8 +77,9 @@ class Campaign(Frozen):
     least_seen
         Share of a degraded stretch that must be played before it can be confirmed; players are slightly
         inexact at both ends.
-    least_look_s
-        Seconds of each video that must be played before the preference.
+    look_share
+        Share of each video that must be played before the preference. With 0 it is what is changed on either
+        side, in both videos, among as many unchanged clips (:func:`tasks.annotation.pair_task.first_look`).
     drop_excluded
         Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
         release's recipe (`FilterRule.drop_excluded`).
@@ -80,8 +87,8 @@ class Campaign(Frozen):
         What a worker receives for one task: an amount, or a rate for each hour of the task's expected time
         (SLVMEval, appendix A.1). Shown on the consent page, and used for the organiser's costs.
     expected_share, expected_answer_s
-        The expected time of a task: this share of the length of its two videos together, plus seconds for
-        reading and answering.
+        The expected time of a task: what has to be watched of its videos, times `expected_share`, plus
+        seconds for reading and answering.
     completion_code
         Code that workers enter on the platform when they have finished; if empty, each worker gets a code of
         their own.
@@ -101,6 +108,7 @@ class Campaign(Frozen):
     suite: str = ""
     guides: tuple[Guide, ...] = ()
     workers_per_pair: int = Field(default=5, ge=1)
+    until_certain: bool = True
     most_workers: int = Field(default=0, ge=0)
     check_ratings: bool = True
     languages: tuple[Language, ...] = ("en", "ja")
@@ -114,7 +122,7 @@ class Campaign(Frozen):
     equal_pairs: int = Field(default=12, ge=0)
     most_speed: float = Field(default=2.0, ge=1, le=4)
     least_seen: float = Field(default=0.9, gt=0, le=1)
-    least_look_s: float = Field(default=3.0, ge=0)
+    look_share: float = Field(default=0.0, ge=0, le=1)
     drop_excluded: bool = False
     pay_per_task: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     pay_per_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
@@ -140,14 +148,67 @@ class Campaign(Frozen):
             raise ValueError("a campaign of pairs needs a release and its version")
         if self.kind == "ratings" and not self.suite:
             raise ValueError("a campaign of ratings needs a suite")
-        if 0 < self.most_workers < self.workers_per_pair:
-            raise ValueError("most_workers is smaller than workers_per_pair: nobody answers a task twice")
+        if 0 < self.most_workers < self.votes_at_most:
+            at_most = "" if self.votes_at_most == self.workers_per_pair else f" + {MARGIN}"
+            raise ValueError(
+                f"most_workers is smaller than workers_per_pair{at_most}: nobody answers a task twice"
+            )
         return self
 
     @property
     def checks(self) -> float:
         """Share of check tasks after a worker's first eight; 0 if there are none at all."""
         return self.check_share if self.rule == "strict" and self.kind == "pairs" else 0.0
+
+    @property
+    def weighs(self) -> bool:
+        """Whether pairs get votes until they are certain, and votes are weighed."""
+        return self.until_certain and self.rule == "strict" and self.kind == "pairs"
+
+    @property
+    def drops_excluded(self) -> bool:
+        """Whether excluded workers' votes stop counting."""
+        return self.drop_excluded or self.weighs
+
+    @property
+    def votes_at_least(self) -> int:
+        """Number of votes or ratings that every task gets."""
+        return least_votes(self.workers_per_pair) if self.weighs else self.workers_per_pair
+
+    @property
+    def votes_at_most(self) -> int:
+        """Number of votes or ratings after which a task gets no more."""
+        return most_votes(self.workers_per_pair) if self.weighs else self.workers_per_pair
+
+    @property
+    def filter_rule(self) -> dict[str, Any] | None:
+        """What it changes of the recipe's rule for the filter; None for nothing."""
+        if not self.weighs:
+            return None
+        return {"until_certain": True, "workers_per_pair": self.workers_per_pair, "drop_excluded": True}
+
+    def votes_wanted(self, votes: int, clear: float) -> int:
+        """Return the number of votes that a pair should have, as far as is known.
+
+        Parameters
+        ----------
+        votes
+            Number of votes that count.
+        clear
+            Probability that its damage is clear; if votes are weighed.
+        """
+        return wanted_votes(votes, clear, self.workers_per_pair) if self.weighs else self.workers_per_pair
+
+    def votes_expected(self, votes: int, wanted: int) -> int:
+        """Return the number of votes that a pair will probably have in the end.
+
+        Parameters
+        ----------
+        votes, wanted
+            Numbers of votes that it has, and that it should have as far as is known.
+        """
+        few = self.weighs and votes < self.votes_at_least
+        return max(wanted, self.workers_per_pair - SAVED) if few else wanted
 
     @property
     def shows(self) -> str:
@@ -185,12 +246,12 @@ class Campaign(Frozen):
         except UserInputError as problem:
             raise ValueError(str(problem)) from problem
 
-    def expected_s(self, videos_s: float) -> float:
-        """Return the expected time of a task in seconds, from the length of its two videos together."""
-        return self.expected_share * videos_s + self.expected_answer_s
+    def expected_s(self, watch_s: float) -> float:
+        """Return the expected time of a task in seconds, from the seconds that have to be watched."""
+        return self.expected_share * watch_s + self.expected_answer_s
 
-    def pay_for(self, videos_s: float) -> float:
-        """Return the pay of a task, from the length of its two videos together in seconds.
+    def pay_for(self, watch_s: float) -> float:
+        """Return the pay of a task, from the seconds that have to be watched.
 
         By the hour it is rounded up to the currency's smallest unit, so that nobody gets less than the rate.
         """
@@ -198,7 +259,7 @@ class Campaign(Frozen):
             return self.pay_per_task
         units = 10.0 ** decimals(self.currency)
         # what rounding of binary fractions adds must not cost a unit
-        return math.ceil(self.expected_s(videos_s) / 3600 * self.pay_per_hour * units - 1e-6) / units
+        return math.ceil(self.expected_s(watch_s) / 3600 * self.pay_per_hour * units - 1e-6) / units
 
 
 def checked_address(url: str, name: str = "--public-url") -> str:

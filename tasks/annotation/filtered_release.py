@@ -28,7 +28,7 @@ from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.store import Store
 from storage_schemas.votes import VOTES, Vote
 from tasks.publish.release import release_checksum, write_tables
-from tasks.votes.filter import PairOutcome
+from tasks.votes.filter import FilterRule, PairOutcome
 from tasks.votes.release_votes import FILTERED_FROM, OUTCOMES_FILE, VOTES_FILE, ReleaseVotes, filtered_from
 
 OUTCOMES = pa.schema(
@@ -40,6 +40,7 @@ OUTCOMES = pa.schema(
         ("a", pa.int32()),
         ("b", pa.int32()),
         ("c", pa.int32()),
+        ("clear", pa.float64()),
     ]
 )
 
@@ -172,9 +173,8 @@ def _check(parent: Release, people: ReleaseVotes, name: str) -> None:
     if not any(one.kept for one in people.outcomes):
         open_ = sum(one.kept is None for one in people.outcomes)
         raise UserInputError(
-            f"no pair of release {parent.name} passed the filter: {open_} of "
-            f"{len(people.outcomes)} pairs have "
-            f"fewer than {people.rule.workers_per_pair} votes, the others were excluded"
+            f"no pair of release {parent.name} passed the filter: {open_} of {len(people.outcomes)} pairs "
+            f"{_undecided(people.rule)}, the others were excluded"
         )
     if not _NAME.fullmatch(name):
         raise UserInputError(
@@ -189,6 +189,12 @@ def _check(parent: Release, people: ReleaseVotes, name: str) -> None:
         if other is None or other["name"] != parent.name:
             what = "was built" if other is None else f"is filtered from {other['name']}"
             raise UserInputError(f"release {name} already exists and {what}: choose another name with --as")
+
+
+def _undecided(rule: FilterRule) -> str:
+    if rule.until_certain:
+        return "have too few votes to be certain"
+    return f"have fewer than {rule.workers_per_pair} votes"
 
 
 def _newest(store: Store, name: str, consumes: Mapping[str, Any]) -> tuple[int, Release | None]:

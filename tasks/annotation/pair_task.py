@@ -9,8 +9,10 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
+from storage_schemas.rng import keyed_rank
 from storage_schemas.source import ClipRow
 from storage_schemas.votes import Check, SideWord, check_of
+from tasks.pairs.intervals import merged
 
 #: The change: the clip was degraded, removed (high side), joined over (low side), or moved.
 StretchKind = Literal["degraded", "removed", "join", "moved"]
@@ -86,8 +88,42 @@ def _note(choice: Any) -> str:
     return thing
 
 
+#: Unchanged stretches are as long as changed ones, as far as the clips allow: one of this many that fit best.
+_BEST_FITTING = 3
+
+
+def first_look(
+    pair_id: str, stretches: Sequence[Stretch], clips: Sequence[ClipRow], fps: float
+) -> tuple[tuple[float, float], ...]:
+    """Return what is looked at first in both videos of a pair, in seconds, in order, without overlap.
+
+    It is everything that is changed on either side, among as many unchanged clips of similar length, where
+    there are enough. The same for both sides, it says nothing about which one is changed.
+
+    Parameters
+    ----------
+    stretches
+        What has to be watched before rating, see :func:`must_see`.
+    """
+    changed = merged([(stretch.start_s, stretch.end_s) for stretch in stretches])
+    spans = [(clip.first_frame / fps, (clip.first_frame + clip.frame_count) / fps) for clip in clips]
+    free = [
+        (start, end)
+        for start, end in spans
+        if start < end and all(end <= first or start >= last for first, last in changed)
+    ]
+    others = []
+    for start, end in changed[: len(free)]:
+        best = sorted(free, key=lambda span: abs(span[1] - span[0] - (end - start)))[:_BEST_FITTING]
+        chosen = min(best, key=lambda span: keyed_rank(pair_id, "first look", f"{span[0]:.3f}"))
+        free.remove(chosen)
+        others.append(chosen)
+    return merged([*changed, *others])
+
+
 Place = Literal["left", "right"]
 PLACES: tuple[Place, Place] = ("left", "right")
+SIDES: tuple[SideWord, SideWord] = ("high", "low")
 #: Maximum length of a stored comment, in characters.
 LONGEST_COMMENT = 4000
 #: Rows of (second, byte): media from that second on is at or after that byte of the file.
@@ -139,6 +175,8 @@ class PairTask(PairMedia):
         Length of the two videos in seconds.
     must_see
         What a worker must watch before rating; a stretch's number is its index here.
+    first_look
+        What a worker looks at in both videos before the preference; see :func:`first_look`.
     gold
         Whether the pair is a gold pair, which checks how carefully workers look.
     """
@@ -151,6 +189,7 @@ class PairTask(PairMedia):
     high_s: float
     low_s: float
     must_see: tuple[Stretch, ...]
+    first_look: tuple[tuple[float, float], ...]
     gold: bool = False
 
     @property
@@ -181,6 +220,29 @@ class PairTask(PairMedia):
     def videos_s(self) -> float:
         """The length of both videos together in seconds."""
         return self.high_s + self.low_s
+
+    def looks(self, side: SideWord) -> tuple[tuple[float, float], ...]:
+        """Return what is looked at first in a side's video, which may be the shorter one."""
+        seconds = self.seconds(side)
+        return tuple((start, min(end, seconds)) for start, end in self.first_look if start < seconds)
+
+    def watch_s(self, look_share: float) -> float:
+        """Return how much of its two videos together has to be watched, in seconds.
+
+        Parameters
+        ----------
+        look_share
+            The campaign's share of each video that is looked at first; 0 for the stretches.
+        """
+        total = 0.0
+        for side in SIDES:
+            own = [(stretch.start_s, stretch.end_s) for stretch in self.must_see if stretch.video == side]
+            if look_share:
+                watched = look_share * self.seconds(side) + sum(end - start for start, end in merged(own))
+            else:
+                watched = sum(end - start for start, end in merged([*self.looks(side), *own]))
+            total += min(watched, self.seconds(side))
+        return total
 
     def bytes_of(self, side: SideWord) -> int:
         """Return the size of a side's file in bytes."""
@@ -219,6 +281,7 @@ def task_of(
         If the pair has no degraded clip, so that nobody could rate the damage.
     """
     clips = release.clips(record.source_id)
+    stretches = must_see(record, clips)
     words = translations if isinstance(translations, Mapping) else dict(enumerate(translations))
     values: dict[str, Any] = media.model_dump()
     return PairTask(
@@ -236,7 +299,8 @@ def task_of(
         ),
         high_s=record.high_frames / record.fps,
         low_s=record.low_frames / record.fps,
-        must_see=must_see(record, clips),
+        must_see=stretches,
+        first_look=first_look(record.pair_id, stretches, clips, record.fps),
         gold=gold,
         **values,
     )

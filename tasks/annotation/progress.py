@@ -34,6 +34,10 @@ class TimedAnswer(Protocol):
         """Whether it checks how carefully workers look."""
 
     @property
+    def pair_id(self) -> str:
+        """Id of its task."""
+
+    @property
     def pair_duration_s(self) -> float:
         """Length of the videos that were shown, in seconds."""
 
@@ -49,7 +53,8 @@ class AspectProgress:
     pairs, done
         Numbers of pairs, and of pairs that have all the votes they need.
     votes, wanted
-        Votes that count, at most the needed number for each pair; and the number of needed votes.
+        Votes that count, at most the needed number for each pair; and the number of needed votes, which is
+        expected where pairs get votes until they are certain.
     more
         Votes beyond the needed number, such as late ones; they are stored as well.
     leases
@@ -163,7 +168,7 @@ def _added(aspect: str, tasks: Sequence[TaskProgress]) -> AspectProgress:
         pairs=len(tasks),
         done=sum(task.done for task in tasks),
         votes=counted,
-        wanted=sum(task.wanted for task in tasks),
+        wanted=sum(task.expected for task in tasks),
         more=sum(task.votes for task in tasks) - counted,
         leases=sum(task.leases for task in tasks),
     )
@@ -243,14 +248,15 @@ def _paid_by_task(campaign: Campaign, rate: float) -> Campaign:
     return campaign.model_copy(update={"pay_per_task": rate, "pay_per_hour": 0.0})
 
 
-def _cost(campaign: Campaign, tasks: Iterable[TaskProgress], votes: Iterable[TimedAnswer]) -> CampaignCost:
-    left = (
-        campaign.pay_for(task.videos_s) * max(0, task.wanted - task.votes) for task in tasks if not task.gold
-    )
+def _cost(campaign: Campaign, tasks: Sequence[TaskProgress], votes: Iterable[TimedAnswer]) -> CampaignCost:
+    # a task that is no longer shown cost no more than watching all of it
+    watch_s = {task.pair_id: task.watch_s for task in tasks}
+    pairs = [task for task in tasks if not task.gold]
+    left = (campaign.pay_for(task.watch_s) * max(0, task.expected - task.votes) for task in pairs)
     return CampaignCost(
         rate=campaign.pay_per_hour or campaign.pay_per_task,
         per="hour" if campaign.pay_per_hour else "task",
-        so_far=sum(campaign.pay_for(vote.pair_duration_s) for vote in votes),
+        so_far=sum(campaign.pay_for(watch_s.get(vote.pair_id, vote.pair_duration_s)) for vote in votes),
         to_end=sum(left) * with_checks(campaign),
         currency=campaign.currency,
     )

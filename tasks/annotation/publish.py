@@ -21,7 +21,7 @@ from storage_schemas.votes import Check, check_id
 from tasks.annotation.campaign import Campaign, load_campaign, money, read_settings
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
-from tasks.annotation.pair_task import PairTask, task_of
+from tasks.annotation.pair_task import PairMedia, PairTask, task_of
 from tasks.annotation.progress import with_checks
 from tasks.annotation.translation import TranslationStore
 from tasks.votes.release_votes import filtered_from, rule_of
@@ -114,7 +114,8 @@ class PublishPlan:
     withheld
         Sources whose licence forbids showing them.
     answers
-        Answers until every pair has its votes, gold ones included; existing votes are not deducted.
+        Answers that are expected until every pair has its votes, gold ones included; existing votes are not
+        deducted.
     hours
         Expected time of these answers, hours.
     pay, least_pay, most_pay
@@ -140,12 +141,15 @@ class PublishPlan:
             shown += f"; videos of {self.sources_without_videos} sources have to be written first"
         if self.withheld:
             shown += f"; {_sources(self.withheld)} may not be redistributed and would be left out"
+        each = f"{one.workers_per_pair} a pair"
+        if one.weighs:
+            each = f"{one.votes_at_least} to {one.votes_at_most} a pair until it is certain"
         checks = " and check tasks" if with_checks(one) > 1 else ""
         lines = [
             f"{shown}.",
-            f"{math.ceil(self.answers):,} answers, {one.workers_per_pair} a pair{checks}, take "
-            f"{self.hours:,.1f} hours, if a task takes {one.expected_share:g} times the length of its two "
-            f"videos and {one.expected_answer_s:g} s.",
+            f"{'About ' if one.weighs else ''}{math.ceil(self.answers):,} answers, {each}{checks}, take "
+            f"{self.hours:,.1f} hours, if a task takes {one.expected_share:g} times what has to be watched "
+            f"of its videos and {one.expected_answer_s:g} s.",
         ]
         if not self.pay:
             return [*lines, "The campaign sets no pay: pay_per_hour, or pay_per_task."]
@@ -159,20 +163,26 @@ class PublishPlan:
         ]
 
 
-def publish_plan(campaign: Campaign, selected: Showing, sources_without_videos: int) -> PublishPlan:
+#: Videos that are not written yet.
+_NO_MEDIA = PairMedia(high_file="", low_file="", high_bytes=0, low_bytes=0)
+
+
+def publish_plan(
+    release: Release, campaign: Campaign, selected: Showing, sources_without_videos: int
+) -> PublishPlan:
     """Return what publishing would show, and what its votes take."""
     # gold pairs are known: their votes are not needed
     needed = [record for record in selected.records if record.pair_id not in campaign.gold_pairs]
-    lengths = [(record.high_frames + record.low_frames) / record.fps for record in needed]
-    pays = [campaign.pay_for(length) for length in lengths]
-    times = campaign.workers_per_pair * with_checks(campaign)
+    watched = [task_of(release, record, _NO_MEDIA).watch_s(campaign.look_share) for record in needed]
+    pays = [campaign.pay_for(seconds) for seconds in watched]
+    times = campaign.votes_expected(0, campaign.votes_at_least) * with_checks(campaign)
     return PublishPlan(
         campaign=campaign,
         pairs=len(selected.records),
         sources_without_videos=sources_without_videos,
         withheld=selected.withheld,
         answers=times * len(needed),
-        hours=times * sum(map(campaign.expected_s, lengths)) / 3600,
+        hours=times * sum(map(campaign.expected_s, watched)) / 3600,
         pay=times * sum(pays),
         least_pay=min(pays, default=0.0),
         most_pay=max(pays, default=0.0),

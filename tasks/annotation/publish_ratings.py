@@ -239,7 +239,7 @@ def publish_ratings(
         raise UserInputError(f"no video can be shown{why}")
     done = desk.organiser.publish(campaign, tasks, by)
     shown = {(task.model, task.prompt_id, task.sample) for task in tasks}
-    pay = campaign.workers_per_pair * sum(campaign.pay_for(task.videos_s) for task in tasks)
+    pay = campaign.workers_per_pair * sum(campaign.pay_for(task.watch_s(0)) for task in tasks)
     return RatingsPublished(campaign, done.new, done.known, done.retired, len(shown), pay, tuple(left_out))
 
 

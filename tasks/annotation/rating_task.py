@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
@@ -61,6 +62,11 @@ class RatingTask(Frozen):
         """Length of the video in seconds."""
         return self.seconds
 
+    def watch_s(self, look_share: float) -> float:
+        """Return how much of the video has to be watched: all of it, whatever a campaign of pairs shows."""
+        del look_share
+        return self.seconds
+
     @property
     def fixed(self) -> object:
         """What may not change while a campaign runs."""
@@ -71,8 +77,9 @@ AnyTask = PairTask | RatingTask
 _TASKS: TypeAdapter[AnyTask] = TypeAdapter(Annotated[AnyTask, Field(discriminator="kind")])
 
 
+@lru_cache(maxsize=256)
 def read_task(body: str) -> AnyTask:
-    """Return a stored task."""
+    """Return a stored task; prompts are long, and a task is read at each of its worker's requests."""
     return _TASKS.validate_json(body)
 
 
@@ -122,6 +129,11 @@ class VideoRating(Frozen):
     def gold(self) -> bool:
         """No video has a known rating."""
         return False
+
+    @property
+    def pair_id(self) -> str:
+        """Id of the task, as a vote has it."""
+        return self.task_id
 
     @property
     def pair_duration_s(self) -> float:

@@ -23,7 +23,7 @@ from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_due, check_t
 from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.votes.filter import FilterRule, FilterVerdict, verdict
 from tasks.votes.quality import QualityRule, RuleName, quality
-from tasks.votes.stopping import MOST_VOTES, enough
+from tasks.votes.stopping import wanted_votes
 from tasks.votes.worker_model import CLEAR, NONE, OBVIOUS, WorkerModel, worker_model
 
 
@@ -138,7 +138,7 @@ def simulate(
     check_share
         Share of check tasks after a worker's first eight, see :func:`tasks.annotation.checks.check_due`.
     wanted
-        Votes on a pair, under the rule `paper`.
+        Votes on a pair; under the rule `strict` the usual number.
 
     Raises
     ------
@@ -171,11 +171,12 @@ class _Run:
         self.checks = [check_id(f"pair {n}", Check.EQUAL) for n in range(_EQUAL_PAIRS)]
         self.checks += [check_id(pair, Check.AGAIN) for pair in self.states]
         self.checks += [f"gold {n}" for n in range(crowd.gold)]
+        self.model: WorkerModel = worker_model([])
         self.votes: list[Vote] = []
         self.of_pair: dict[str, list[Vote]] = defaultdict(list)
-        self.open = set(self.states)
+        #: votes wanted on each pair that is not finished
+        self.open = dict.fromkeys(self.states, self._wanted([]))
         self.had: dict[str, list[str]] = {worker: [] for worker in self.workers}
-        self.model: WorkerModel = worker_model([])
         self.listed: set[str] = set()
         self.by_eighth: set[str] = set()
 
@@ -215,9 +216,11 @@ class _Run:
         return any(answered)
 
     def _task(self, worker: str) -> bool:
-        waiting = [WaitingPair(pair, "simulated", len(self.of_pair[pair]), 0) for pair in sorted(self.open)]
-        most = MOST_VOTES if self.strict else self.wanted
-        pair = choose_pair(waiting, set(self.had[worker]), most, lambda _: float(self.rng.random()))
+        waiting = [
+            WaitingPair(pair, "simulated", len(self.of_pair[pair]), 0, wanted)
+            for pair, wanted in sorted(self.open.items())
+        ]
+        pair = choose_pair(waiting, set(self.had[worker]), lambda _: float(self.rng.random()))
         if pair is None:
             return False
         self._answer(worker, self._check(worker) or pair.pair_id)
@@ -267,8 +270,14 @@ class _Run:
     def _close(self, pair: str) -> None:
         """Take a pair out of the queue once it has its votes, or put it back."""
         votes = self.of_pair[pair]
-        done = enough(len(votes), self.model.clear_by(votes)) if self.strict else len(votes) >= self.wanted
-        (self.open.discard if done else self.open.add)(pair)
+        self.open[pair] = self._wanted(votes)
+        if len(votes) >= self.open[pair]:
+            del self.open[pair]
+
+    def _wanted(self, votes: list[Vote]) -> int:
+        if not self.strict:
+            return self.wanted
+        return wanted_votes(len(votes), self.model.clear_by(votes), self.wanted)
 
     def _look(self) -> None:
         """Exclude whoever is listed; what is known of workers changes which pairs are certain."""

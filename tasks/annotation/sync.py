@@ -69,8 +69,9 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     IntegrityError
         If the store has a vote with the same id and a different answer.
     """
-    desk.campaigns.get(campaign)
+    settings = desk.campaigns.get(campaign)
     files = VotesStore(store)
+    files.keep_rule(campaign, settings.filter_rule)
     place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
     # vote numbers are only meaningful within their database
     database = digest_text(desk.database.shown_url)
@@ -91,6 +92,7 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
         number, vote = rows[-1]
         newest = _LastCollected(database=database, after=number, mark=_mark(vote))
         write_atomic(place, newest.model_dump_json().encode())
+    desk.votes.weigh(campaign)
     progress = [one for one in desk.organiser.progress(campaign) if not one.gold]
     return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))
 

@@ -11,6 +11,7 @@ from tasks.statistics.intervals import FEW_SOURCES
 from tasks.votes.agreement import agreement
 from tasks.votes.filter import FilterRule, retention
 from tasks.votes.release_votes import PEOPLE
+from tasks.votes.stopping import least_votes, most_votes
 
 _NOBODY = "These pairs have no votes yet."
 
@@ -91,14 +92,19 @@ def retention_table(gathered: JudgedRelease) -> Table:
     rule = people.rule if people is not None else None
     rows = [] if people is None else retention(people.outcomes)
     lead = 1 if rule is None else rule.least_lead
+    counted = (
+        Column("excluded_c", "excluded by C", "count"),
+        Column("excluded_a", "excluded, A ≤ B" if lead == 1 else f"excluded, A − B < {lead}", "count"),
+    )
+    weighed = (Column("excluded_unclear", "excluded as unclear", "count"),)
+    excluded = weighed if rule is not None and rule.until_certain else counted
     return Table(
         "retention",
         "What the human filter kept",
         (
             ASPECT,
             Column("initial", "pairs", "count"),
-            Column("excluded_c", "excluded by C", "count"),
-            Column("excluded_a", "excluded, A ≤ B" if lead == 1 else f"excluded, A − B < {lead}", "count"),
+            *excluded,
             Column("undecided", "undecided", "count"),
             Column("final", "kept", "count"),
             Column("rate", "rate", "percent"),
@@ -106,7 +112,14 @@ def retention_table(gathered: JudgedRelease) -> Table:
         tuple(
             {
                 key: getattr(row, key)
-                for key in ("aspect", "initial", "excluded_c", "excluded_a", "undecided", "final", "rate")
+                for key in (
+                    "aspect",
+                    "initial",
+                    *(one.key for one in excluded),
+                    "undecided",
+                    "final",
+                    "rate",
+                )
             }
             for row in rows
         ),
@@ -116,6 +129,12 @@ def retention_table(gathered: JudgedRelease) -> Table:
 
 
 def _rule_text(rule: FilterRule) -> str:
+    if rule.until_certain:
+        least, most = least_votes(rule.workers_per_pair), most_votes(rule.workers_per_pair)
+        return (
+            f"A pair has {least} to {most} votes, until it is certain; each weighs as much as its worker is "
+            "careful. It is kept if its damage is probably clear. The rate is of decided pairs."
+        )
     return (
         f"A pair is kept with at most {rule.most_c} votes C and at least {rule.least_lead} more A than B, of "
         f"{rule.workers_per_pair} votes or more; with fewer it is undecided. The rate is of decided pairs."

@@ -1,4 +1,8 @@
-"""The human filter: its rule, its verdict on each pair, and the retention table."""
+"""The human filter: its rule, its verdict on each pair, and the retention table.
+
+The paper's rule counts votes. With `until_certain` votes weigh as much as their workers are careful: a pair
+passes if its damage is probably clear (:mod:`tasks.votes.worker_model`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from pydantic import Field
 from storage_schemas.model import Frozen
 from storage_schemas.pair import PairRecord
 from storage_schemas.votes import Decision, Rating, Standing, Vote, moment
+from tasks.votes.stopping import enough
+from tasks.votes.worker_model import WorkerModel
 
 
 class FilterRule(Frozen):
@@ -21,6 +27,10 @@ class FilterRule(Frozen):
     ----------
     workers_per_pair
         Votes that a pair needs (SLVMEval, section 4.4: 5); with fewer it is undecided.
+    until_certain
+        Whether a pair instead needs two votes fewer at least, and then one after the other until it is
+        certain or has two more. It passes if its damage is clear with a probability of one half at least, and
+        `most_c` and `least_lead` say nothing.
     most_c
         Maximum number of votes C on a pair (0).
     least_lead
@@ -31,6 +41,7 @@ class FilterRule(Frozen):
     """
 
     workers_per_pair: int = Field(default=5, ge=1)
+    until_certain: bool = False
     most_c: int = Field(default=0, ge=0)
     least_lead: int = Field(default=1)
     drop_excluded: bool = False
@@ -44,13 +55,23 @@ class FilterVerdict(StrEnum):
     EXCLUDED_C = "excluded_c"
     #: A does not lead over B by enough
     EXCLUDED_A = "excluded_a"
-    #: too few votes
+    #: the weighed votes say that its damage is not clear
+    EXCLUDED_UNCLEAR = "excluded_unclear"
+    #: too few votes, or not certain yet
     UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
-    """One pair after the votes; `a`, `b` and `c` are the numbers of valid votes A, B and C."""
+    """One pair after the votes.
+
+    Parameters
+    ----------
+    a, b, c
+        Numbers of valid votes A, B and C.
+    clear
+        Probability that its damage is clear, by the weighed votes; None where votes are only counted.
+    """
 
     pair_id: str
     source_id: str
@@ -59,6 +80,7 @@ class PairOutcome:
     a: int = 0
     b: int = 0
     c: int = 0
+    clear: float | None = None
 
     @property
     def votes(self) -> int:
@@ -84,6 +106,21 @@ def verdict(ratings: Iterable[Rating], rule: FilterRule) -> FilterVerdict:
     if counts["A"] - counts["B"] < rule.least_lead:
         return FilterVerdict.EXCLUDED_A
     return FilterVerdict.KEPT
+
+
+def weighed_verdict(votes: int, clear: float, rule: FilterRule) -> FilterVerdict:
+    """Return the verdict on a pair whose votes are weighed.
+
+    Parameters
+    ----------
+    votes
+        Number of votes that count.
+    clear
+        Probability that the pair's damage is clear.
+    """
+    if not enough(votes, clear, rule.workers_per_pair):
+        return FilterVerdict.UNDECIDED
+    return FilterVerdict.KEPT if clear >= 0.5 else FilterVerdict.EXCLUDED_UNCLEAR
 
 
 def standings(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
@@ -113,7 +150,10 @@ def counting(votes: Iterable[Vote], decisions: Iterable[Decision], rule: FilterR
 
 
 def pair_outcomes(
-    records: Sequence[PairRecord], votes: Iterable[Vote], rule: FilterRule
+    records: Sequence[PairRecord],
+    votes: Iterable[Vote],
+    rule: FilterRule,
+    model: WorkerModel | None = None,
 ) -> list[PairOutcome]:
     """Return the outcome of each pair, in the order of `records`.
 
@@ -121,16 +161,28 @@ def pair_outcomes(
     ----------
     votes
         The votes that count, see :func:`counting`; votes on other pairs are ignored.
+    model
+        What is known of the workers, which weighs votes; under a rule that asks until a pair is certain.
     """
-    ratings: dict[str, list[Rating]] = {}
+    of_pair: dict[str, list[Vote]] = {}
     for vote in votes:
-        ratings.setdefault(vote.pair_id, []).append(vote.rating)
+        of_pair.setdefault(vote.pair_id, []).append(vote)
     outcomes = []
     for record in records:
-        some = ratings.get(record.pair_id, [])
-        a, b, c = (some.count(letter) for letter in ("A", "B", "C"))
+        some = of_pair.get(record.pair_id, [])
+        ratings = [vote.rating for vote in some]
+        clear = model.clear_by(some) if rule.until_certain and model is not None else None
         outcomes.append(
-            PairOutcome(record.pair_id, record.source_id, record.aspect, verdict(some, rule), a, b, c)
+            PairOutcome(
+                record.pair_id,
+                record.source_id,
+                record.aspect,
+                verdict(ratings, rule) if clear is None else weighed_verdict(len(some), clear, rule),
+                a=ratings.count("A"),
+                b=ratings.count("B"),
+                c=ratings.count("C"),
+                clear=clear,
+            )
         )
     return outcomes
 
@@ -149,8 +201,10 @@ class Retention:
         Pairs of the aspect.
     excluded_c, excluded_a
         Pairs that were excluded for votes C, and those of the others in which A does not lead over B.
+    excluded_unclear
+        Pairs whose weighed votes say that the damage is not clear.
     undecided
-        Pairs with too few votes.
+        Pairs with too few votes, or not certain yet.
     final
         Pairs that pass.
     """
@@ -159,6 +213,7 @@ class Retention:
     initial: int
     excluded_c: int
     excluded_a: int
+    excluded_unclear: int
     undecided: int
     final: int
 
@@ -185,6 +240,7 @@ def _row(aspect: str, counts: Mapping[FilterVerdict, int]) -> Retention:
         sum(counts.values()),
         counts[FilterVerdict.EXCLUDED_C],
         counts[FilterVerdict.EXCLUDED_A],
+        counts[FilterVerdict.EXCLUDED_UNCLEAR],
         counts[FilterVerdict.UNDECIDED],
         counts[FilterVerdict.KEPT],
     )

@@ -21,8 +21,9 @@ from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Choice, Judgement, Order
 from storage_schemas.parquet import read_dicts, read_rows
 from storage_schemas.release import Release
-from storage_schemas.votes import Vote, VotesStore
+from storage_schemas.votes import Vote, VotesStore, check_of, moment
 from tasks.votes.filter import FilterRule, FilterVerdict, PairOutcome, counting, pair_outcomes
+from tasks.votes.worker_model import worker_model
 
 #: Name of people as an evaluator.
 HUMAN = "human"
@@ -136,7 +137,7 @@ def read_release_votes(
     campaigns
         Only votes of these campaigns; by default of all. A filtered release keeps the votes of its filter.
     rule
-        A rule that replaces the recipe's.
+        A rule that replaces the recipe's, and what the campaigns say about it.
 
     Raises
     ------
@@ -155,14 +156,33 @@ def read_release_votes(
                 f"there are no votes of campaign {name!r} in {store.path} (campaigns with votes: "
                 f"{', '.join(known) or 'none'})"
             )
-    rule = rule or rule_of(release)
     records = release.pairs()
     pairs = {record.pair_id for record in records}
-    votes = [vote for vote in store.votes(campaigns) if vote.pair_id in pairs]
+    # check tasks tell about workers
+    every = [vote for vote in store.votes(campaigns) if check_of(vote.pair_id)[0] in pairs]
+    rule = rule or _rule_of_campaigns(release, store, {vote.campaign for vote in every})
+    votes = [vote for vote in every if vote.pair_id in pairs]
     votes = counting(votes, store.decisions(campaigns), rule)
     if not votes:
         return None
-    return ReleaseVotes(rule, tuple(votes), tuple(pair_outcomes(records, votes, rule)), filtered=False)
+    model = worker_model(one_each(every)) if rule.until_certain else None
+    outcomes = pair_outcomes(records, votes, rule, model)
+    return ReleaseVotes(rule, tuple(votes), tuple(outcomes), filtered=False)
+
+
+def _rule_of_campaigns(release: Release, store: VotesStore, campaigns: Collection[str]) -> FilterRule:
+    """Return the recipe's rule with what the campaigns change of it, if they all change the same."""
+    kept = [store.kept_rule(name) or {} for name in sorted(campaigns)]
+    rule = rule_of(release)
+    return rule.model_copy(update=kept[0]) if kept and all(one == kept[0] for one in kept) else rule
+
+
+def one_each(votes: Iterable[Vote]) -> list[Vote]:
+    """Return a worker's first vote on each task, whichever campaign it was in."""
+    first: dict[tuple[str, str], Vote] = {}
+    for vote in sorted(votes, key=lambda vote: (moment(vote.at), vote.campaign, vote.vote_id)):
+        first.setdefault((vote.pair_id, vote.worker), vote)
+    return list(first.values())
 
 
 def _of_filtered(release: Release) -> ReleaseVotes:

@@ -14,14 +14,14 @@ right answers are learned by expectation maximisation from a prior.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from storage_schemas.votes import Check, Vote
 
@@ -89,6 +89,26 @@ class WorkerModel:
     right: Floats
     ratings: Floats
     shares: dict[str, Floats]
+
+    def without_pairs(self) -> dict[str, Any]:
+        """Return the estimates as plain data, without those of pairs, which come from the votes on them."""
+        return {
+            "kinds": {worker: kinds.tolist() for worker, kinds in self.kinds.items()},
+            "right": self.right.tolist(),
+            "ratings": self.ratings.tolist(),
+            "shares": {aspect: shares.tolist() for aspect, shares in self.shares.items()},
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> WorkerModel:
+        """Return the model that :meth:`without_pairs` was called of, without its pairs."""
+        return cls(
+            {worker: np.array(kinds) for worker, kinds in plain["kinds"].items()},
+            {},
+            np.array(plain["right"]),
+            np.array(plain["ratings"]),
+            {aspect: np.array(shares) for aspect, shares in plain["shares"].items()},
+        )
 
     def careful(self, worker: str) -> float:
         """Return the probability that a worker is careful; the weight of the worker's votes."""
@@ -175,10 +195,10 @@ class _Inference:
             pairs = self._pair_beliefs(messages)
             without = _normal(pairs[self._pair] - messages)
             answers = self._answers()
-            fit = logsumexp(without[:, None, :] + answers, axis=2)
+            fit = _log_sum(without[:, None, :] + answers, 2)[:, :, 0]
             total, others, surprise = self._worker_beliefs(fit)
             joint = (others + surprise)[:, :, None] + answers
-            messages, kinds = logsumexp(joint, axis=1), np.exp(_normal(total))
+            messages, kinds = _log_sum(joint, 1)[:, 0], np.exp(_normal(total))
             if np.max(np.abs(kinds - before)) < _CLOSE:
                 break
             if learn:
@@ -259,8 +279,18 @@ def _index(values: Sequence[Key]) -> tuple[list[Key], Integers]:
 
 
 def _normal(logs: Floats, axes: tuple[int, ...] = (1,)) -> Floats:
-    normal: Floats = logs - logsumexp(logs, axis=axes, keepdims=True)
+    normal: Floats = logs - _log_sum(logs, axes)
     return normal
+
+
+def _log_sum(logs: Floats, axes: int | tuple[int, ...]) -> Floats:
+    """Return the logarithm of the sum of exponentials, with the axes kept; at least one is finite.
+
+    SciPy's also takes care of signs, weights and infinities, in four times the time.
+    """
+    largest = logs.max(axis=axes, keepdims=True)
+    added: Floats = largest + np.log(np.exp(logs - largest).sum(axis=axes, keepdims=True))
+    return added
 
 
 def _of_habit(counts: Floats) -> Floats:

@@ -31,6 +31,7 @@ from tasks.annotation.publish import equal_pairs
 from tasks.annotation.translation import TranslationParameters
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
+from tasks.votes.release_votes import read_release_votes
 from tests.inline import annotate_inline
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -80,7 +81,9 @@ def shown(store: Path, campaign: str = "small-1") -> dict[str, Any]:
 
 
 def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None:
-    first = annotate_inline(asked(store))
+    settings = tmp_path / "campaign.toml"
+    settings.write_text('name = "small-1"\nuntil_certain = false\n')
+    first = annotate_inline(asked(store, campaign_settings=str(settings)))
     assert first.in_words() == (
         "Campaign small-1 shows 8 pairs of release small version 1, 8 of them new. 8 of 8 pairs show "
         "captions that are not translated into 'ja', a language of the pages: `slvmeval annotate translate "
@@ -110,6 +113,25 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
     assert (again.published.known, again.collected.votes) == (8, 0)
     assert "small-filtered version 1 already exists" in again.filtered
     assert {row["what"]: row for row in table(again)}["pairs with all their votes"]["count"] == 8
+
+
+def test_pairs_get_votes_until_they_are_certain(store: Path, tmp_path: Path) -> None:
+    annotate_inline(asked(store))
+    # three agree on most pairs, which is enough; on those of one aspect they do not
+    vote(store, tmp_path, {"aesthetics": "AAA", "temporal_flow": "CBA"})
+    half = annotate_inline(asked(store)).collected
+    assert (half.done, half.tasks) == (6, 8)
+    assert half.votes == 24
+    # the others say that nothing is to be seen there
+    vote(store, tmp_path, {"aesthetics": "AAA", "temporal_flow": "CBACCCC"})
+    whole = annotate_inline(asked(store))
+    assert whole.collected.complete
+    assert whole.filtered == "Release small-filtered version 1 is written: 6 of 8 pairs remain."
+    filtered = read_release_votes(Release.open(Store.open(store), "small-filtered"))
+    assert filtered is not None
+    assert filtered.rule.until_certain
+    assert {one.verdict for one in filtered.outcomes if one.aspect == "temporal_flow"} == {"excluded_unclear"}
+    assert all(one.clear > 0.95 for one in filtered.outcomes if one.kept and one.clear is not None)
 
 
 def test_filtered_now_or_never(store: Path, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from slvmeval.cli import terminal
+from slvmeval.cli.annotate import backups, exchange, filter, ratings, simulate
 from slvmeval.cli.annotate import database as databases
-from slvmeval.cli.annotate import exchange, filter, ratings, simulate
 
 annotate = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +23,7 @@ def register(parent: typer.Typer) -> None:
     ratings.register(annotate)
     filter.register(annotate)
     simulate.register(annotate)
+    backups.register(annotate)
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 
 
@@ -55,6 +56,14 @@ def serve(
             "--behind-proxy",
             metavar="ADDRESS[,ADDRESS]",
             help="Trust X-Forwarded-For and -Proto from these addresses only.",
+        ),
+    ] = "",
+    send_files: Annotated[
+        str,
+        typer.Option(
+            "--send-files",
+            metavar="HEADER",
+            help="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
         ),
     ] = "",
     private_audience: Annotated[
@@ -115,6 +124,7 @@ def serve(
         port=port,
         public_url=public_url.rstrip("/"),
         trusted_proxies=behind_proxy,
+        send_files=send_files,
         texts="" if texts is None else str(texts),
         platforms=tuple(platform or ()),
         worker_a_minute=per_worker,

@@ -23,7 +23,7 @@ RuleOption = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="Use this recipe's rule instead of the release's.",
+        help="Use this recipe's rule instead of the campaigns' and the release's.",
     ),
 ]
 
@@ -51,7 +51,8 @@ def filter_(
     """Write the pairs that pass the filter as a new release that includes the votes.
 
     It uses the collected votes (`annotate collect`). If nothing changed, no new version is written.
-    Exit code 3 if pairs are undecided, with too few votes, and therefore left out.
+    Votes are weighed or counted as the campaign or the recipe says. Exit code 3 if pairs are undecided, with
+    too few votes, and therefore left out.
 
     Example: `slvmeval annotate filter main --store STORE`
     """
@@ -137,11 +138,14 @@ def _print_retention(release: Release, people: ReleaseVotes, rows: list[Retentio
     from tasks.statistics.intervals import printed_per_cent
 
     rule = people.rule
-    title = (
-        f"release {release.name}, version {release.version}: {len(people.votes)} votes; at most "
-        f"{rule.most_c} C, A over B by {rule.least_lead}, of {rule.workers_per_pair} votes"
+    said = (
+        "weighed, until a pair is certain"
+        if rule.until_certain
+        else f"at most {rule.most_c} C, A over B by {rule.least_lead}, of {rule.workers_per_pair} votes"
     )
-    columns = ("aspect", "pairs", "excluded by C", "by A and B", "undecided", "kept", "rate, %")
+    title = f"release {release.name}, version {release.version}: {len(people.votes)} votes; {said}"
+    excluded = ("excluded as unclear",) if rule.until_certain else ("excluded by C", "by A and B")
+    columns = ("aspect", "pairs", *excluded, "undecided", "kept", "rate, %")
     terminal.console().print(
         terminal.table(
             title,
@@ -150,8 +154,7 @@ def _print_retention(release: Release, people: ReleaseVotes, rows: list[Retentio
                 (
                     row.aspect,
                     row.initial,
-                    row.excluded_c,
-                    row.excluded_a,
+                    *((row.excluded_unclear,) if rule.until_certain else (row.excluded_c, row.excluded_a)),
                     row.undecided,
                     row.final,
                     "-" if row.rate is None else printed_per_cent(row.rate),

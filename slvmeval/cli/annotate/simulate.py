@@ -33,8 +33,8 @@ def simulate(
     pairs: Annotated[int, typer.Option("--pairs", min=1, help="Number of pairs.")] = 500,
     gold: Annotated[int, typer.Option("--gold", min=0, help="Number of gold pairs beside them.")] = 12,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=1, help="Length of a pair's two videos together, seconds.")
-    ] = 600.0,
+        float, typer.Option("--seconds", min=1, help="Seconds to be watched of a pair's two videos together.")
+    ] = 200.0,
     settings: Annotated[
         Path | None,
         typer.Option("--settings", metavar="FILE", help="Settings of the campaign, for its pay; TOML."),

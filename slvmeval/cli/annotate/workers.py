@@ -56,11 +56,12 @@ def codes(
         name = one_campaign(desk, campaign)
         workers = [one for one in desk.organiser.workers(name) if one.code]
         settings, pay = desk.campaigns.get(name), defaultdict[str, float](float)
-        votes = [(vote.worker, vote.pair_duration_s) for _, vote in desk.votes.read(name)]
+        seconds = desk.campaigns.watch_s(name)
+        votes = [(vote.worker, vote.pair_id) for _, vote in desk.votes.read(name)]
         if settings.kind == "ratings":
-            votes = [(one.rating.worker, one.rating.duration_s) for one in desk.ratings.read(name)]
-        for worker, seconds in votes:
-            pay[worker] += settings.pay_for(seconds)
+            votes = [(one.rating.worker, one.rating.task_id) for one in desk.ratings.read(name)]
+        for worker, task in votes:
+            pay[worker] += settings.pay_for(seconds[task])
     table = _table(workers, pay, settings.currency)
     if out is None:
         typer.echo(table, nl=False)

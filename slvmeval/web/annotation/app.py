@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import SQLAlchemyError
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which clients retry while the database is unavailable.
 _AWAY_RETRY_S = 15
+#: Seconds between two estimates of the workers, if there are new votes.
+WEIGH_EVERY_S = 60.0
 
 
 def from_environment() -> FastAPI:
@@ -63,9 +67,11 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
+        weighing = asyncio.create_task(_weigh(desk, serving.campaigns))
         try:
             yield
         finally:
+            weighing.cancel()
             desk.close()
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=life)
@@ -96,6 +102,17 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
     app.add_exception_handler(SQLAlchemyError, _on_database)
     app.add_middleware(RequestGuard, serving=serving, limiter=limiter)
     return app
+
+
+async def _weigh(desk: Desk, campaigns: Sequence[str]) -> None:
+    """Estimate workers anew now and then; pairs may need more votes, or fewer, than it seemed."""
+    while True:
+        await asyncio.sleep(WEIGH_EVERY_S)
+        for name in campaigns:
+            try:
+                await run_sync(desk.votes.weigh, name)
+            except SQLAlchemyError as problem:
+                log.warning("votes of campaign %s are weighed later, the database is away: %s", name, problem)
 
 
 def _apart(pages: ASGIApp) -> ASGIApp:

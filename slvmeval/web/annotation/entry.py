@@ -105,7 +105,9 @@ def consent_page(request: Request, campaign: str) -> Response:
     """Show the consent page."""
     site = site_of(request)
     session = site.session(request, campaign)
-    settings, lengths = site.campaign(campaign), site.desk.campaigns.videos_s(campaign) or (0.0,)
+    settings = site.campaign(campaign)
+    every = site.desk.campaigns.watch_s(campaign, shown=True).values()
+    lengths = (min(every, default=0.0), max(every, default=0.0))
     pay = [money(settings.pay_for(seconds), settings.currency) for seconds in lengths]
     minutes = [f"{math.ceil(settings.expected_s(seconds) / 60)}" for seconds in lengths]
     return site.page(

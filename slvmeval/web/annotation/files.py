@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
@@ -18,6 +19,7 @@ from fastapi.responses import Response, StreamingResponse
 from slvmeval.web.annotation import problems
 from slvmeval.web.annotation.pages.render import ASSETS, ASSETS_URL
 from slvmeval.web.annotation.problems import Problem
+from slvmeval.web.annotation.serve import ACCEL_LOCATION
 from slvmeval.web.annotation.sessions import MediaLink
 from slvmeval.web.annotation.site import Site, not_found, site_of
 
@@ -182,11 +184,23 @@ def _answer(
     headers["Content-Length"] = str(sent.length)
     if wanted is not None:
         headers["Content-Range"] = f"bytes {sent.first}-{sent.last}/{size}"
+    if site.serving.send_files and request.method == "GET":
+        return _by_proxy(site, campaign, link, path, sent, headers["ETag"])
     status = 200 if wanted is None else 206
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers, media_type="video/mp4")
     pieces = _pieces(site, campaign, link, path, sent)
     return StreamingResponse(pieces, status, headers, media_type="video/mp4")
+
+
+def _by_proxy(site: Site, campaign: str, link: MediaLink, path: Path, sent: ByteRange, etag: str) -> Response:
+    """Tell the proxy to send a video, with ranges of its own; what was asked for counts as sent."""
+    site.desk.viewing.serve(campaign, link.assignment, link.place, sent.first, sent.last)
+    name = site.serving.send_files
+    within = path.relative_to(Path(site.serving.media).resolve()).as_posix()
+    target = ACCEL_LOCATION + quote(within) if name == "X-Accel-Redirect" else str(path)
+    headers = {name: target, "ETag": etag, "Cache-Control": "private, no-cache"}
+    return Response(headers=headers, media_type="video/mp4")
 
 
 async def _pieces(

@@ -52,6 +52,9 @@ class Serving:
         Platforms whose parameters let a worker in without a token: ``prolific``, ``mturk``.
     worker_a_minute, address_a_minute
         Maximum number of requests per minute of one worker and from one address; 0 for no limit.
+    send_files
+        The header that has the proxy in front send the videos, ``X-Accel-Redirect`` (nginx) or ``X-Sendfile``
+        (Apache and others); empty if this server sends them.
     attempts_a_minute
         Maximum number of entries with a bad link, and of wrong logins, per minute from one address; 0 for no
         limit.
@@ -70,6 +73,7 @@ class Serving:
     worker_a_minute: int = 300
     address_a_minute: int = 6000
     attempts_a_minute: int = 30
+    send_files: str = ""
 
     @property
     def texts_folder(self) -> Path | None:
@@ -122,6 +126,11 @@ PLATFORMS = {
     "prolific": "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}",
     "mturk": "workerId=...&assignmentId=...&hitId=...",
 }
+
+#: Headers by which a proxy is told to send a video. The first names an internal location of nginx, whose
+#: ``alias`` is the media folder; the other the file.
+SEND_FILES = ("X-Accel-Redirect", "X-Sendfile")
+ACCEL_LOCATION = "/slvmeval-media/"
 
 #: Factory of the application in each process.
 APP = "slvmeval.web.annotation.app:from_environment"
@@ -276,6 +285,12 @@ def _check_options(settings: Serving, processes: int) -> None:
     for platform in settings.platforms:
         if platform not in PLATFORMS:
             raise UserInputError(f"--platform {platform}: choose {' or '.join(PLATFORMS)}")
+    if settings.send_files and settings.send_files not in SEND_FILES:
+        raise UserInputError(f"--send-files {settings.send_files}: choose {' or '.join(SEND_FILES)}")
+    if settings.send_files and not settings.trusted_proxies:
+        raise UserInputError(
+            "--send-files needs a proxy in front that sends the videos: --behind-proxy ADDRESS"
+        )
     if processes > 1 and settings.database.startswith("sqlite"):
         raise UserInputError(
             "--processes needs a database with several writers: --database postgresql+psycopg://…"

@@ -31,7 +31,7 @@ class Answers:
 
     def assignment(self, campaign: str, worker: str, assignment_id: str) -> AnyAssignment:
         """Return an assignment of this worker and renew its lease, unless it is already rated."""
-        with self._events.worker_request(campaign, worker, assignment_id) as connection:
+        with self._events.worker_request(campaign, worker, assignment_id, on_disk=False) as connection:
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
             return self._assignments.value(connection, settings, row)
 
@@ -46,10 +46,8 @@ class Answers:
                     refuse(RefusalReason.OTHER_ANSWER, "your first answer is stored and cannot be changed")
                 return assignment
             if not assignment.looked():
-                refuse(
-                    RefusalReason.NOT_LOOKED,
-                    f"play at least {settings.least_look_s:g} seconds of each video before you answer",
-                )
+                what = f"{settings.look_share:.0%}" if settings.look_share else "the marked parts"
+                refuse(RefusalReason.NOT_LOOKED, f"play {what} of both videos before you answer")
             row = self._assignments.change(
                 connection,
                 row.assignment,
@@ -58,7 +56,7 @@ class Answers:
                 preferred_at=self._database.now(),
             )
             self._record(connection, EventKind.PREFERRED, row, side=assignment.side_at(wanted))
-            return self._assignments.pair(connection, settings, row)
+            return self._assignments.pair(connection, settings, row, assignment)
 
     def confirm(self, campaign: str, worker: str, assignment_id: str, number: int) -> Assignment:
         """Store that the worker watched a stretch, which must have been played, after the preference."""
@@ -76,7 +74,7 @@ class Answers:
             confirmed = as_json(sorted(assignment.confirmed | {number}))
             row = self._assignments.change(connection, row.assignment, confirmed=confirmed)
             self._record(connection, EventKind.CONFIRMED, row, number=number)
-            return self._assignments.pair(connection, settings, row)
+            return self._assignments.pair(connection, settings, row, assignment)
 
     def rate(self, campaign: str, worker: str, assignment_id: str, rating: str, comment: str = "") -> Vote:
         """Store the rating and return the vote; repeating the answer returns the same vote.
@@ -88,15 +86,16 @@ class Answers:
             words = plain_text(comment, LONGEST_COMMENT)
             if rating not in get_args(Rating):
                 refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
-            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
+            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
             known = self._votes.find(connection, campaign, worker, row.pair_id)
             if known is not None:
                 if (known.vote_id, known.rating, known.comment) != (row.assignment, rating, words):
                     refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and cannot be changed")
                 return known
-            _check_seen(self._assignments.pair(connection, settings, row))
+            assignment = self._assignments.pair(connection, settings, row)
+            _check_seen(assignment)
             row = self._assignments.change(connection, row.assignment, state="rated", rating=rating)
-            vote = self._vote(connection, settings, row, words)
+            vote = self._vote(connection, settings, row, assignment, words)
             self._votes.store(connection, settings, [vote])
             self._record(connection, EventKind.RATED, row, rating=rating)
         return vote
@@ -106,8 +105,15 @@ class Answers:
     ) -> None:
         self._events.add(connection, row.campaign, kind, row.worker, row.assignment, row.pair_id, **detail)
 
-    def _vote(self, connection: Connection, settings: Campaign, row: AssignmentRow, comment: str) -> Vote:
-        assignment, now = self._assignments.pair(connection, settings, row), self._database.now()
+    def _vote(
+        self,
+        connection: Connection,
+        settings: Campaign,
+        row: AssignmentRow,
+        assignment: Assignment,
+        comment: str,
+    ) -> Vote:
+        now = self._database.now()
         worker = connection.execute(
             WORKERS.select().where(WORKERS.c.campaign == row.campaign, WORKERS.c.worker == row.worker)
         ).one()

@@ -22,14 +22,16 @@ from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.playback import Intervals, ServedVideo, covered, length
 from tasks.annotation.desk.rating_assignment import ONLY, RatingAssignment
 from tasks.annotation.desk.refusals import RefusalReason, refuse
-from tasks.annotation.desk.tables import ASSIGNMENTS, CHECKS, TASKS, WORKERS
+from tasks.annotation.desk.tables import ASSIGNMENTS, CHECKS, TASKS, WORKERS, plain_text
 from tasks.annotation.pair_task import PLACES, PairTask, Place
-from tasks.annotation.rating_task import RatingTask, read_task
+from tasks.annotation.rating_task import AnyTask, RatingTask, read_task
 
 #: Sums of fractions of a second are off by less.
 ROUNDING_S = 1e-6
 #: States in which an answer is possible.
 OPEN_STATES = ("opened", "preferred")
+#: Leases are renewed at most this often, and ten times in their time at least.
+_RENEWED_EVERY_S = 30.0
 
 AssignmentState = Literal["opened", "preferred", "rated"]
 AssignmentRow = Row[Any]
@@ -60,8 +62,8 @@ class Assignment:
         UTC in ISO 8601.
     least_seen
         Share of a stretch that must be played.
-    least_look_s
-        Seconds of each video that must be played before the preference.
+    look_share
+        Share of each video that must be played before the preference; 0 for the task's first look.
     """
 
     id: str
@@ -78,7 +80,7 @@ class Assignment:
     lease_until: str
     opened_at: str
     least_seen: float
-    least_look_s: float
+    look_share: float
 
     def side_at(self, place: Place) -> SideWord:
         """Return the side whose video is shown at a place."""
@@ -106,10 +108,19 @@ class Assignment:
 
     def looked(self) -> bool:
         """Return whether enough of both videos was played for a preference."""
+        return all(self._looked_at(place) for place in PLACES)
+
+    def look(self, place: Place) -> Intervals:
+        """Return the stretches of the video at a place that are looked at first; none if it is a share."""
+        return () if self.look_share else self.task.looks(self.side_at(place))
+
+    def _looked_at(self, place: Place) -> bool:
+        seen = self.seen[place]
+        if length(seen) < self.look_share * self.task.seconds(self.side_at(place)) - ROUNDING_S:
+            return False
         return all(
-            length(self.seen[place])
-            >= min(self.least_look_s, self.task.seconds(self.side_at(place))) - ROUNDING_S
-            for place in PLACES
+            covered(seen, start, end) >= self.least_seen * (end - start) - ROUNDING_S
+            for start, end in self.look(place)
         )
 
     def missing(self) -> tuple[int, ...]:
@@ -124,13 +135,14 @@ class Assignment:
 
             {"id", "campaign", "aspect", "language", "state": "opened", "preferred": null,
              "opened_at", "lease_until", "prompt": [{"start_s", "end_s", "caption", "translation"}],
-             "seen": {"left": [[0.0, 4.5]], "right": []}, "least_look_s": 3.0, "can_prefer": false}
+             "seen": {"left": [[0.0, 4.5]], "right": []}, "look": {"left": [[8.0, 16.0]], "right": …},
+             "look_share": 0.0, "least_seen": 0.9, "can_prefer": false}
 
         After it, these values are added or changed::
 
             {"state": "preferred" | "rated", "preferred": "left" | "right", "intended": "left" | "right",
              "must_see": [{"number", "place", "start_s", "end_s", "kind", "note", "seen", "confirmed"}],
-             "least_seen": 0.9, "missing": [0, 2], "can_rate": false, "rating": null}
+             "missing": [0, 2], "can_rate": false, "rating": null}
         """
         blind: dict[str, Any] = {
             "id": self.id,
@@ -143,7 +155,9 @@ class Assignment:
             "lease_until": self.lease_until,
             "prompt": [clip.model_dump() for clip in self.task.prompt_clips],
             "seen": {place: [list(part) for part in self.seen[place]] for place in PLACES},
-            "least_look_s": self.least_look_s,
+            "look": {place: [list(part) for part in self.look(place)] for place in PLACES},
+            "look_share": self.look_share,
+            "least_seen": self.least_seen,
             "can_prefer": self.looked(),
         }
         if self.state == "opened":
@@ -162,7 +176,6 @@ class Assignment:
                 }
                 for number, stretch in enumerate(self.task.must_see)
             ],
-            "least_seen": self.least_seen,
             "missing": list(missing),
             "can_rate": self.state == "preferred" and not missing,
             "rating": self.rating,
@@ -176,6 +189,13 @@ def _is_live(row: AssignmentRow, now: str) -> bool:
 def read_spans(text: str) -> tuple[tuple[Any, Any], ...]:
     """Return stored intervals or ranges."""
     return tuple((start, end) for start, end in json.loads(text))
+
+
+def lock_worker(connection: Connection, campaign: str, worker: str) -> None:
+    """Lock a worker's row, if there is one, until the transaction ends; before any other row."""
+    name = plain_text(worker, len(worker))
+    which = (WORKERS.c.campaign == plain_text(campaign, len(campaign)), WORKERS.c.worker == name)
+    connection.execute(select(WORKERS.c.worker).where(*which).with_for_update()).first()
 
 
 class Assignments:
@@ -205,16 +225,19 @@ class Assignments:
         return row
 
     def hold(
-        self, connection: Connection, campaign: str, worker: str, assignment_id: str, queue: bool = True
+        self, connection: Connection, campaign: str, worker: str, assignment_id: str, counts: bool = False
     ) -> tuple[Campaign, AssignmentRow]:
         """Return an assignment that its worker may still answer, with its lease renewed; or refuse.
 
         Parameters
         ----------
-        queue
-            Whether to lock the campaign's queue always, or only if a lease has to be regained.
+        counts
+            Whether a vote will be counted, so that the worker may not be excluded or erased until then.
         """
-        queue = queue or not self._is_live(connection, campaign, assignment_id)
+        # the queue is locked only to regain a lease: requests come from all workers all the time
+        queue = not self._is_live(connection, campaign, assignment_id)
+        if counts:
+            lock_worker(connection, campaign, worker)
         settings = self._campaigns.find_for_worker(connection, campaign, lock=queue)
         row = self.row(connection, campaign, worker, assignment_id)
         if row.state == "rated":
@@ -231,7 +254,8 @@ class Assignments:
         if not _ID(assignment_id):
             return False
         which = (ASSIGNMENTS.c.assignment == assignment_id, ASSIGNMENTS.c.campaign == campaign)
-        row = connection.execute(ASSIGNMENTS.select().where(*which)).first()
+        lease = select(ASSIGNMENTS.c.lapsed, ASSIGNMENTS.c.lease_until)
+        row = connection.execute(lease.where(*which)).first()
         return row is not None and _is_live(row, self._database.now())
 
     def may_answer(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> bool:
@@ -240,16 +264,21 @@ class Assignments:
             return False
         if _is_live(row, self._database.now()) or not row.given_on:
             return True
+        # leases first: one that becomes a vote in between counts twice rather than not at all
+        others = self.leases(connection, settings.name, row.worker, row.pair_id).get(row.pair_id, 0)
         task = connection.execute(
-            select(TASKS.c.gold, TASKS.c.votes).where(
+            select(TASKS.c.gold, TASKS.c.votes, TASKS.c.wanted).where(
                 TASKS.c.campaign == settings.name, TASKS.c.pair_id == row.pair_id
             )
         ).one()
-        others = self.leases(connection, settings.name, but=row.worker).get(row.pair_id, 0)
-        return bool(task.gold) or task.votes + others < settings.workers_per_pair
+        return bool(task.gold) or task.votes + others < task.wanted
 
     def renew(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> AssignmentRow:
-        """Start a new lease on an assignment."""
+        """Start a new lease on an assignment, unless it has just been started."""
+        lease_s = 60 * settings.lease_minutes
+        fresh = self._database.now(settings.lease_minutes - min(_RENEWED_EVERY_S, lease_s / 10) / 60)
+        if not row.lapsed and not row.given_on and row.lease_until > fresh:
+            return row
         return self.change(
             connection,
             row.assignment,
@@ -261,11 +290,14 @@ class Assignments:
     def change(self, connection: Connection, assignment_id: str, **values: Any) -> AssignmentRow:
         """Change values of a row and return it."""
         which = ASSIGNMENTS.c.assignment == assignment_id
-        connection.execute(ASSIGNMENTS.update().where(which).values(**values))
-        return connection.execute(ASSIGNMENTS.select().where(which)).one()
+        update = ASSIGNMENTS.update().where(which).values(**values)
+        return connection.execute(update.returning(*ASSIGNMENTS.c)).one()
 
-    def leases(self, connection: Connection, campaign: str, but: str = "") -> Mapping[str, int]:
-        """Return the number of current leases on each pair, without those of the worker `but`."""
+    def leases(
+        self, connection: Connection, campaign: str, but: str = "", pair: str = ""
+    ) -> Mapping[str, int]:
+        """Return the number of current leases on each pair, or on one, without those of the worker `but`."""
+        one = (ASSIGNMENTS.c.pair_id == pair,) if pair else ()
         rows = connection.execute(
             select(ASSIGNMENTS.c.pair_id, func.count())
             .where(
@@ -274,6 +306,7 @@ class Assignments:
                 ASSIGNMENTS.c.lapsed.is_(False),
                 ASSIGNMENTS.c.lease_until > self._database.now(),
                 ASSIGNMENTS.c.worker != but,
+                *one,
             )
             .group_by(ASSIGNMENTS.c.pair_id)
         )
@@ -316,17 +349,29 @@ class Assignments:
             if (row.worker, row.pair_id) in answered:
                 self.change(connection, row.assignment, state="closed")
 
-    def value(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> AnyAssignment:
-        """Convert a row into an assignment."""
-        body = connection.execute(
-            select(TASKS.c.body).where(TASKS.c.campaign == row.campaign, TASKS.c.pair_id == row.pair_id)
-        ).scalar_one()
-        task = read_task(body)
-        language = connection.execute(
-            select(WORKERS.c.language).where(
-                WORKERS.c.campaign == row.campaign, WORKERS.c.worker == row.worker
+    def value(
+        self,
+        connection: Connection,
+        settings: Campaign,
+        row: AssignmentRow,
+        before: AnyAssignment | None = None,
+    ) -> AnyAssignment:
+        """Convert a row into an assignment.
+
+        Parameters
+        ----------
+        before
+            The assignment before it was changed, whose task and language are not read again.
+        """
+        if before is None:
+            query = select(TASKS.c.body, WORKERS.c.language).where(
+                *(TASKS.c.campaign == row.campaign, TASKS.c.pair_id == row.pair_id),
+                *(WORKERS.c.campaign == TASKS.c.campaign, WORKERS.c.worker == row.worker),
             )
-        ).scalar_one()
+            body, language = connection.execute(query).one()
+            task: AnyTask = read_task(body)
+        else:
+            task, language = before.task, before.language
         if isinstance(task, RatingTask):
             return self._rating(connection, settings, row, task, str(language))
         first: SideWord = row.first_side
@@ -345,12 +390,18 @@ class Assignments:
             lease_until=row.lease_until,
             opened_at=row.opened_at,
             least_seen=settings.least_seen,
-            least_look_s=settings.least_look_s,
+            look_share=settings.look_share,
         )
 
-    def pair(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> Assignment:
-        """Convert the row of a pair into an assignment, or refuse."""
-        assignment = self.value(connection, settings, row)
+    def pair(
+        self,
+        connection: Connection,
+        settings: Campaign,
+        row: AssignmentRow,
+        before: Assignment | None = None,
+    ) -> Assignment:
+        """Convert the row of a pair into an assignment, or refuse; see :meth:`value`."""
+        assignment = self.value(connection, settings, row, before)
         if not isinstance(assignment, Assignment):
             refuse(RefusalReason.BAD_VALUE, "this task asks for a rating of one video")
         return assignment

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
@@ -13,6 +14,12 @@ from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import CAMPAIGNS, TASKS, plain_text
 from tasks.annotation.pair_task import PairTask
 from tasks.annotation.rating_task import AnyTask, RatingTask, read_task
+
+
+@lru_cache(maxsize=64)
+def read_campaign(settings: str) -> Campaign:
+    """Return stored settings; they are read in each transaction."""
+    return Campaign.model_validate_json(settings)
 
 
 class Campaigns:
@@ -40,14 +47,18 @@ class Campaigns:
         tasks = self._tasks(name, TASKS.c.shown.is_(True))
         return [task for task in tasks if isinstance(task, PairTask) and task.check is None]
 
-    def videos_s(self, name: str) -> tuple[float, float] | None:
-        """Return the least and greatest length in seconds of a shown task's videos; None without tasks."""
+    def watch_s(self, name: str, shown: bool = False) -> dict[str, float]:
+        """Return by task how many seconds of its videos have to be watched.
+
+        Parameters
+        ----------
+        shown
+            Only tasks that are shown.
+        """
+        which = [TASKS.c.campaign == name, *([TASKS.c.shown.is_(True)] if shown else [])]
         with self._database.read() as connection:
-            query = select(func.min(TASKS.c.videos_s), func.max(TASKS.c.videos_s))
-            least, most = connection.execute(
-                query.where(TASKS.c.campaign == name, TASKS.c.shown.is_(True))
-            ).one()
-            return None if least is None else (least, most)
+            rows = connection.execute(select(TASKS.c.pair_id, TASKS.c.watch_s).where(*which))
+            return {pair_id: seconds for pair_id, seconds in rows}
 
     def task(self, name: str, pair_id: str) -> PairTask:
         """Return a published pair, even if it is no longer shown.
@@ -100,7 +111,7 @@ class Campaigns:
             raise UserInputError(
                 f"there is no campaign {name!r:.100} (campaigns: {', '.join(names) or 'none'})"
             )
-        return Campaign.model_validate_json(row.settings)
+        return read_campaign(row.settings)
 
     def find_for_worker(self, connection: Connection, name: str, lock: bool = False) -> Campaign:
         """Return a campaign's settings, or refuse without naming the existing campaigns."""

@@ -74,9 +74,18 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield a connection for reading; all reads see the same snapshot."""
+        """Yield a connection for reading."""
         with self._engine.connect() as connection, connection.begin():
             yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Yield a connection all of whose reads see the same moment, whatever is written meanwhile."""
+        with self._engine.connect() as connection:
+            # a transaction of SQLite is one already
+            level = None if self._lite else connection.execution_options(isolation_level="REPEATABLE READ")
+            with (level or connection).begin():
+                yield connection
 
     @contextmanager
     def write(self, on_disk: bool = True) -> Iterator[Connection]:
@@ -109,8 +118,8 @@ class Database:
         The counter stays locked until the transaction ends, so take numbers last.
         """
         here = (COUNTERS.c.campaign == campaign) & (COUNTERS.c.stream == stream)
-        connection.execute(COUNTERS.update().where(here).values(value=COUNTERS.c.value + count))
-        last: int = connection.execute(COUNTERS.select().where(here)).one().value
+        raised = COUNTERS.update().where(here).values(value=COUNTERS.c.value + count)
+        last: int = connection.execute(raised.returning(COUNTERS.c.value)).scalar_one()
         return last - count + 1
 
     def begin_numbers(self, connection: Connection, campaign: str) -> None:

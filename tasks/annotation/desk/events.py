@@ -166,9 +166,9 @@ class EventLog:
 
     def _record_refusal(self, campaign: str, worker: str, assignment: str, reason: RefusalReason) -> None:
         with self._database.write() as connection:
-            self._campaigns.find_for_worker(connection, campaign, lock=True)
+            self._campaigns.find_for_worker(connection, campaign)
             of_worker = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
-            if connection.execute(WORKERS.select().where(*of_worker)).first() is None:
+            if connection.execute(WORKERS.select().where(*of_worker).with_for_update()).first() is None:
                 return
             earlier = connection.execute(
                 select(EVENTS.c.detail).where(

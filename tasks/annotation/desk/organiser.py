@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from storage_schemas.errors import UserInputError
 from storage_schemas.votes import Decision, Standing, check_of
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk.assignments import OPEN_STATES, Assignments
+from tasks.annotation.desk.assignments import OPEN_STATES, Assignments, lock_worker
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
@@ -69,7 +69,8 @@ class ErasedRows:
 class TaskProgress:
     """The progress of one pair: votes that count, open leases, and the number of needed votes.
 
-    `videos_s` is the length of its two videos together, in seconds.
+    `wanted` may grow while a pair is not certain. `expected` is the number of votes that it will probably
+    have in the end. `watch_s` is how many seconds of its videos have to be watched.
     """
 
     pair_id: str
@@ -78,7 +79,8 @@ class TaskProgress:
     votes: int
     leases: int
     wanted: int
-    videos_s: float = 0.0
+    expected: int
+    watch_s: float = 0.0
 
     @property
     def done(self) -> bool:
@@ -154,15 +156,15 @@ class Organiser:
                 values = {
                     "gold": task.gold,
                     "shown": True,
-                    "videos_s": task.videos_s,
+                    "watch_s": task.watch_s(campaign.look_share),
                     "body": task.model_dump_json(),
                 }
                 old = known.get(task.id)
                 if old is None:
                     row = {"campaign": campaign.name, "pair_id": task.id, "aspect": task.group}
-                    new.append({**row, "votes": 0, **values})
+                    new.append({**row, "votes": 0, "wanted": campaign.votes_at_least, **values})
                     continue
-                if (old.gold, old.shown, old.videos_s, old.body) == tuple(values.values()):
+                if (old.gold, old.shown, old.watch_s, old.body) == tuple(values.values()):
                     continue
                 if read_task(old.body).fixed != task.fixed:
                     what = "stretches to watch" if task.kind == "pair" else "file, prompt or scale"
@@ -176,7 +178,7 @@ class Organiser:
             change_tasks(connection, campaign.name, retired)
             if new:
                 connection.execute(TASKS.insert(), new)
-            if before is None or before.drop_excluded != campaign.drop_excluded:
+            if before is None or _counts_by(before) != _counts_by(campaign):
                 self._votes.recount(connection, campaign)
             done = PublishedTasks(
                 new=len(own - set(known)),
@@ -241,17 +243,21 @@ class Organiser:
     def progress(self, campaign: str) -> list[TaskProgress]:
         """Return the progress of each published task, by aspect and pair id."""
         with self._database.read() as connection:
-            wanted = self._campaigns.find(connection, campaign).workers_per_pair
+            settings = self._campaigns.find(connection, campaign)
             running = self._assignments.leases(connection, campaign)
-            columns = (TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.gold, TASKS.c.votes, TASKS.c.videos_s)
+            columns = [TASKS.c[name] for name in ("pair_id", "aspect", "gold", "votes", "wanted", "watch_s")]
             rows = connection.execute(
                 select(*columns)
                 .where(TASKS.c.campaign == campaign, TASKS.c.shown.is_(True))
                 .order_by(TASKS.c.aspect, TASKS.c.pair_id)
-            )
+            ).all()
             return [
-                TaskProgress(pair_id, aspect, gold, votes, running.get(pair_id, 0), wanted, videos_s)
-                for pair_id, aspect, gold, votes, videos_s in rows
+                TaskProgress(
+                    **row._asdict(),
+                    leases=running.get(row.pair_id, 0),
+                    expected=settings.votes_expected(row.votes, row.wanted),
+                )
+                for row in rows
             ]
 
     def workers(self, campaign: str) -> list[WorkerProgress]:
@@ -297,8 +303,8 @@ class Organiser:
     def decide(self, campaign: str, worker: str, decision: Standing, note: str, by: str) -> Decision:
         """Exclude or clear a worker; the latest decision counts, earlier ones remain on record.
 
-        An excluded worker's open task returns to the queue immediately, and with `drop_excluded` the pairs
-        that the worker voted on need another vote.
+        An excluded worker's open task returns to the queue immediately, and if the votes stop counting, the
+        pairs that the worker voted on need another vote.
 
         Raises
         ------
@@ -309,6 +315,7 @@ class Organiser:
         if not words:
             raise UserInputError("give the reason in a note: the worker may ask for it")
         with self._database.write() as connection:
+            lock_worker(connection, campaign, worker)
             settings = self._campaigns.find(connection, campaign, lock=True)
             self._check_known(connection, campaign, worker)
             stored = Decision(
@@ -339,6 +346,7 @@ class Organiser:
             If the campaign has no data of this worker.
         """
         with self._database.write() as connection:
+            lock_worker(connection, campaign, worker)
             settings = self._campaigns.find(connection, campaign, lock=True)
             self._check_known(connection, campaign, worker)
             voted = VOTES.select().where(VOTES.c.campaign == campaign, VOTES.c.worker == worker)
@@ -351,6 +359,7 @@ class Organiser:
                 ).rowcount
                 for table in (WORKERS, ASSIGNMENTS, VOTES, DECISIONS, EVENTS, CHECKS)
             }
+            self._votes.forget(connection, campaign)
             self._votes.recount(connection, settings, [row.pair_id for row in votes])
             erased = ErasedRows(
                 campaign=campaign,
@@ -388,6 +397,11 @@ class Organiser:
             if connection.execute(select(table.c.worker).where(*which).limit(1)).first():
                 return
         raise UserInputError(f"there is no worker {worker!r:.100} in campaign {campaign}")
+
+
+def _counts_by(campaign: Campaign) -> tuple[bool, bool, int]:
+    """Return the settings on which the numbers of counted and wanted votes depend."""
+    return campaign.drops_excluded, campaign.weighs, campaign.workers_per_pair
 
 
 def _check_given(campaign: Campaign, given: list[AnyTask]) -> None:

@@ -1,7 +1,7 @@
 """How much of a video was actually played: intervals, and the rules for accepting a page's report.
 
 A page reports what it played. A report is accepted as far as it is possible, given the time since the task
-was opened, the maximum speed, and the bytes that were sent. No database here.
+was opened, the reported speed, and the bytes that were sent. No database here.
 """
 
 from __future__ import annotations
@@ -151,13 +151,12 @@ def accepted(
     seen: Intervals,
     claimed: Iterable[tuple[float, float]],
     film: ServedVideo,
-    elapsed_s: float,
-    most_speed: float,
+    playable_s: float,
     sent: Ranges,
 ) -> AcceptedPlayback:
     """Return what counts as seen of a video after a claim.
 
-    At most `elapsed_s` × `most_speed` seconds count, and nothing that was not sent. What is cut may be
+    At most `playable_s` seconds count, and nothing that was not sent. What is cut may be
     claimed again later.
 
     Parameters
@@ -166,8 +165,8 @@ def accepted(
         What was seen before.
     claimed
         Intervals that the page reports; they may repeat earlier ones, and may be invalid.
-    elapsed_s
-        Maximum time that can have been spent viewing this task in total.
+    playable_s
+        Seconds of the video that can have been played since the task was opened: time, times speed.
     """
     new = without(cleaned(claimed, film.seconds), seen)
     new_s = length(new)
@@ -176,7 +175,7 @@ def accepted(
     else:
         new = first_seconds(new, most_seconds(sent, film.size, film.seconds) - length(seen))
     possible_s = length(new)
-    new = first_seconds(new, elapsed_s * most_speed - length(seen))
+    new = first_seconds(new, playable_s - length(seen))
     together = merged([*seen, *new])
     if len(together) > MAX_PARTS:
         return AcceptedPlayback(seen, new_s, 0.0)

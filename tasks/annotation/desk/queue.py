@@ -9,7 +9,13 @@ from sqlalchemy import Connection, or_, select
 from storage_schemas.votes import Check, SideWord, check_of
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.checks import CheckKind, check_due, check_tasks
-from tasks.annotation.desk.assignments import OPEN_STATES, AnyAssignment, AssignmentRow, Assignments
+from tasks.annotation.desk.assignments import (
+    OPEN_STATES,
+    AnyAssignment,
+    AssignmentRow,
+    Assignments,
+    lock_worker,
+)
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.annotation.desk.database import Database
@@ -42,8 +48,11 @@ class Queue:
 
     def next(self, campaign: str, worker: str) -> AnyAssignment:
         """Return the worker's open assignment, or open one (`DONE`, `NO_TASKS`, `LIMIT`, `EXCLUDED`, …)."""
-        with self._events.worker_request(campaign, worker) as connection:
-            settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
+        # a task that is lost by a power failure is given out again
+        with self._events.worker_request(campaign, worker, on_disk=False) as connection:
+            settings = self._campaigns.find_for_worker(connection, campaign)
+            # one request of a worker after the other: nobody gets two tasks
+            lock_worker(connection, campaign, worker)
             if not self._workers.session(connection, campaign, worker).consented:
                 refuse(RefusalReason.NO_CONSENT, "read and accept the consent first")
             self._decisions.refuse_excluded(connection, campaign, worker)
@@ -53,16 +62,22 @@ class Queue:
             ]
             voted = self._votes.pairs_of(connection, campaign, worker)
             at_limit = 0 < settings.tasks_per_worker <= len(voted)
-            row = self._open_row(connection, settings, worker, lapsed=not at_limit)
+            row = self._open_row(connection, settings, worker, lapsed=False)
+            if row is None and not at_limit and self._has_lapsed(connection, campaign, worker):
+                settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
+                row = self._open_row(connection, settings, worker, lapsed=True)
             if row is None and at_limit:
                 refuse(
                     RefusalReason.LIMIT,
                     f"you have done all {len(voted)} tasks that one worker may do: thank you",
                 )
             if row is None:
-                row = self._assign(
-                    connection, settings, worker, self._pick(connection, settings, worker, voted)
-                )
+                # the choice takes longest, and others need not wait for it
+                pair = self._pick(connection, settings, worker, voted)
+                settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
+                if not self._is_free(connection, campaign, pair):
+                    pair = self._pick(connection, settings, worker, voted)
+                row = self._assign(connection, settings, worker, pair)
                 events.append(NewEvent(EventKind.OPENED, row.worker, row.assignment, row.pair_id))
             assignment = self._assignments.value(connection, settings, row)
             self._events.add_all(connection, campaign, events)
@@ -89,18 +104,36 @@ class Queue:
                 return self._assignments.renew(connection, settings, row)
         return None
 
+    def _has_lapsed(self, connection: Connection, campaign: str, worker: str) -> bool:
+        which = (
+            ASSIGNMENTS.c.campaign == campaign,
+            ASSIGNMENTS.c.worker == worker,
+            ASSIGNMENTS.c.state.in_(OPEN_STATES),
+        )
+        return connection.execute(select(ASSIGNMENTS.c.assignment).where(*which).limit(1)).first() is not None
+
+    def _is_free(self, connection: Connection, campaign: str, pair: WaitingPair) -> bool:
+        """Return whether a pair still wants a vote, or is gold."""
+        leases = self._assignments.leases(connection, campaign, pair=pair.pair_id)
+        row = connection.execute(
+            select(TASKS.c.gold, TASKS.c.shown, TASKS.c.votes, TASKS.c.wanted).where(
+                TASKS.c.campaign == campaign, TASKS.c.pair_id == pair.pair_id
+            )
+        ).one()
+        return bool(row.shown and (row.gold or row.votes + leases.get(pair.pair_id, 0) < row.wanted))
+
     def _pick(self, connection: Connection, settings: Campaign, worker: str, voted: set[str]) -> WaitingPair:
         """Return the worker's next pair, gold or not."""
-        name, wanted = settings.name, settings.workers_per_pair
+        name = settings.name
         query = select(ASSIGNMENTS.c.pair_id).where(
             ASSIGNMENTS.c.campaign == name, ASSIGNMENTS.c.worker == worker
         )
         had = list(connection.execute(query.order_by(ASSIGNMENTS.c.opened_at)).scalars())
         mine = voted | set(had)
         waiting = self._waiting(connection, name, gold=False)
-        pair = choose_pair(waiting, mine, wanted, lambda what: self._key.chance("tie", name, worker, what))
+        pair = choose_pair(waiting, mine, lambda what: self._key.chance("tie", name, worker, what))
         if pair is None:
-            if any(other.votes < wanted and other.pair_id not in voted for other in waiting):
+            if any(other.votes < other.wanted and other.pair_id not in voted for other in waiting):
                 refuse(
                     RefusalReason.NO_TASKS,
                     "all remaining tasks are with other workers now: come back in an hour",
@@ -126,11 +159,13 @@ class Queue:
         """Return all published pairs, either gold ones or the others."""
         leases = self._assignments.leases(connection, campaign)
         rows = connection.execute(
-            select(TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.votes).where(
+            select(TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.votes, TASKS.c.wanted).where(
                 TASKS.c.campaign == campaign, TASKS.c.gold.is_(gold), TASKS.c.shown.is_(True)
             )
         ).all()
-        return [WaitingPair(id_, aspect, votes, leases.get(id_, 0)) for id_, aspect, votes in rows]
+        return [
+            WaitingPair(id_, aspect, votes, leases.get(id_, 0), wanted) for id_, aspect, votes, wanted in rows
+        ]
 
     def _assign(
         self, connection: Connection, settings: Campaign, worker: str, pair: WaitingPair

@@ -84,7 +84,7 @@ class Ratings:
         """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             words = plain_text(comment, LONGEST_COMMENT)
-            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
+            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
             assignment = self._assignments.rating(connection, settings, row)
             task = assignment.task
             if not task.low <= value <= task.high:

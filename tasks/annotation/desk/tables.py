@@ -33,7 +33,7 @@ META = Table(
     "desk_meta", METADATA, Column("name", Text, primary_key=True), Column("value", Text, nullable=False)
 )
 
-#: A campaign's row is locked by every transaction that depends on the whole queue: assigning and counting.
+#: A campaign's row is locked by every transaction that depends on the whole queue: giving out tasks.
 CAMPAIGNS = Table(
     "desk_campaigns",
     METADATA,
@@ -54,8 +54,9 @@ COUNTERS = Table(
 )
 
 #: `pair_id` is the id of the task: of a pair, or of a video in one dimension; `aspect` is the aspect or the
-#: dimension, here and in all tables. `votes` is the number of votes or ratings that count; `shown` is false
-#: for a task that is no longer published; `videos_s` is the length of its videos together.
+#: dimension, here and in all tables. `votes` is the number of votes or ratings that count, `wanted` the
+#: number that it should have; `shown` is false for a task that is no longer published; `watch_s` is how
+#: many seconds of its videos have to be watched.
 TASKS = Table(
     "desk_tasks",
     METADATA,
@@ -64,8 +65,9 @@ TASKS = Table(
     Column("aspect", Text, nullable=False),
     Column("gold", Boolean, nullable=False),
     Column("shown", Boolean, nullable=False),
-    Column("videos_s", Float, nullable=False),
+    Column("watch_s", Float, nullable=False),
     Column("votes", Integer, nullable=False),
+    Column("wanted", Integer, nullable=False),
     Column("body", Text, nullable=False),
     PrimaryKeyConstraint("campaign", "pair_id"),
 )
@@ -101,8 +103,8 @@ INVITATIONS = Table(
 
 #: A video that is rated alone is at the place ``left``.
 #: `state` is opened, preferred, rated, or closed (answered in a file). `lapsed`: the end of the lease is
-#: recorded; `given_on`: another worker got the pair after it. `elapsed_s` is the maximum viewing time so far,
-#: `last_at` the time of the last report.
+#: recorded; `given_on`: another worker got the pair after it. `elapsed_s` is how much can have been played so
+#: far, `last_at` the time of the last report.
 ASSIGNMENTS = Table(
     "desk_assignments",
     METADATA,
@@ -164,6 +166,16 @@ CHECKS = Table(
     Column("body", Text, nullable=False),
     PrimaryKeyConstraint("campaign", "number"),
     Index("desk_checks_of_a_rating", "campaign", "vote_id"),
+)
+
+#: What was last estimated of a campaign's workers, from its votes up to number `votes`: see
+#: :mod:`tasks.votes.worker_model`.
+MODELS = Table(
+    "desk_models",
+    METADATA,
+    Column("campaign", Text, primary_key=True),
+    Column("votes", Integer, nullable=False),
+    Column("body", Text, nullable=False),
 )
 
 DECISIONS = Table(

@@ -67,22 +67,22 @@ class Viewing:
         # does not wait for the disk: reports are frequent, and a page repeats what was lost
         with self._events.worker_request(campaign, worker, assignment_id, on_disk=False) as connection:
             here = checked_place(place)
-            # the queue is locked only to regain a lease: reports come from all workers all the time
-            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, queue=False)
+            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
             assignment = self._assignments.value(connection, settings, row)
             if assignment.state == "rated":
                 return assignment
             if here not in assignment.seen:
                 refuse(RefusalReason.BAD_VALUE, f"this task has no video at the {here}")
             now = self._database.now()
-            elapsed = row.elapsed_s + step_s(moment(row.last_at).timestamp(), moment(now).timestamp())
+            step = step_s(moment(row.last_at).timestamp(), moment(now).timestamp())
             in_time = 0 < speed <= settings.most_speed
+            # what was played slowly did not pass twice as fast
+            elapsed = row.elapsed_s + step * (max(speed, 1.0) if in_time else 1.0)
             playback = accepted(
                 assignment.seen[here],
                 list(intervals)[:MAX_CLAIMS] if in_time else (),
                 assignment.served(here),
                 elapsed,
-                settings.most_speed,
                 read_spans(getattr(row, f"sent_{here}")),
             )
             cut_s = playback.cut_time_s + playback.cut_bytes_s
@@ -108,7 +108,7 @@ class Viewing:
                     cut_time_s=round(playback.cut_time_s, 3),
                     cut_bytes_s=round(playback.cut_bytes_s, 3),
                 )
-            return self._assignments.value(connection, settings, row)
+            return self._assignments.value(connection, settings, row, assignment)
 
 
 def checked_place(place: str) -> Place:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.votes import Standing, Vote
@@ -17,10 +19,13 @@ from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventKind, EventLog
-from tasks.annotation.desk.tables import TASKS, VOTES
+from tasks.annotation.desk.tables import MODELS, TASKS, VOTES, as_json
+from tasks.votes.worker_model import WorkerModel, worker_model
 
 #: Rows per statement, well below the limits of both databases.
 _AT_ONCE = 500
+#: How clear a pair's damage is of which nothing is known.
+UNKNOWN = 0.5
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class Votes:
         return new, ImportedVotes(len(new), known, tuple(unknown), tuple(refused))
 
     def store(self, connection: Connection, settings: Campaign, votes: Sequence[Vote]) -> None:
-        """Store new votes and count them; the caller has locked the campaign's queue."""
+        """Store new votes and count them."""
         rows = [
             (
                 vote.vote_id,
@@ -135,7 +140,8 @@ class Votes:
     def append(
         self, connection: Connection, settings: Campaign, rows: Sequence[tuple[str, str, str, str]]
     ) -> None:
-        """Store answers as id, worker, task and body, and count them; the caller has locked the queue."""
+        """Store answers as id, worker, task and body, and count them."""
+        self._lock(connection, settings.name, {task for _, _, task, _ in rows})
         first = self._database.numbers(connection, settings.name, "votes", len(rows))
         values = [
             {
@@ -166,34 +172,106 @@ class Votes:
         return set(connection.execute(query).scalars())
 
     def recount(self, connection: Connection, settings: Campaign, pairs: Iterable[str] | None = None) -> None:
-        """Recount the votes on some pairs, or on all; votes are counted nowhere else.
+        """Recount the votes on some pairs, or on all, and see how many they should have.
 
-        The caller has locked the campaign's queue.
+        Votes are counted nowhere else.
         """
-        counted = select(VOTES.c.pair_id, func.count()).where(VOTES.c.campaign == settings.name)
-        if settings.drop_excluded:
-            standings = self._decisions.standings(connection, settings.name)
-            excluded = [worker for worker, one in standings.items() if one is Standing.EXCLUDED]
-            counted = counted.where(VOTES.c.worker.not_in(excluded))
-        counted = counted.group_by(VOTES.c.pair_id)
-        stored = select(TASKS.c.pair_id, TASKS.c.votes).where(TASKS.c.campaign == settings.name)
-        if pairs is None:
-            queries = [(counted, stored)]
-        else:
-            ids = sorted(set(pairs))
-            steps = [ids[at : at + _AT_ONCE] for at in range(0, len(ids), _AT_ONCE)]
-            queries = [
-                (counted.where(VOTES.c.pair_id.in_(step)), stored.where(TASKS.c.pair_id.in_(step)))
-                for step in steps
-            ]
-        for votes, tasks in queries:
-            numbers = {row[0]: row[1] for row in connection.execute(votes)}
-            changed = [
-                {"pair_id": row.pair_id, "votes": numbers.get(row.pair_id, 0)}
-                for row in connection.execute(tasks).all()
-                if row.votes != numbers.get(row.pair_id, 0)
-            ]
+        steps = None if pairs is None else _in_steps(pairs)
+        self._lock(connection, settings.name, pairs)
+        # published anew while another's count was waited for
+        settings = self._campaigns.find(connection, settings.name)
+        model = self._model(connection, settings.name) if settings.weighs else None
+        for step in [None] if steps is None else steps:
+            votes = [VOTES.c.campaign == settings.name]
+            tasks = [TASKS.c.campaign == settings.name]
+            if step is not None:
+                votes.append(VOTES.c.pair_id.in_(step))
+                tasks.append(TASKS.c.pair_id.in_(step))
+            if settings.drops_excluded:
+                standings = self._decisions.standings(connection, settings.name)
+                excluded = [worker for worker, one in standings.items() if one is Standing.EXCLUDED]
+                votes.append(VOTES.c.worker.not_in(excluded))
+            numbers, clear = _counted(connection, votes, model)
+            changed = []
+            query = select(TASKS.c.pair_id, TASKS.c.votes, TASKS.c.wanted).where(*tasks)
+            for pair_id, before, wanted in connection.execute(query).all():
+                number = numbers.get(pair_id, 0)
+                now = settings.votes_wanted(number, clear.get(pair_id, UNKNOWN))
+                if (before, wanted) != (number, now):
+                    changed.append({"pair_id": pair_id, "votes": number, "wanted": now})
             change_tasks(connection, settings.name, changed)
+
+    def _lock(self, connection: Connection, campaign: str, pairs: Iterable[str] | None) -> None:
+        """Lock tasks, in order, or all, so that nobody else counts their votes until the transaction ends."""
+        query = select(TASKS.c.pair_id).where(TASKS.c.campaign == campaign).order_by(TASKS.c.pair_id)
+        for step in [None] if pairs is None else _in_steps(pairs):
+            some = query if step is None else query.where(TASKS.c.pair_id.in_(step))
+            connection.execute(some.with_for_update()).all()
+
+    def weigh(self, campaign: str) -> None:
+        """Estimate the workers anew if there are new votes, and see which pairs need more votes.
+
+        Between two estimates a new worker's votes weigh as much as a new worker's usually do. It waits for
+        nobody while it estimates.
+        """
+        with self._database.read() as connection:
+            if not self._campaigns.find(connection, campaign).weighs:
+                return
+            here = VOTES.c.campaign == campaign
+            newest = connection.execute(select(func.max(VOTES.c.number)).where(here)).scalar() or 0
+            if newest <= self._weighed(connection, campaign):
+                return
+            bodies = connection.execute(select(VOTES.c.body).where(here)).scalars().all()
+        model = worker_model(map(Vote.model_validate_json, bodies))
+        with self._database.write() as connection:
+            settings = self._campaigns.find(connection, campaign, lock=True)
+            if self._weighed(connection, campaign) >= newest:
+                return
+            # somebody may just have been erased
+            left = set(connection.execute(select(VOTES.c.worker).where(here).distinct()).scalars())
+            model = replace(model, kinds={name: kinds for name, kinds in model.kinds.items() if name in left})
+            connection.execute(MODELS.delete().where(MODELS.c.campaign == campaign))
+            body = as_json(model.without_pairs())
+            connection.execute(MODELS.insert().values(campaign=campaign, votes=newest, body=body))
+            self.recount(connection, settings)
+
+    def forget(self, connection: Connection, campaign: str) -> None:
+        """Remove what was estimated of the workers, until they are estimated anew."""
+        connection.execute(MODELS.delete().where(MODELS.c.campaign == campaign))
+
+    def _weighed(self, connection: Connection, campaign: str) -> int:
+        query = select(MODELS.c.votes).where(MODELS.c.campaign == campaign)
+        return connection.execute(query).scalar() or 0
+
+    def _model(self, connection: Connection, campaign: str) -> WorkerModel:
+        body = connection.execute(select(MODELS.c.body).where(MODELS.c.campaign == campaign)).scalar()
+        return worker_model([]) if body is None else _read_model(body)
+
+
+def _in_steps(pairs: Iterable[str]) -> list[list[str]]:
+    ids = sorted(set(pairs))
+    return [ids[at : at + _AT_ONCE] for at in range(0, len(ids), _AT_ONCE)]
+
+
+@lru_cache(maxsize=16)
+def _read_model(body: str) -> WorkerModel:
+    return WorkerModel.from_plain(json.loads(body))
+
+
+def _counted(
+    connection: Connection, which: Sequence[ColumnElement[bool]], model: WorkerModel | None
+) -> tuple[dict[str, int], dict[str, float]]:
+    """Return the number of votes on each pair and, where votes are weighed, how clear its damage is."""
+    if model is None:
+        query = select(VOTES.c.pair_id, func.count()).where(*which).group_by(VOTES.c.pair_id)
+        return {pair_id: number for pair_id, number in connection.execute(query)}, {}
+    votes: dict[str, list[Vote]] = defaultdict(list)
+    for pair_id, body in connection.execute(select(VOTES.c.pair_id, VOTES.c.body).where(*which)):
+        votes[pair_id].append(Vote.model_validate_json(body))
+    return (
+        {pair_id: len(some) for pair_id, some in votes.items()},
+        {pair_id: model.clear_by(some) for pair_id, some in votes.items()},
+    )
 
 
 def change_tasks(connection: Connection, campaign: str, rows: Sequence[dict[str, Any]]) -> None:

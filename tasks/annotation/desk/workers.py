@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from storage_schemas.errors import UserInputError
+from tasks.annotation.desk.assignments import lock_worker
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
@@ -84,6 +85,7 @@ class Workers:
         except UserInputError as problem:
             refuse(RefusalReason.BAD_LINK, f"this link does not identify you: {problem}")
         with self._events.worker_request(campaign, worker) as connection:
+            lock_worker(connection, campaign, worker)
             self._campaigns.find_for_worker(connection, campaign, lock=True)
             if token is not None:
                 self._use_token(connection, campaign, token, worker)
@@ -123,6 +125,7 @@ class Workers:
     def finish(self, campaign: str, worker: str) -> str:
         """Return the completion code of a worker who has done at least one task."""
         with self._events.worker_request(campaign, worker) as connection:
+            lock_worker(connection, campaign, worker)
             settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
             self.session(connection, campaign, worker)
             if not self._votes.pairs_of(connection, campaign, worker):
@@ -168,6 +171,7 @@ class Workers:
 
     def _set(self, campaign: str, worker: str, language: str, agrees: bool) -> WorkerSession:
         with self._events.worker_request(campaign, worker) as connection:
+            lock_worker(connection, campaign, worker)
             settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
             before = self.session(connection, campaign, worker)
             if language not in settings.languages:

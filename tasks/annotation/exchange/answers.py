@@ -292,7 +292,7 @@ def import_answers(
     """
     settings = desk.campaigns.get(campaign)
     tasks = {task.pair_id: task for task in desk.campaigns.tasks(campaign)}
-    slots = Slots(key, campaign).by_id(tasks, settings.workers_per_pair)
+    slots = Slots(key, campaign).by_id(tasks, settings.votes_at_most)
     reader = VoteReader(desk.workers.name_of, settings, tasks, mapping, slots)
     existing = {(vote.worker, vote.pair_id): vote for _, vote in desk.votes.read(campaign)}
     answer_files = [(path, read_answers(path, mapping.file)) for path in files]
@@ -321,6 +321,7 @@ def import_answers(
     new = {one.vote.vote_id: one for where, one in imported.items() if where not in existing}
     if new and not dry_run:
         added = desk.votes.add(campaign, [one.vote for one in new.values()])
+        desk.votes.weigh(campaign)
         # somebody else imported or published after we read the votes
         rejected = {
             **dict.fromkeys(added.refused, (LeftOutReason.OTHER_ANSWER, _OTHER)),

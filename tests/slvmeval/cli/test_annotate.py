@@ -27,7 +27,10 @@ def published(
 ) -> Path:
     """A store whose release is published: the pairs of the redistributable source."""
     root = build_small(tmp_path_factory.mktemp("published")).store.root
-    assert main(["annotate", "publish", "--store", str(root), "--workers", "1", "--quiet"]) == 0
+    settings = root / "campaign.toml"
+    settings.write_text('name = "small-1"\nuntil_certain = false\n')
+    words = ("--settings", str(settings), "--workers", "1", "--quiet")
+    assert main(["annotate", "publish", "--store", str(root), *words]) == 0
     return root
 
 
@@ -82,6 +85,7 @@ def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
     settings = tmp_path / "paid.toml"
     settings.write_text(
         'name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\ncurrency = "EUR"\nrule = "paper"\n'
+        "look_share = 1.0\n"
     )
     given = ["publish", "small", "--settings", str(settings), "--dry-run", "--quiet"]
     first, second, third = output_of(capsys, *given).splitlines()
@@ -98,8 +102,15 @@ def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
     values = json.loads(output_of(capsys, *given, "--json"))
     assert (values["pairs"], values["answers"], values["pay"]) == (4, 12, pytest.approx(3 * sum(pays)))
     assert "there is no campaign 'paid'" in output_of(capsys, "status", "paid", code=1)
+    # by default less is watched first, and a task pays less
+    settings.write_text(settings.read_text().replace("look_share = 1.0\n", ""))
+    less = json.loads(output_of(capsys, *given, "--json"))
+    assert 4 * 60 * 3 / 100 < less["pay"] < values["pay"]
     # under the rule `strict` check tasks take time too
     settings.write_text('name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\n')
+    second = output_of(capsys, *given).splitlines()[1]
+    assert second.startswith("About 10 answers, 2 to 5 a pair until it is certain and check tasks, take ")
+    settings.write_text('name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\nuntil_certain = false\n')
     second = output_of(capsys, *given).splitlines()[1]
     assert second.startswith("15 answers, 3 a pair and check tasks, take ")
     settings.write_text('name = "paid"\npay_per_hour = 36\npay_per_task = 1\n')
@@ -230,3 +241,17 @@ def test_nothing_is_published_yet(
     root = str(build_small(tmp_path).store.root)
     assert "annotate publish" in output_of(capsys, "collect", "--store", root)
     assert "no campaign is published" in output_of(capsys, "import", "x.csv", "--store", root, code=1)
+
+
+def test_a_backup_brings_back_a_database_that_is_lost(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "monday.sqlite"
+    assert "0 votes of campaigns small-1 in " in output_of(capsys, "backup", str(file))
+    assert "name a new file" in output_of(capsys, "backup", str(file), code=1)
+    assert "restore into an empty one" in output_of(capsys, "restore", str(file), code=1)
+    for name in ("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"):
+        (store / "annotation" / name).unlink(missing_ok=True)
+    values = json.loads(output_of(capsys, "restore", str(file), "--json"))
+    assert values == {"campaigns": ["small-1"], "votes": 0, "erased_again": 0}
+    assert "small-1" in output_of(capsys, "status")

@@ -82,6 +82,7 @@ def test_the_rest_of_the_votes_makes_the_next_version(voted: Release, run: Run) 
         "initial": 6,
         "excluded_c": 1,
         "excluded_a": 1,
+        "excluded_unclear": 0,
         "undecided": 0,
         "final": 4,
         "rate": 4 / 6,

@@ -49,6 +49,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("annotate export", "annotate import", "annotate status", "annotate links", "annotate erase"),
         *("annotate filter", "annotate retention", "annotate codes"),
         *("annotate quality", "annotate exclude", "annotate clear", "annotate simulate"),
+        *("annotate backup", "annotate restore"),
     }
 
 

@@ -54,12 +54,14 @@ def example_task(pair_id: str = "pair-1", aspect: str = "color", **other: Any) -
             Stretch(video="low", start_s=0, end_s=10, kind="degraded", note="car: red → blue"),
             Stretch(video="low", start_s=20, end_s=30, kind="degraded", note="house: white → green"),
         ),
+        "first_look": ((0, 30),),
     }
     return PairTask(**{**values, **other})
 
 
 def example_campaign(name: str = "autumn", **other: Any) -> Campaign:
-    return Campaign(**{"name": name, "release": "first", "version": 1, **other})
+    fixed = {"until_certain": False}
+    return Campaign(**{"name": name, "release": "first", "version": 1, **fixed, **other})
 
 
 def open_desk(folder: Path, clock: HandClock, url: str | None = None) -> Desk:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.pair import PairRecord, Segment
@@ -14,7 +16,7 @@ from storage_schemas.release import Release
 from storage_schemas.source import ClipRow
 from tasks.annotation.desk.playback import ServedVideo, accepted, reachable
 from tasks.annotation.media import media_tasks, pair_media, write_media
-from tasks.annotation.pair_task import PairMedia, Stretch, must_see, task_of
+from tasks.annotation.pair_task import PairMedia, PairTask, Stretch, first_look, must_see, task_of
 from tasks.aspects.base import ClipSpan
 from tasks.pairs.intervals import degraded_intervals, merged, reordered, replaced, units
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
@@ -68,7 +70,7 @@ def test_a_real_video_can_be_seen_once_it_was_sent_and_no_sooner(release: Releas
     task = task_of(release, record, pair_media(release.store.root, files))
     film = ServedVideo(task.low_s, task.low_bytes, task.low_index)
     assert reachable(((0, film.size),), film.index, film.size, film.seconds) == ((0.0, film.seconds),)
-    assert accepted((), [(0, 1e9)], film, 1e9, 2.0, ((0, film.size),)).seen == ((0.0, film.seconds),)
+    assert accepted((), [(0, 1e9)], film, 1e9, ((0, film.size),)).seen == ((0.0, film.seconds),)
     half = film.size // 2
     (part,) = reachable(((0, half),), film.index, film.size, film.seconds)
     assert part[0] == 0.0 < part[1] < film.seconds
@@ -218,3 +220,47 @@ def test_what_the_operation_chose_is_told_in_short() -> None:
 def test_a_pair_without_damage_cannot_be_annotated() -> None:
     with pytest.raises(UserInputError, match="pair p has no degraded clip"):
         must_see(record(list(SOURCE), []), CLIPS)
+
+
+def total(intervals: Any) -> float:
+    return float(sum(end - start for start, end in intervals))
+
+
+def test_the_first_look_is_all_that_is_changed_among_as_many_other_clips() -> None:
+    stretches = must_see(record(degraded(1, 4), [1, 4]), CLIPS)
+    look = first_look("p", stretches, CLIPS, 1.0)
+    # clips of 10 s are changed; of the others 0, 2 and 5 the two that are drawn for this pair
+    assert all(any(a <= s.start_s and s.end_s <= b for a, b in look) for s in stretches)
+    assert total(look) - 20 in (8 + 10, 8 + 16, 10 + 16)
+    assert look == first_look("p", stretches, CLIPS, 1.0)
+    assert len({first_look(f"pair {n}", stretches, CLIPS, 1.0) for n in range(30)}) == 3
+
+
+@given(st.sets(st.sampled_from([0, 1, 2, 4, 5]), min_size=1), st.text(max_size=5))
+def test_the_first_look_never_repeats_anything_and_ends_with_the_clips(drawn: set[int], pair: str) -> None:
+    stretches = must_see(record(degraded(*drawn), sorted(drawn)), CLIPS)
+    look = first_look(pair, stretches, CLIPS, 1.0)
+    assert look == merged(look)
+    others = total(look) - total(merged([(s.start_s, s.end_s) for s in stretches]))
+    spans = {span.index: span.frame_count for span in SPANS if span.frame_count}
+    free = [spans[clip] for clip in set(spans) - drawn]
+    assert others <= sum(free)
+    assert (others == 0) == (not free)
+    assert look[-1][1] <= FRAMES
+
+
+def test_what_has_to_be_watched_follows_from_the_share_or_the_stretches(release: Release) -> None:
+    for one in release.pairs():
+        task = task_of(release, one, MEDIA)
+        whole = task.high_s + task.low_s
+        assert task.watch_s(1.0) == whole
+        assert whole / 2 < task.watch_s(0.5) <= whole / 2 + seen_s(task) + 1e-9
+        assert seen_s(task) < task.watch_s(0.0) <= whole
+        assert task.looks("high")[-1][1] <= task.high_s
+        assert all(start < end <= task.low_s for start, end in task.looks("low"))
+
+
+def seen_s(task: PairTask) -> float:
+    sides = ("high", "low")
+    own = ([(s.start_s, s.end_s) for s in task.must_see if s.video == side] for side in sides)
+    return sum(total(merged(one)) for one in own)

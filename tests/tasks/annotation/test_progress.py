@@ -14,9 +14,9 @@ NOW = datetime(2026, 3, 6, 12, 30, tzinfo=UTC)
 
 
 def task(
-    aspect: str, votes: int, leases: int = 0, gold: bool = False, wanted: int = 5, videos_s: float = 60.0
+    aspect: str, votes: int, leases: int = 0, gold: bool = False, wanted: int = 5, watch_s: float = 60.0
 ) -> TaskProgress:
-    return TaskProgress(f"{aspect}-{votes}-{leases}", aspect, gold, votes, leases, wanted, videos_s)
+    return TaskProgress(f"{aspect}-{votes}-{leases}", aspect, gold, votes, leases, wanted, wanted, watch_s)
 
 
 def vote(number: int, hours_ago: float, gold: bool = False, origin: str = "web") -> Vote:
@@ -110,7 +110,7 @@ def test_pay_by_the_hour_follows_the_length_of_the_videos() -> None:
     yen = settings.model_copy(update={"currency": "JPY", "pay_per_hour": 1100.0})
     assert (yen.pay_for(60), money(yen.pay_for(60), "JPY")) == (19.0, "19 JPY")
     progress = campaign_progress(
-        settings, [task("color", 3), task("color", 1, videos_s=3600.0)], [vote(1, 5), vote(2, 4)], NOW
+        settings, [task("color", 3), task("color", 1, watch_s=3600.0)], [vote(1, 5), vote(2, 4)], NOW
     )
     assert (progress.cost.rate, progress.cost.per) == (12.0, "hour")
     assert progress.cost.so_far == pytest.approx(2 * 0.20)

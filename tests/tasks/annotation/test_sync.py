@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,8 @@ def test_a_database_that_was_made_anew_or_brought_back_loses_no_vote(store: Stor
         desk.organiser.publish(CAMPAIGN, TASKS)
         give(desk, "a" * 32, 0)
         copy = tmp_path / "copy.sqlite"
-        with sqlite3.connect(tmp_path / "desk.sqlite") as there, sqlite3.connect(copy) as remaining:
+        there, remaining = (sqlite3.connect(path) for path in (tmp_path / "desk.sqlite", copy))
+        with closing(there), closing(remaining):
             there.backup(remaining)
         give(desk, "a" * 32, 1, 2)
         assert collect(store, desk, "autumn").votes == 3

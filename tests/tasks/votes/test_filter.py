@@ -138,9 +138,9 @@ def test_outcomes_follow_the_release(tmp_path: Any) -> None:
     ]
     assert [one.kept for one in result] == [True, False, False, None]
     assert retention(result) == [
-        Retention(records[0].aspect, 2, 1, 0, 0, 1),
-        Retention(records[2].aspect, 2, 0, 1, 1, 0),
-        Retention(TOTAL, 4, 1, 1, 1, 1),
+        Retention(records[0].aspect, 2, 1, 0, 0, 0, 1),
+        Retention(records[2].aspect, 2, 0, 1, 0, 1, 0),
+        Retention(TOTAL, 4, 1, 1, 0, 1, 1),
     ]
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from storage_schemas.votes import Vote
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import IntegrityError
+from storage_schemas.release import Release
+from storage_schemas.votes import Check, Rating, Vote, VotesStore, check_id
 from tasks.statistics.cells import cell_of
 from tasks.statistics.trials import TrialPair, trials_of
-from tasks.votes.release_votes import HUMAN, human_judgements
+from tasks.votes.filter import FilterRule, FilterVerdict
+from tasks.votes.release_votes import HUMAN, human_judgements, read_release_votes
+from tests.tasks.publish.judging import build_wide
 from tests.tasks.votes.voting import vote
 
 
@@ -47,3 +55,87 @@ def test_rows_do_not_depend_on_the_order_of_votes() -> None:
     rows = human_judgements(some)
     assert len({row.key for row in rows}) == len(rows)
     assert sorted({row.repeat for row in rows}) == [0, 1, 2, 3, 4]
+
+
+CERTAIN = {"until_certain": True, "workers_per_pair": 5, "drop_excluded": True}
+
+
+@pytest.fixture
+def voted(tmp_path: Path) -> Release:
+    """A release of 12 pairs; three workers agree on each, two answer by habit."""
+    release = build_wide(tmp_path, 6)
+    votes = []
+    for number, record in enumerate(release.pairs()):
+        clear = number % 3 != 2
+        rated: Rating = "A" if clear else "C"
+        more = {"source_id": record.source_id, "aspect": record.aspect}
+        for place, worker in enumerate(("ann", "bob", "cleo")):
+            high = "high" if (number + place) % 2 else "low"
+            preferred = "high" if clear or (number // 3 + place) % 2 else "low"
+            votes.append(vote(record.pair_id, worker, rated, preferred, first=high, **more))
+        for worker in ("lou", "max"):
+            # the left video, and C
+            left = "high" if number % 2 else "low"
+            votes.append(vote(record.pair_id, worker, "C", left, first=left, **more))
+        equal = check_id(record.pair_id, Check.EQUAL)
+        votes.append(vote(equal, "ann", "C", "high" if number % 2 else "low", gold=True, **more))
+    VotesStore(release.store).add(votes)
+    return release
+
+
+def test_votes_are_weighed_where_the_campaign_says_so(voted: Release) -> None:
+    counted = read_release_votes(voted)
+    assert counted is not None
+    assert {one.verdict for one in counted.outcomes} == {FilterVerdict.EXCLUDED_C}
+    assert all(one.clear is None for one in counted.outcomes)
+    VotesStore(voted.store).keep_rule("spring", CERTAIN)
+    weighed = read_release_votes(voted)
+    assert weighed is not None
+    assert weighed.rule == FilterRule(until_certain=True, drop_excluded=True)
+    assert [one.kept for one in weighed.outcomes] == [number % 3 != 2 for number in range(12)]
+    assert {one.verdict for one in weighed.outcomes} == {
+        FilterVerdict.KEPT,
+        FilterVerdict.EXCLUDED_UNCLEAR,
+    }
+    assert len(weighed.votes) == 60, "check tasks tell about workers and are no votes"
+    # a recipe's rule counts the same votes
+    again = read_release_votes(voted, rule=FilterRule(most_c=2))
+    assert again is not None
+    assert sum(one.kept or False for one in again.outcomes) == 8
+
+
+def test_two_votes_are_too_few_to_be_weighed(voted: Release) -> None:
+    store = VotesStore(voted.store)
+    store.keep_rule("spring", CERTAIN)
+    for worker in ("ann", "lou", "max"):
+        store.erase("spring", worker)
+    people = read_release_votes(voted)
+    assert people is not None
+    assert {one.verdict for one in people.outcomes} == {FilterVerdict.UNDECIDED}
+
+
+def test_campaigns_that_differ_are_filtered_by_the_recipes_rule(voted: Release) -> None:
+    store = VotesStore(voted.store)
+    store.keep_rule("spring", CERTAIN)
+    first = voted.pairs()[0]
+    more = {"source_id": first.source_id, "aspect": first.aspect, "campaign": "autumn"}
+    store.add([vote(first.pair_id, "zoe", **more)])
+    both = read_release_votes(voted)
+    assert both is not None
+    assert both.rule == FilterRule()
+    alone = read_release_votes(voted, ["spring"])
+    assert alone is not None
+    assert alone.rule.until_certain
+    store.keep_rule("spring", None)
+    counted = read_release_votes(voted, ["spring"])
+    assert counted is not None
+    assert not counted.rule.until_certain
+
+
+def test_a_damaged_rule_is_no_rule(voted: Release) -> None:
+    store = VotesStore(voted.store)
+    store.keep_rule("spring", CERTAIN)
+    (file,) = (store.path / "rules").iterdir()
+    file.write_bytes(file.read_bytes().replace(b"true", b"True"))
+    with pytest.raises(IntegrityError, match="is damaged"):
+        read_release_votes(voted)

@@ -246,7 +246,7 @@ def campaign_state(
 
 def agreed_of(facts: Facts) -> list[VoteAgreement]:
     """Return the agreement of the counted votes."""
-    rule = FilterRule(drop_excluded=facts.campaign.drop_excluded)
+    rule = FilterRule(drop_excluded=facts.campaign.drops_excluded)
     return agreement(counting(facts.votes, facts.decisions, rule))
 
 

@@ -219,7 +219,7 @@ class Views:
     def _cached(self, what: str, facts: Facts, seconds: float, make: Callable[[Facts], T]) -> T:
         """Return the result of `make`, cached for a limited time while decisions are unchanged."""
         key = (what, facts.campaign.name)
-        state = (len(facts.decisions), facts.campaign.drop_excluded)
+        state = (len(facts.decisions), facts.campaign.drops_excluded)
         entry = self._cache.get(key)
         if entry is None or entry[1] != state or time.monotonic() - entry[0] > seconds:
             entry = (time.monotonic(), state, make(facts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import socket
@@ -35,11 +36,16 @@ _LEASE_MINUTES = 1e7
 
 @dataclass
 class Ran:
-    """The result of many workers: ratings by the id of each acknowledged vote, and times."""
+    """The result of many workers: ratings by the id of each acknowledged vote, and times.
+
+    `took` has the durations of requests after each worker's first task; `voted_at` when votes were
+    acknowledged, in seconds since the start.
+    """
 
     acknowledged: dict[str, str] = field(default_factory=dict)
     took: list[tuple[str, float]] = field(default_factory=list)
     wall_s: float = 0.0
+    voted_at: list[float] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def seconds(self, kind: str | None = None) -> list[float]:
@@ -128,6 +134,7 @@ def crowd(
     tasks: int,
     pause_s: float = 0.0,
     voted: Callable[[int], None] | None = None,
+    seconds: float = math.inf,
 ) -> Ran:
     """Let a worker for each token do a number of tasks, all concurrently.
 
@@ -135,6 +142,8 @@ def crowd(
     ----------
     pause_s
         Mean seconds that a worker waits between two tasks.
+    seconds
+        No task is begun later than this.
     voted
         Called with the number of acknowledged votes after each.
     """
@@ -146,12 +155,17 @@ def crowd(
             with Browser(address, token, patience_s=_PATIENCE_S) as browser:
                 browser.enter()
                 browser.took.clear()
-                for _ in range(tasks):
+                for done in range(tasks):
+                    if done == 1:
+                        browser.took.clear()
                     time.sleep(draw.expovariate(1 / pause_s) if pause_s else 0)
+                    if time.perf_counter() - began > seconds:
+                        break
                     rating = draw.choice("ABC")
                     vote = str(browser.answer(_watch, rating)["vote"])
                     with lock:
                         ran.acknowledged[vote] = rating
+                        ran.voted_at.append(time.perf_counter() - began)
                         count = len(ran.acknowledged)
                     if voted is not None:
                         voted(count)

@@ -75,6 +75,7 @@ def pair(number: int, **values: Any) -> PairTask:
         "high_bytes": 3000,
         "low_bytes": 2500,
         "must_see": stretches,
+        "first_look": ((5.0, 15.0), (20.0, 25.0)),
         "gold": False,
     }
     return PairTask.model_validate({**made, **values})
@@ -91,7 +92,8 @@ def put_up(
         for name, size in ((one.high_file, one.high_bytes), (one.low_file, one.low_bytes)):
             (folder / name).write_bytes(random.Random(name).randbytes(size))
     url = database_url(root, database)
-    campaign = Campaign.model_validate({"name": NAME, "release": "demo", "version": 1, **settings})
+    fixed = {"release": "demo", "version": 1, "until_certain": False}
+    campaign = Campaign.model_validate({"name": NAME, **fixed, **settings})
     with Desk.open(url, installation_key(root)) as desk:
         desk.organiser.publish(campaign, pairs)
         tokens = desk.organiser.invite(NAME, links)

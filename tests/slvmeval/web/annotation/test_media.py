@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -18,6 +26,8 @@ from tasks.annotation.desk.viewing import Viewing
 from tasks.annotation.installation import installation_key, media_folder
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, SECONDS, Browser, pair
+
+ANNOTATION_PAGE = Path(__file__).parents[4] / "docs" / "annotation.md"
 
 
 def file_at(study: Study, browser: Browser, place: str) -> Path:
@@ -196,3 +206,75 @@ def test_nothing_but_its_bytes_tells_one_side_from_the_other(study: Study) -> No
     for place in ("left", "right"):
         answer = f"{browser.data['urls'][place]}{get(browser, place).headers}"
         assert not any(name in answer for name in (*names, "high", "low"))
+
+
+BEHIND = {"trusted_proxies": "127.0.0.1"}
+
+
+@pytest.mark.parametrize("header", ["X-Accel-Redirect", "X-Sendfile"])
+def test_a_proxy_is_told_which_video_to_send_and_only_to_its_worker(study: Study, header: str) -> None:
+    study.begin(pairs=1, serving={**BEHIND, "send_files": header})
+    browser = study.worker()
+    path = file_at(study, browser, "left")
+    reply = get(browser, "left", Range="bytes=0-")
+    assert (reply.status_code, reply.content) == (200, b"")
+    assert reply.headers[header] == (
+        f"/slvmeval-media/{path.name}" if header == "X-Accel-Redirect" else str(path)
+    )
+    assert get(browser, "left", **{"If-None-Match": reply.headers["etag"]}).status_code == 304
+    # what was asked for counts as sent: it can be played, in time
+    get(browser, "right")
+    study.clock.on(SECONDS)
+    assert browser.look()["can_prefer"]
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx here")
+def test_nginx_sends_the_videos_with_ranges(study: Study, tmp_path: Path) -> None:
+    study.begin(pairs=1, serving={**BEHIND, "send_files": "X-Accel-Redirect"})
+    browser = study.worker()
+    data = file_at(study, browser, "left").read_bytes()
+    with nginx(tmp_path, study.address, media_folder(study.root)) as address:
+        url = f"{address}{browser.data['urls']['left']}"
+        whole = browser.http.get(url, headers={"Accept-Encoding": "identity"})
+        assert (whole.status_code, whole.content) == (200, data)
+        part = browser.http.get(url, headers={"Range": "bytes=100-199"})
+        assert (part.status_code, part.content) == (206, data[100:200])
+        assert part.headers["content-type"] == "video/mp4"
+        assert "x-accel-redirect" not in part.headers
+        # nobody gets a video by its name
+        inside = f"{address}/slvmeval-media/{file_at(study, browser, 'left').name}"
+        assert browser.http.get(inside).status_code == 404
+        with httpx.Client() as stranger:
+            assert stranger.get(url).status_code in (401, 403)
+
+
+@contextmanager
+def nginx(folder: Path, upstream: str, media: Path) -> Iterator[str]:
+    """Run nginx with the configuration of the documents in front of a server."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    documented = re.search(r"```nginx\n(.*?)```", ANNOTATION_PAGE.read_text(), re.DOTALL)
+    assert documented is not None
+    rules = documented[1].replace("http://127.0.0.1:8017", upstream)
+    rules = rules.replace("/data/store/annotation/media/", f"{media}/")
+    configuration = folder / "nginx.conf"
+    temporary = "".join(
+        f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    configuration.write_text(
+        f"{'user root; ' if os.getuid() == 0 else ''}daemon off; worker_processes 1; pid {folder}/pid;"
+        f"events {{}} http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{port}; {rules} }} }}"
+    )
+    process = subprocess.Popen(
+        ["nginx", "-p", str(folder), "-c", str(configuration), "-e", f"{folder}/error.log"]
+    )
+    try:
+        for _ in range(100):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)

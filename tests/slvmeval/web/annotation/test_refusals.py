@@ -20,7 +20,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, h
 
 
 def test_a_cheat_who_answers_without_watching_is_refused(study: Study) -> None:
-    study.begin(pairs=1)
+    study.begin(pairs=1, look_share=0.1)
     browser = study.worker()
     assert reason(browser.send("rate", rating="A"), 409) == "no_preference"
     assert reason(browser.send("prefer", place="left"), 409) == "not_looked"

@@ -18,15 +18,15 @@ def votes(study: Study) -> list[object]:
 
 
 def test_from_the_link_to_the_code(study: Study) -> None:
-    # both videos last SECONDS: their length twice, and a minute, at 36 an hour
+    # fifteen seconds of both videos are looked at: 30 s, and a minute, at 36 an hour
     study.begin(pairs=2, completion_code="C0DE", pay_per_hour=36, currency="JPY")
-    pay = f"{math.ceil((2 * SECONDS + 60) / 100)} JPY"
+    pay = f"{math.ceil((2 * 15 + 60) / 100)} JPY"
     browser = study.browser()
     page = browser.open("enter", params={"token": study.tokens[0]})
     assert page.url.path == f"/c/{NAME}/consent"
     assert "token" not in str(page.url)
     assert study.tokens[0] not in page.text
-    assert f"takes about {math.ceil((2 * SECONDS + 60) / 60)} minutes" in page.text
+    assert f"takes about {math.ceil((2 * 15 + 60) / 60)} minutes" in page.text
     assert f"you receive {pay}. The amount is 36 JPY for each hour" in page.text
     page = browser.enter()
     assert page.url.path == f"/c/{NAME}/task"

@@ -35,8 +35,9 @@ PLACES = ("left", "right")
 
 @pytest.fixture
 def opened(desk: Desk) -> Assignment:
-    """A worker's first task in a campaign whose pairs need two votes."""
-    desk.organiser.publish(example_campaign(workers_per_pair=2, lease_minutes=60), example_tasks(2))
+    """A worker's first task in a campaign whose pairs need two votes, after three seconds of each video."""
+    campaign = example_campaign(workers_per_pair=2, lease_minutes=60, look_share=0.1)
+    desk.organiser.publish(campaign, example_tasks(2))
     return desk.queue.next("autumn", come_in(desk, "ann"))
 
 
@@ -123,13 +124,40 @@ def test_the_first_answer_needs_a_look_at_both(desk: Desk, clock: HandClock, ope
 
 
 def test_a_video_shorter_than_the_look_has_to_be_played_whole(desk: Desk, clock: HandClock) -> None:
-    desk.organiser.publish(example_campaign(least_look_s=8), [example_task(high_s=5.0, low_s=30.0)])
+    desk.organiser.publish(example_campaign(), [example_task(high_s=5.0, low_s=30.0, first_look=((0, 8),))])
     assignment = desk.queue.next("autumn", come_in(desk, "ann"))
     send_all(desk, assignment)
     clock.pass_s(8)
     play(desk, assignment, assignment.place_of("low"), (0, 8))
-    assert not play(desk, assignment, assignment.place_of("high"), (0, 4.9)).looked()
-    assert play(desk, assignment, assignment.place_of("high"), (4.9, 5)).looked()
+    assert not play(desk, assignment, assignment.place_of("high"), (0, 4.4)).looked()
+    assert play(desk, assignment, assignment.place_of("high"), (4.4, 5)).looked()
+
+
+def test_each_stretch_of_the_first_look_is_played_in_both_videos(desk: Desk, clock: HandClock) -> None:
+    desk.organiser.publish(example_campaign(), [example_task(first_look=((0, 10), (20, 30)))])
+    assignment = desk.queue.next("autumn", come_in(desk, "ann"))
+    assert assignment.view()["look"] == {place: [[0.0, 10.0], [20.0, 30.0]] for place in PLACES}
+    send_all(desk, assignment)
+    clock.pass_s(60)
+    play(desk, assignment, "left", (0, 30))
+    # what lies between the stretches does not count for them
+    assert not play(desk, assignment, "right", (0, 20), (20, 28.5)).looked()
+    with refused(RefusalReason.NOT_LOOKED):
+        desk.answers.prefer("autumn", assignment.worker, assignment.id, "left")
+    assert play(desk, assignment, "right", (28.5, 29)).view()["can_prefer"]
+
+
+def test_what_is_played_at_normal_speed_takes_its_time(desk: Desk, clock: HandClock) -> None:
+    desk.organiser.publish(example_campaign(), [example_task(first_look=((0, 20),))])
+    assignment = desk.queue.next("autumn", come_in(desk, "ann"))
+    send_all(desk, assignment)
+    clock.pass_s(10)
+    (seen,) = play(desk, assignment, "left", (0, 20)).seen["left"]
+    assert seen == (0.0, 10.0), "twice the speed is allowed, but was not reported"
+    clock.pass_s(5)
+    desk.viewing.play("autumn", assignment.worker, assignment.id, "left", [(0, 20)], 2.0)
+    (seen,) = desk.answers.assignment("autumn", assignment.worker, assignment.id).seen["left"]
+    assert seen == (0.0, 20.0)
 
 
 def test_rating_and_confirming_come_after_the_preference(
@@ -181,7 +209,7 @@ def test_a_cheat_who_claims_all_at_once_is_cut_and_put_on_record(
     send_all(desk, opened)
     clock.pass_s(4)
     for place in PLACES:
-        assignment = play(desk, opened, place, (0, 30))
+        assignment = play(desk, opened, place, (0, 30), speed=2.0)
         assert assignment.seen[place] == ((0.0, 8.0),), "four seconds at double speed"
     desk.answers.prefer("autumn", opened.worker, opened.id, "left")
     with refused(RefusalReason.NOT_SEEN):
@@ -299,11 +327,11 @@ def test_a_clock_that_jumps_gives_no_time_and_takes_none(
 ) -> None:
     send_all(desk, opened)
     clock.pass_s(2)
-    assert play(desk, opened, "left", (0, 30)).seen["left"] == ((0.0, 4.0),)
+    assert play(desk, opened, "left", (0, 30)).seen["left"] == ((0.0, 2.0),)
     clock.pass_s(-7200)
-    assert play(desk, opened, "left", (0, 30)).seen["left"] == ((0.0, 4.0),)
+    assert play(desk, opened, "left", (0, 30)).seen["left"] == ((0.0, 2.0),)
     clock.pass_s(1)
-    assert play(desk, opened, "left", (0, 30)).seen["left"] == ((0.0, 6.0),), "time goes on from there"
+    assert play(desk, opened, "left", (0, 30)).seen["left"] == ((0.0, 3.0),), "time goes on from there"
     clock.pass_s(-7200)
     play(desk, opened, "left", (0, 30))
     assignment = ready_to_rate(desk, clock, opened)
@@ -316,7 +344,7 @@ def test_a_jump_ahead_gives_at_most_ten_minutes(desk: Desk, clock: HandClock) ->
     assignment = desk.queue.next("autumn", come_in(desk, "ann"))
     send_all(desk, assignment)
     clock.pass_s(86400)
-    assert length(play(desk, assignment, "left", (0, 3000)).seen["left"]) == 2 * MAX_SILENCE_S
+    assert length(play(desk, assignment, "left", (0, 3000)).seen["left"]) == MAX_SILENCE_S
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -70,7 +70,7 @@ def assignments(draw: st.DrawFn) -> Assignment:
         lease_until="2026-11-23T11:00:00.000000+00:00",
         opened_at="2026-11-23T09:00:00.000000+00:00",
         least_seen=0.9,
-        least_look_s=draw(st.sampled_from([0.0, 3.0, 100.0])),
+        look_share=draw(st.sampled_from([0.0, 0.3, 1.0])),
     )
 
 
@@ -113,7 +113,9 @@ def test_no_name_size_or_stretch_is_in_the_view_before(assignment: Assignment) -
         "lease_until",
         "prompt",
         "seen",
-        "least_look_s",
+        "look",
+        "look_share",
+        "least_seen",
         "can_prefer",
     }
     text = json.dumps({key: value for key, value in view.items() if key != "prompt"})
@@ -144,7 +146,9 @@ def test_a_worker_is_shown_the_same_by_the_desk_whichever_side_is_degraded(
         "lease_until": "2026-11-23T11:00:00.000000+00:00",
         "prompt": [clip.model_dump() for clip in task.prompt_clips],
         "seen": {"left": [], "right": []},
-        "least_look_s": 3.0,
+        "look": {"left": [[0.0, 30.0]], "right": [[0.0, 30.0]]},
+        "look_share": 0.0,
+        "least_seen": 0.9,
         "can_prefer": False,
     }
     assert view == {

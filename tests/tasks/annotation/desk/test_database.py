@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_sqlite_waits_for_the_disk_before_it_says_yes(tmp_path: Path, clock: Han
                 ]
                 settings.append([row.scalar() for row in pragmas])
     assert settings == [["wal", 2], ["wal", 1], ["wal", 2]]
-    with sqlite3.connect(tmp_path / "desk.sqlite") as plain:
+    with closing(sqlite3.connect(tmp_path / "desk.sqlite")) as plain:
         version = plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone()
         assert version == (str(TABLES_VERSION),)
 

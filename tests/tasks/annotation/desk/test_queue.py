@@ -36,27 +36,28 @@ queues = st.lists(
         aspect=st.sampled_from("abc"),
         votes=st.integers(0, 6),
         leases=st.integers(0, 3),
+        wanted=st.integers(1, 5),
     ),
     max_size=30,
     unique_by=lambda pair: pair.pair_id,
 )
 
 
-@given(queues, st.data(), st.integers(1, 5))
+@given(queues, st.data())
 def test_the_choice_is_free_new_and_where_it_is_wanted_most(
-    queue: list[WaitingPair], data: st.DataObject, wanted: int
+    queue: list[WaitingPair], data: st.DataObject
 ) -> None:
     mine = data.draw(st.sets(st.sampled_from([pair.pair_id for pair in queue]))) if queue else set()
-    free = [pair for pair in queue if pair.votes + pair.leases < wanted and pair.pair_id not in mine]
-    choice = choose_pair(queue, mine, wanted, chance)
+    free = [pair for pair in queue if pair.votes + pair.leases < pair.wanted and pair.pair_id not in mine]
+    choice = choose_pair(queue, mine, chance)
     assert (choice is None) == (not free)
     if choice is None:
         return
     assert choice in free
-    shares = aspect_shares(queue, wanted)
+    shares = aspect_shares(queue)
     assert shares[choice.aspect] == min(shares[pair.aspect] for pair in free)
     assert choice.taken == max(pair.taken for pair in free if pair.aspect == choice.aspect)
-    assert choose_pair(queue[::-1], mine, wanted, chance) == choice, "the order of the rows decides nothing"
+    assert choose_pair(queue[::-1], mine, chance) == choice, "the order of the rows decides nothing"
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 4))
@@ -64,15 +65,16 @@ def test_aspects_advance_side_by_side_and_pairs_get_finished(a: int, b: int, wan
     taken = Counter({f"a{n}": 0 for n in range(a)} | {f"b{n}": 0 for n in range(b)})
     places = {"a": a * wanted, "b": b * wanted}
     for worker in range(sum(places.values())):
-        queue = [WaitingPair(pair, pair[0], number, 0) for pair, number in taken.items()]
-        result = choose_pair(queue, set(), wanted, lambda what, who=worker: chance(f"{who}{what}"))
+        queue = [WaitingPair(pair, pair[0], number, 0, wanted) for pair, number in taken.items()]
+        result = choose_pair(queue, set(), lambda what, who=worker: chance(f"{who}{what}"))
         assert result is not None
         taken[result.pair_id] += 1
         shares = [sum(n for p, n in taken.items() if p[0] == x) / places[x] for x in "ab"]
         assert abs(shares[0] - shares[1]) <= max(1 / places["a"], 1 / places["b"]) + 1e-9
         begun = [pair for pair, number in taken.items() if 0 < number < wanted]
         assert len(begun) <= 2, "one of each aspect"
-    assert choose_pair([WaitingPair(p, p[0], n, 0) for p, n in taken.items()], set(), wanted, chance) is None
+    full = [WaitingPair(pair, pair[0], number, 0, wanted) for pair, number in taken.items()]
+    assert choose_pair(full, set(), chance) is None
 
 
 def check(desk: Desk, wanted: int) -> None:

@@ -1,7 +1,7 @@
 /** The three steps: choose the better video, watch the changed parts, rate the change. */
 
-import { $, PLACES, fill, tell } from "./dom.js";
-import { length } from "./intervals.js";
+import { $, clock, fill, tell } from "./dom.js";
+import { Look } from "./look.js";
 import { Stretches } from "./stretches.js";
 
 export class Steps {
@@ -13,10 +13,12 @@ export class Steps {
   /** Connect the elements of the steps; called again when the steps have been replaced. */
   draw() {
     this.place = null;
+    this.look = new Look(this.app);
     this.stretches = new Stretches(this.app);
     for (const button of document.querySelectorAll("[data-prefer]")) {
       button.addEventListener("click", () => this.choose(button.dataset.prefer));
     }
+    $("look-on")?.addEventListener("click", () => this.look.play());
     $("sure-yes")?.addEventListener("click", () => this.prefer());
     $("sure-no")?.addEventListener("click", () => this.choose(null));
     $("rate")?.addEventListener("submit", (event) => { event.preventDefault(); this.rate(); });
@@ -79,13 +81,12 @@ export class Steps {
   }
 
   showPrefer() {
-    const { view, words, reporter } = this.app;
+    const { view, words } = this.app;
     for (const button of document.querySelectorAll("[data-prefer]")) button.disabled = !view.can_prefer;
-    const short = PLACES.filter((place) => length(reporter.seen(place)) < view.least_look_s);
-    const which = short.length === 2 ? "both" : short[0];
-    const text = view.can_prefer ? words.prefer_ready
-      : fill(words[`prefer_more_${which ?? "both"}`], { seconds: Math.ceil(view.least_look_s) });
+    const [left, right] = ["left", "right"].map((place) => clock(Math.ceil(this.look.left(place))));
+    const text = view.can_prefer ? words.prefer_ready : fill(words.prefer_more, { left, right });
     if ($("prefer-state").textContent !== text) $("prefer-state").textContent = text;
+    $("look-on").hidden = view.can_prefer;
   }
 
   showRate() {

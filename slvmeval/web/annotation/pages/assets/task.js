@@ -1,7 +1,7 @@
 /** The task page: connects its parts. */
 
 import { $, PLACES, fill, tell } from "./dom.js";
-import { covered, length } from "./intervals.js";
+import { covered } from "./intervals.js";
 import { listen } from "./keyboard.js";
 import { begin, common, connect } from "./page.js";
 import { Prompt } from "./prompt.js";
@@ -35,9 +35,7 @@ const app = {
   /** Whether what was played would allow the preference, or a part to be checked off. */
   unlocks() {
     const { view, reporter } = app;
-    if (view.state === "opened") {
-      return !view.can_prefer && PLACES.every((place) => length(reporter.seen(place)) >= view.least_look_s);
-    }
+    if (view.state === "opened") return !view.can_prefer && app.steps.look.left() === 0;
     return view.must_see.some((one) => {
       const needed = (one.end_s - one.start_s) * view.least_seen;
       return !one.seen && covered(reporter.seen(one.place), one.start_s, one.end_s) >= needed;
@@ -46,6 +44,7 @@ const app = {
 
   /** A part was played to its end: if the server does not count it now, say so. */
   async stretchEnd() {
+    if (app.view.state === "opened") { app.steps.look.next(); return; }
     await app.reporter.flush();
     const one = app.view.must_see?.find(({ number }) => number === app.steps.stretches.current);
     if (one && !one.seen && app.server.line === "online" && !app.over) app.notice(app.words.uncounted);
@@ -55,7 +54,7 @@ const app = {
   show() {
     const { players, steps } = app;
     if (!steps) return;
-    app.showPlayback(app.view.must_see || []);
+    app.showPlayback(app.view.must_see || steps.look.marks());
     app.prompt.show(players.time(players.chosen));
     $("level").hidden = !(players.linked && Math.abs(players.offset) >= 0.5);
     for (const place of PLACES) {

@@ -42,7 +42,7 @@ class Served:
         """Publish and serve; the maximum speed is 4, so that tests are fast."""
         folder = media_folder(self.root)
         chosen = list(pairs) or [self.pair()]
-        given = {"most_speed": 4, "least_look_s": 2, "contact": "people@example.org", **settings}
+        given = {"most_speed": 4, "look_share": 0.05, "contact": "people@example.org", **settings}
         self.serving, self.tokens = put_up(self.root, chosen, links, **given)
         for video in self.filmed:
             shutil.copy(video, folder / video.name)

@@ -86,5 +86,6 @@ def filmed_pair(number: int, high: Path, low: Path, aspect: str = "aesthetics", 
         "high_index": byte_index(high),
         "low_index": byte_index(low),
         "must_see": stretches,
+        "first_look": DAMAGED,
     }
     return PairTask.model_validate({**made, **values})

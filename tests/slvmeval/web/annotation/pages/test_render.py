@@ -15,7 +15,7 @@ from slvmeval.web.annotation.pages.texts import texts
 from tasks.annotation.campaign import Campaign
 from tests.slvmeval.web.annotation.pages.films import EVIL
 
-VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": []}
+VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": [], "look_share": 0.0}
 REVEALED = {**VIEW, "state": "preferred", "preferred": "left", "intended": "right", "must_see": []}
 URLS = {"left": "/l", "right": "/r", "task": "/t"}
 

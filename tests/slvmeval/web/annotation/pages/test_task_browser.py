@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slvmeval.web.annotation.pages.texts import texts
 from storage_schemas.votes import Vote
+from tasks.annotation.desk.assignments import read_spans
 from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.playback import length
+from tasks.annotation.desk.tables import ASSIGNMENTS
 from tasks.annotation.installation import installation_key
 from tasks.annotation.pair_task import Stretch
 from tests.slvmeval.web.annotation.pages.conftest import Served
@@ -107,6 +111,49 @@ def test_with_mouse_or_finger(visit: Visit, served: Served, language: str, phone
     assert visitor.text("h1") == words.words["done"]["title"]
     (vote,) = votes(served)
     assert (vote.rating, vote.preferred, vote.language, vote.comment) == ("A", preferred, language, "")
+
+
+def seen_of(served: Served) -> tuple[str, str]:
+    """Return what was played of the two videos of the only task, as it is stored."""
+    with (
+        Desk.open(served.serving.database, installation_key(served.root)) as desk,
+        desk.database.read() as connection,
+    ):
+        (row,) = connection.execute(ASSIGNMENTS.select()).all()
+        return row.seen_left, row.seen_right
+
+
+@pytest.mark.parametrize(("language", "phone"), [("en", False), ("ja", True)])
+def test_what_is_left_of_the_first_look_is_marked_and_played(
+    visit: Visit, served: Served, language: str, phone: bool, tmp_path: Path
+) -> None:
+    served.begin(look_share=0.0, languages=(language,))
+    visitor = visit(language=language, phone=phone)
+    words = texts(language, "aesthetics").words
+    visitor.agree()
+    marked = [(place, *part) for place in ("left", "right") for part in DAMAGED]
+    assert visitor.page.locator(".wanted").count() == len(marked)
+    left = words["script"]["prefer_more"].format(left="0:06", right="0:06")
+    assert visitor.text("#prefer-state") == left
+    visitor.fastest()
+    # half of the first part, of one video alone
+    visitor.page.locator("#linked").click()
+    visitor.page.evaluate("document.getElementById('right').currentTime = 12")
+    visitor.page.evaluate("document.getElementById('right').play()")
+    visitor.wait(f"document.getElementById('prefer-state').textContent !== {json.dumps(left)}")
+    visitor.page.evaluate("document.getElementById('right').pause()")
+    visitor.page.locator("#linked").click()
+    assert visitor.page.locator("[data-prefer=left]").is_disabled()
+    visitor.page.screenshot(path=tmp_path / f"look-{language}.png", full_page=True)
+    visitor.tap("#look-on")
+    visitor.wait("!document.querySelector('[data-prefer]').disabled")
+    assert visitor.page.locator("#look-on").is_hidden()
+    assert visitor.page.locator(".wanted.done").count() == len(marked)
+    visitor.prefer("left")
+    # little else was played: a linked video runs beside the one that lacks a part, and players run on
+    assert all(length(read_spans(seen)) <= 6 + 4 for seen in seen_of(served))
+    # what was seen at the first look need not be seen again
+    assert visitor.page.locator(".stretches .seen").count() == len(DAMAGED)
 
 
 def test_nothing_tells_the_side_before_the_answer(visit: Visit, served: Served) -> None:

@@ -1,0 +1,79 @@
+"""``slvmeval annotate backup`` and ``restore``: the annotation database as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.annotate.database import DatabaseOption, opened_desk
+
+if TYPE_CHECKING:
+    from tasks.annotation.desk.backup import BackedUp
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
+
+
+def register(annotate: typer.Typer) -> None:
+    """Add the commands."""
+    annotate.command()(backup)
+    annotate.command()(restore)
+
+
+def backup(
+    file: FileArgument,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Write the annotation database into a new file, while the server may go on working.
+
+    The file is the same for SQLite and PostgreSQL. It holds everything about workers that the database holds,
+    and not the installation's key: keep a copy of STORE/annotation/key elsewhere.
+
+    Example: `slvmeval annotate backup desk-monday.sqlite --store STORE`
+    """
+    from tasks.annotation.desk.backup import back_up
+
+    with opened_desk(store, profile, database) as (_, desk):
+        done = back_up(desk, file)
+    _say(done, f"{_in_words(done)} in {file}", as_json)
+
+
+def restore(
+    file: FileArgument,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Fill an empty annotation database from a backup, of SQLite or PostgreSQL into either.
+
+    Workers who were erased since the backup was made are erased again. It needs the installation's key of
+    that time. Publish the campaigns again afterwards if the store's videos are gone.
+
+    Example: `slvmeval annotate restore desk-monday.sqlite --store STORE`
+    """
+    from storage_schemas.votes import VotesStore
+    from tasks.annotation.desk.backup import restore as restore_from
+
+    with opened_desk(store, profile, database) as (opened, desk):
+        done = restore_from(desk, file, VotesStore(opened))
+    again = f"; {done.erased_again} workers who were erased since are erased again" * bool(done.erased_again)
+    _say(done, f"restored {_in_words(done)}{again}", as_json)
+
+
+def _in_words(done: BackedUp) -> str:
+    return f"{done.votes} votes of campaigns {', '.join(done.campaigns) or '(none)'}"
+
+
+def _say(done: BackedUp, words: str, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    if as_json:
+        terminal.print_json(asdict(done))
+    else:
+        terminal.say(words)
