@@ -34,7 +34,7 @@ def opened(root: Path) -> Iterator[Desk]:
 
 
 def people_vote(root: Path) -> None:
-    """Give five votes to each pair; one pair is called failed once."""
+    """Give five votes to each pair; all call one pair failed."""
     with opened(root) as desk:
         campaign = desk.campaigns.get("spring")
         tasks = desk.campaigns.tasks("spring")
@@ -51,7 +51,7 @@ def people_vote(root: Path) -> None:
                 worker=DOUBTFUL if number == 0 else f"{number:032x}",
                 first="high",
                 preferred="high",
-                rating="C" if number == 0 and task == tasks[0] else "A",
+                rating="C" if task == tasks[0] else "A",
                 total_s=60.0,
                 pair_duration_s=task.high_s + task.low_s,
                 at=f"2026-03-0{number + 1}T10:00:00+00:00",

@@ -145,18 +145,23 @@ def test_votes_that_come_while_workers_are_estimated_are_not_lost(
     desk.organiser.publish(CAMPAIGN, example_tasks(20))
     crowd(desk, 10)
 
+    # both have read the votes before another comes
+    both = threading.Barrier(2, timeout=60)
+
     def slow(votes: object) -> object:
         given = list(votes)  # type: ignore[call-overload]
         if given:
+            both.wait()
             say(desk, 15, "AAB", of="meanwhile ")
         return worker_model(given)
 
-    monkeypatch.setattr("tasks.annotation.desk.votes.worker_model", slow)
-    others = [threading.Thread(target=desk.votes.weigh, args=("autumn",)) for _ in range(2)]
-    for thread in others:
-        thread.start()
-    for thread in others:
-        thread.join()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("tasks.annotation.desk.votes.worker_model", slow)
+        others = [threading.Thread(target=desk.votes.weigh, args=("autumn",)) for _ in range(2)]
+        for thread in others:
+            thread.start()
+        for thread in others:
+            thread.join()
     assert numbers(desk)[example_tasks(20)[15].pair_id][0] == 3
     assert "meanwhile 0" not in models(desk)["kinds"]
     desk.votes.weigh("autumn")
