@@ -2,6 +2,7 @@
 
 import { Bars } from "./bars.js";
 import { $, PLACES, make } from "./dom.js";
+import { merged } from "./intervals.js";
 import { Players } from "./players.js";
 import { Reporter } from "./report.js";
 import { Refusal, Server } from "./server.js";
@@ -25,6 +26,16 @@ export const common = {
   places: { left: 0, right: 0 }, // the last positions of the playheads, for a video that is reloaded
   of: (place) => ({ video: videos[place] }),
 
+  /** Answers may arrive out of order: what counts as played, and what that unlocked, stays so. */
+  kept(view, unlocked) {
+    const either = (name) => [name, Boolean(this.view[name] || view[name])];
+    const all = (place) => [place, merged([...this.view.seen[place], ...view.seen[place]])];
+    return {
+      ...Object.fromEntries(unlocked.map(either)),
+      seen: Object.fromEntries(Object.keys(view.seen).map(all)),
+    };
+  },
+
   /** Fetch the whole page again. */
   async refresh({ focus = false }) {
     const { page, island: fresh } = await this.server.page();
@@ -47,14 +58,14 @@ export const common = {
     try { await this.refresh({}); } catch (problem) { this.refused(problem); }
   },
 
-  /** The server refused: show why, and what to do. */
-  refused(problem) {
+  /** The server refused: show why, and what to do; ends when the page is fetched again. */
+  async refused(problem) {
     if (!(problem instanceof Refusal)) throw problem;
     const texts = island.refused[problem.reason] || island.refused.other;
     const last = LAST.has(problem.reason);
     if (last) { this.over = true; this.players.pause(); }
     this.notice(texts.text, texts.title, last || problem.goOn ? problem.goOn || this.urls.task : null);
-    if (!last) this.again();
+    if (!last) await this.again();
   },
 
   notice(text, title = "", link = null) {
@@ -98,10 +109,10 @@ export const common = {
       this.tabs?.changed();
       window.location.assign(next);
     } catch (problem) {
+      this.busy = false; // so that `refused` may refresh the page
+      await this.refused(problem);
       send.disabled = false;
       send.textContent = label;
-      this.busy = false; // so that `refused` may refresh the page
-      this.refused(problem);
     } finally {
       this.busy = false;
     }

@@ -14,8 +14,7 @@ const app = {
   adopt(view) {
     if (app.over || !view || view.id !== app.view.id) return;
     if (view.state !== app.view.state) { app.again(); return; }
-    // answers may arrive out of order
-    app.view = { ...app.view, ...view, can_rate: app.view.can_rate || view.can_rate };
+    app.view = { ...app.view, ...view, ...app.kept(view, ["can_rate"]) };
     app.show();
   },
 

@@ -60,10 +60,10 @@ export class Steps {
       tell(app.words.stored);
       app.tabs?.changed();
     } catch (problem) {
+      app.busy = false; // so that `refused` may refresh the page
+      await app.refused(problem);
       yes.disabled = false;
       yes.textContent = label;
-      app.busy = false; // so that `refused` may refresh the page
-      app.refused(problem);
     } finally {
       app.busy = false;
     }

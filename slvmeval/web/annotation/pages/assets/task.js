@@ -22,7 +22,12 @@ const app = {
       seen: one.seen || Boolean(before.get(one.number)?.seen),
       confirmed: one.confirmed || Boolean(before.get(one.number)?.confirmed),
     });
-    app.view = { ...app.view, ...view, ...(view.must_see && { must_see: view.must_see.map(updated) }) };
+    app.view = {
+      ...app.view,
+      ...view,
+      ...app.kept(view, ["can_prefer", "can_rate"]),
+      ...(view.must_see && { must_see: view.must_see.map(updated) }),
+    };
     app.show();
   },
 
