@@ -13,8 +13,8 @@ import pytest
 from tests.slurm.conftest import Slurm
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNT = 15
-#: Draws 14 kinds. Slurm's own process of a job stays alive: where it dies after the driver and its guard,
+COUNT = 10
+#: Draws nine kinds. Slurm's own process of a job stays alive: where it dies after the driver and its guard,
 #: nobody is left who tells Slurm that the job is over.
 SEED = 353
 
