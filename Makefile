@@ -11,8 +11,8 @@ TORCH_PARTS := torch torchvision triton cuda-bindings cuda-pathfinder cuda-toolk
   nvidia-cuda-cupti nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile \
   nvidia-curand nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
   nvidia-nvshmem-cu13 nvidia-nvtx
-# files and folders in which tests have a marker: only these are imported, which saves a minute each time
-MARKED = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's:/conftest\.py$$::' | sort -u)
+# files and folders of a folder in which tests have a marker: only these are imported, which saves a minute each time
+MARKED = $$(grep -rlE 'mark\.$(1)\b' $(2) --include='*.py' | sed 's:/conftest\.py$$::' | sort -u)
 # for tests that also wait: a process more than there are cores
 MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OTHERS := not slow and not browser and not slurm and not models and not gpu
@@ -24,7 +24,7 @@ define install
 	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 endef
 
-.PHONY: help env env-models demo docs test test-fast test-slow test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -64,11 +64,19 @@ build/models/brisque/svm.txt: $(STAMP)
 test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
 	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)"
 
-test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "slow and not browser and not slurm and not models and not gpu" $(call MARKED,slow)
+test-slow: test-slow-tasks test-slow-runs  ## tests on whole films, with a real Prefect and Dask, with processes killed
+
+# in two: only the first may run beside other tests
+SLOW := slow and not browser and not slurm and not models and not gpu
+test-slow-tasks: env build/models/u2netp.onnx
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
+
+test-slow-runs: env build/models/u2netp.onnx
+	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "$(SLOW)" \
+	  $(call MARKED,slow,tests --exclude-dir=tasks)
 
 test-browser: env  ## tests of the pages in a real Chromium
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser)
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser,tests)
 
 # a small model of sentences, 91 MB
 build/models/all-minilm-l6-v2/config.json: $(STAMP)
@@ -76,7 +84,7 @@ build/models/all-minilm-l6-v2/config.json: $(STAMP)
 	@touch $@
 
 test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models)
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models,tests)
 
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them
 	$(BIN)/python -m pytest -m gpu

@@ -50,22 +50,24 @@ def warm_up() -> dict[str, Any]:
     return {"analysed": len(RulesAnalyser().analyse(["A red boat lies on the beach."]))}
 
 
-def ingest(video: str, store: str, content_sha256: str) -> dict[str, Any]:
+def ingest(video: str, store: str, content_sha256: str, threads: str) -> dict[str, Any]:
     """Store the frames of a film in a new store."""
     from storage_schemas.source import Source
     from storage_schemas.store import FRAMES, Store
     from tasks.pairs.ingest import ingest_source
     from tasks.recipe import load_recipe
 
-    started = time.process_time()
+    started, began = time.process_time(), time.monotonic()
     opened = Store.create(Path(store))
     source = Source(
         id="film", adapter="folder", title="film", video=video, content_sha256=content_sha256, clips=()
     )
-    id_ = ingest_source(opened, source, load_recipe("cpu-approx"))
+    id_ = ingest_source(opened, source, load_recipe("cpu-approx"), threads=int(threads))
     manifest = opened.manifest(FRAMES, id_)
     return {
         "cpu_s": time.process_time() - started,
+        "wall_s": time.monotonic() - began,
+        "checksum": manifest.content_checksum,
         "frames": manifest.content["frames"],
         "decoder": manifest.provenance["decoder"],
         "fallback_reason": manifest.provenance["fallback_reason"],

@@ -86,6 +86,15 @@ class Films:
         name, encoder = _OTHER_CODECS[codec]
         return self._made(name, "-i", self.bunny, "-t", "180", "-an", *encoder)
 
+    def small(self, codec: str, times: int) -> Path:
+        """Return three minutes of the film at 320×180 in another codec, several times in a row."""
+        name, encoder = _OTHER_CODECS[codec]
+        once = self._made(
+            f"small.{name}", "-i", self.bunny, "-t", "180", "-an", "-vf", "scale=320:180", *encoder
+        )
+        loop = ["-stream_loop", str(times - 1), "-i", once]
+        return self._made(f"times_{times}.small.{name}", *loop, "-map", "0:v", "-c", "copy")
+
     def long_city(self) -> Path:
         """Return the city film repeated eighty times, ten minutes of MPEG-2: 8 s would measure the start.
 

@@ -23,10 +23,10 @@ def _sampled_by_ffmpeg(video: Path) -> ProcessUsage:
     return run([*command, "-f", "null", "-"])
 
 
-def ingested(settings: Settings, video: Path) -> ProcessUsage:
+def ingested(settings: Settings, video: Path, threads: int = 1) -> ProcessUsage:
     """Ingest a film into a new store; its checksum is known, as it is to a build from its catalogue."""
     with settings.scratch() as folder:
-        return child("ingest", video, folder / "store", digest_file(video))
+        return child("ingest", video, folder / "store", digest_file(video), str(threads))
 
 
 def _ingest_over_ffmpeg(
@@ -110,19 +110,61 @@ def ingest_fallback_over_ffmpeg(settings: Settings) -> BenchFigure:
 def memory_3h_over_10min(settings: Settings) -> BenchFigure:
     """Peak memory of ingest: three hours over ten minutes."""
     films = settings.films
+    what = "the film 18 times in a row (3 h) over it once"
+    return _memory(settings, films.three_hours(), films.bunny, what)
+
+
+def memory_3h_of_codec(settings: Settings, codec: str) -> BenchFigure:
+    """The same in another codec, of three hours over nine minutes of small pictures."""
+    films = settings.films
+    what = "three minutes of the film 60 times in a row (3 h) over three times, at 320×180"
+    return _memory(settings, films.small(codec, 60), films.small(codec, 3), what)
+
+
+def _memory(settings: Settings, long: Path, short: Path, what: str) -> BenchFigure:
     compared = compare(
-        lambda: ingested(settings, films.three_hours()),
-        lambda: ingested(settings, films.bunny),
+        lambda: ingested(settings, long),
+        lambda: ingested(settings, short),
         settings.times(1),
         lambda usage: usage.peak_mb,
     )
+    outputs = [compared.runs[0][side]["output"] for side in ("numerator", "denominator")]
     return BenchFigure(
         compared.ratio,
         compared.numerator,
         compared.denominator,
         "MB",
-        "largest resident memory of a process that ingests the film 18 times in a row (3 h) over it once",
-        [films.three_hours().name, films.bunny.name],
-        {"frames": [compared.runs[0][side]["output"]["frames"] for side in ("numerator", "denominator")]},
+        f"largest resident memory of a process that ingests {what}",
+        [long.name, short.name],
+        {"frames": [output["frames"] for output in outputs], "decoder": outputs[0]["decoder"]},
+        compared.runs,
+    )
+
+
+def two_threads_over_one(settings: Settings) -> BenchFigure:
+    """Wall time of ingest of an hour with two threads that decode over that with one."""
+    video = settings.films.repeated(6)
+    compared = compare(
+        lambda: ingested(settings, video, threads=2),
+        lambda: ingested(settings, video),
+        settings.times(3),
+        lambda usage: usage.output["wall_s"],
+    )
+    checksums = {
+        run[side]["output"]["checksum"] for run in compared.runs for side in ("numerator", "denominator")
+    }
+    if len(checksums) != 1:
+        raise RuntimeError(f"{video.name} has other frames with two threads")
+    cpu = [
+        run["numerator"]["output"]["cpu_s"] / run["denominator"]["output"]["cpu_s"] for run in compared.runs
+    ]
+    return BenchFigure(
+        compared.ratio,
+        compared.numerator,
+        compared.denominator,
+        "s",
+        "wall time of ingest of an hour, without the start of Python: two decoding threads over one",
+        [video.name],
+        {"cpu": round(float(np.median(cpu)), 4)},
         compared.runs,
     )

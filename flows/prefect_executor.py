@@ -55,6 +55,8 @@ class PrefectExecutor(Executor):
         Called with the end of each task run, which cannot report it itself if its worker died.
     one_loads
         Without pools, only one process loads models; the cluster must be created accordingly.
+    cores
+        Number of cores that the items on one machine share; as many as `workers` if not given.
     """
 
     #: Each Dask worker is a process, but items waiting in one that died fail with it.
@@ -66,7 +68,9 @@ class PrefectExecutor(Executor):
         cluster: Callable[[], Cluster],
         ended: Callable[[UUID, State[Any]], None] = lambda _id, _state: None,
         one_loads: bool = False,
+        cores: int | None = None,
     ) -> None:
+        self._cores = cores or workers
         self.workers, self._open, self._ended, self._one_loads = workers, cluster, ended, one_loads
         self._pools: WorkerPools | None = None
 
@@ -84,6 +88,11 @@ class PrefectExecutor(Executor):
     def _start(self) -> Cluster:
         # a method, since Prefect needs a qualified name, which a partial lacks
         return self._open()
+
+    @property
+    def cores(self) -> int:
+        """Number of cores that the items on one machine share."""
+        return self._cores
 
     def room(self, pool: str, wanted: int) -> int:
         """Return the number of items that may be in flight in a pool now."""

@@ -196,7 +196,8 @@ def _run(
     with TaskEnds(board, run_id) as ends:
 
         def open_executor(_pools: Collection[str] = ()) -> Executor:
-            return PrefectExecutor(site.workers, cluster, ends.note, declared.one_loads)
+            cores = site.pools["cpu"].cores if site.pools else site.workers
+            return PrefectExecutor(site.workers, cluster, ends.note, declared.one_loads, cores)
 
         result: ResultT = run.run(open_executor)
     says = result.in_words() + progress.unfit_in_words()

@@ -45,6 +45,11 @@ class Executor(ABC):
     #: Number of retries alongside other items after a worker died, before the item is retried alone.
     deaths_before_alone = 0
 
+    @property
+    def cores(self) -> int:
+        """Number of cores that the items on one machine share."""
+        return self.workers
+
     def room(self, pool: str, wanted: int) -> int:
         """Return the number of items that may be in flight in a pool; `wanted` are in flight or waiting."""
         return WINDOW * self.workers

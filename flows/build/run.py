@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -241,6 +241,8 @@ def summary_rows(release: Release) -> list[dict[str, Any]]:
     return [{"aspect": aspect, **counts} for aspect, counts in release.summary().items()]
 
 
+#: Maximum number of threads that decode one source: what one thread can store in the meantime.
+MOST_THREADS = 8
 #: Maximum number of tasks per run: with many more, the server's recorder falls behind and loses some.
 MOST_TASKS = 2000
 
@@ -554,7 +556,7 @@ class Build:
         expected = Counter(stage.name for item in items for stage in item.stages)
         for name, total in expected.items():
             self.progress.expect(name, total)
-        self._through(executor, [*items, *slow], turns)
+        self._through(executor, [*items, *slow], turns, self._decode_threads(executor, missing))
         for source_id, aspects in missing.items():
             for pair in self.pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
@@ -563,7 +565,12 @@ class Build:
                     row = source_row(self.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
                     self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
 
-    def _through(self, executor: Executor, items: list[StageItem], turns: int) -> None:
+    def _decode_threads(self, executor: Executor, missing: Iterable[str]) -> int:
+        """Return how many threads decode a source: several where there are fewer sources than cores."""
+        to_ingest = sum(not self.reports[source_id].exact for source_id in missing)
+        return min(executor.cores // to_ingest or 1, MOST_THREADS) if to_ingest else 1
+
+    def _through(self, executor: Executor, items: list[StageItem], turns: int, decode_threads: int) -> None:
         taken: Counter[str] = Counter()
 
         def unfinished(outcome: StageResult) -> bool:
@@ -572,7 +579,7 @@ class Build:
 
         through_stages(
             executor,
-            self.work,
+            replace(self.work, decode_threads=decode_threads),
             items,
             self.progress,
             self._take,

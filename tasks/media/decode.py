@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Literal
 
 import numpy as np
@@ -22,6 +27,11 @@ from tasks.media.scaling import Scaler
 from tasks.media.source_file import OpenVideo, open_video
 
 Mode = Literal["packet_plan", "filter_graph"]
+
+#: Frames that a thread decodes at least before it takes the next part of the video.
+_LEAST_FRAMES = 32
+#: Frames of a part that are held in memory at most; 57 MB at 512×288.
+_MOST_FRAMES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,9 @@ class FrameSampler:
         ``auto`` skips packets where this is proved to be safe; ``full`` decodes everything.
     damaged
         What is done with a damaged file; see :func:`tasks.media.source_file.open_video`.
+    threads
+        Threads that decode with a packet plan, each its own parts between closed groups of pictures; the
+        frames are the same. The caller's thread, which takes them, is not counted.
 
     Attributes
     ----------
@@ -93,6 +106,7 @@ class FrameSampler:
         long_side: int = 512,
         mode: Literal["auto", "full"] = "auto",
         damaged: DamageRule = "refuse",
+        threads: int = 1,
     ) -> None:
         if fps <= 0:
             raise UserInputError(f"fps is {fps}; give a number above 0")
@@ -104,7 +118,7 @@ class FrameSampler:
             self.info, plan = probe_and_plan(path, fps, damaged)
         else:
             self.info, plan = probe(path, damaged), Unsafe("full decoding was requested")
-        self._damaged = damaged
+        self._damaged, self._threads = damaged, threads
         self.damage: Damage = self.info.damage
         self.duration_s: float = self.info.duration_s
         self.size: tuple[int, int] = target_size(self.info, long_side)
@@ -193,20 +207,49 @@ class FrameSampler:
         high = len(plan.chosen) if stop is None else min(stop - plan.first, len(plan.chosen))
         if low >= high:
             return
-        chosen = plan.chosen[low:high]
-        needed = plan.needed(chosen)
-        k = low
+        parts = plan.parts(low, high, _LEAST_FRAMES) if self._threads > 1 else []
+        if len(parts) > 1 and max(map(len, parts)) <= _MOST_FRAMES:
+            yield from self._from_parts(plan, parts)
+            return
         with open_video(self.path) as video:
-            scaler = Scaler(*self.size)
-            for pts, frame in planned_images(video, plan, needed):
-                if pts != plan.pts[plan.chosen[k]]:
-                    continue
-                planes = scaler.planes(frame)
-                while k < high and pts == plan.pts[plan.chosen[k]]:
-                    yield SampledFrame(plan.first + k, float(plan.times_s[k]), planes)
-                    k += 1
-                if k == high:
-                    return
+            yield from self._part(video, plan, range(low, high))
+
+    def _from_parts(self, plan: PacketPlan, parts: Sequence[range]) -> Iterator[SampledFrame]:
+        """Yield the frames of all parts in order; threads decode at most so many ahead, and one more."""
+        videos: SimpleQueue[OpenVideo] = SimpleQueue()
+
+        def decoded(part: range) -> list[SampledFrame]:
+            video = videos.get()
+            try:
+                return list(self._part(video, plan, part))
+            finally:
+                videos.put(video)
+
+        with ExitStack() as stack:
+            for _ in range(self._threads):
+                videos.put(stack.enter_context(open_video(self.path)))
+            pool = stack.enter_context(ThreadPoolExecutor(self._threads, "decode"))
+            stack.callback(pool.shutdown, cancel_futures=True)
+            ahead: deque[Future[list[SampledFrame]]] = deque()
+            rest = iter(parts)
+            ahead.extend(pool.submit(decoded, part) for part in islice(rest, self._threads + 1))
+            while ahead:
+                frames = ahead.popleft().result()
+                ahead.extend(pool.submit(decoded, part) for part in islice(rest, 1))
+                yield from frames
+
+    def _part(self, video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[SampledFrame]:
+        k, high = part.start, part.stop
+        scaler = Scaler(*self.size)
+        for pts, frame in planned_images(video, plan, plan.needed(plan.chosen[k:high])):
+            if pts != plan.pts[plan.chosen[k]]:
+                continue
+            planes = scaler.planes(frame)
+            while k < high and pts == plan.pts[plan.chosen[k]]:
+                yield SampledFrame(plan.first + k, float(plan.times_s[k]), planes)
+                k += 1
+            if k == high:
+                return
         raise SetAside(
             Reason.UNDECODABLE_VIDEO,
             f"{self.path}: the image at {plan.times_s[k]:.3f} s cannot be decoded; convert or replace it",

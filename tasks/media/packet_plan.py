@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,21 @@ class PacketPlan:
             needed[start:end] = self.reference[start:end]
         needed[chosen] = True
         return needed
+
+    def parts(self, low: int, high: int, least: int) -> list[range]:
+        """Split the frames ``first + low`` to ``first + high``; no packet is decoded for two parts.
+
+        Parameters
+        ----------
+        least
+            Frames of each part but the last, if there are so many before an entry.
+        """
+        period = np.searchsorted(np.flatnonzero(self.entry), self.chosen[low:high], side="right")
+        starts = [low]
+        for k in (np.flatnonzero(np.diff(period)) + low + 1).tolist():
+            if k - starts[-1] >= least:
+                starts.append(k)
+        return [range(*ends) for ends in pairwise([*starts, high])]
 
     def seek_before(self, packet: int) -> int:
         """Return the seek target for the entry that a packet depends on."""

@@ -52,7 +52,11 @@ def return_large_blocks() -> bool:
 
 
 def ingest_source(
-    store: Store, source: Source, recipe: Recipe, progress: Callable[[int, int], None] | None = None
+    store: Store,
+    source: Source,
+    recipe: Recipe,
+    progress: Callable[[int, int], None] | None = None,
+    threads: int = 1,
 ) -> str:
     """Store the frames and the timeline of a source; return the frames' id.
 
@@ -63,6 +67,8 @@ def ingest_source(
     ----------
     progress
         Called with (frames so far, frames expected or 0).
+    threads
+        Threads that decode; see :class:`tasks.media.decode.FrameSampler`.
 
     Raises
     ------
@@ -77,7 +83,11 @@ def ingest_source(
     return_large_blocks()
     consumes = frames_consumes(source, recipe)
     sampler = FrameSampler(
-        Path(source.video), fps=recipe.fps, long_side=recipe.long_side, damaged=recipe.damaged
+        Path(source.video),
+        fps=recipe.fps,
+        long_side=recipe.long_side,
+        damaged=recipe.damaged,
+        threads=threads,
     )
     info, (width, height) = sampler.info, sampler.size
     expected = sampler.frame_count or 0
@@ -101,6 +111,7 @@ def ingest_source(
             started,
             packages=("av",),
             decoder=sampler.mode,
+            threads=threads,
             fallback_reason=sampler.fallback_reason,
             matrix_assumed=info.matrix_assumed,
             damage=sampler.damage,

@@ -59,6 +59,8 @@ class BuildWork:
     allow_cpu_models: bool = False
     #: Model servers by the names used in recipes.
     model_servers: Mapping[str, ModelServer] = field(default_factory=dict)
+    #: Threads that decode one source.
+    decode_threads: int = 1
 
     def pool_of(self, aspect: str, wanted: str) -> str:
         """Return the pool that makes an aspect; `wanted` is the pool its operation requests."""
@@ -113,7 +115,7 @@ def ingest_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> S
 
     def run() -> StageResult:
         store, _ = work.open()
-        ingest_source(store, source, work.recipe)
+        ingest_source(store, source, work.recipe, threads=work.decode_threads)
         return StageResult(source.id, "ingest")
 
     return _guarded(source, "ingest", run, key=ingest_key(source, work.recipe))

@@ -76,6 +76,11 @@ def test_two_builds_have_the_same_checksums(
         build = Build(changed(options, store=str(tmp_path / "other")), progress)
         build.prepare()
         other = build.run(processes)
+    threads = {
+        build.store.manifest(FRAMES, record.frames_id).provenance["threads"]
+        for record in other.release.pairs()
+    }
+    assert threads == {2}  # one source, two cores
     assert other.release.manifest.content_checksum == built.release.manifest.content_checksum
     assert [r.low_checksum for r in other.release.pairs()] == [r.low_checksum for r in built.release.pairs()]
 

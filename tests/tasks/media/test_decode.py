@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -118,6 +119,43 @@ def test_a_part_equals_that_part_of_the_whole(name: str, start: int, stop: int |
     end = 10_000 if stop is None else stop
     expected = [frame for frame in whole if start <= frame.index < end]
     assert [same(frame) for frame in part] == [same(frame) for frame in expected]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.mode == "packet_plan"], ids=lambda case: case.name
+)
+def test_threads_give_the_same_frames(case: Case, video: Video, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.media.decode._LEAST_FRAMES", 1)
+    alone = FrameSampler(video(case.name), fps=Fraction(5), long_side=64)
+    threaded = FrameSampler(video(case.name), fps=Fraction(5), long_side=64, threads=3)
+    assert [same(frame) for frame in threaded] == [same(frame) for frame in alone]
+    assert [same(frame) for frame in threaded.frames(3, 11)] == [same(frame) for frame in alone.frames(3, 11)]
+
+
+def test_threads_share_no_packet(video: Video) -> None:
+    from tasks.media.packet_plan import PacketPlan, probe_and_plan
+
+    plan = probe_and_plan(video("vp9_key_frames_often"), Fraction(5))[1]
+    assert isinstance(plan, PacketPlan)
+    parts = plan.parts(1, len(plan.chosen), 2)
+    assert [k for part in parts for k in part] == list(range(1, len(plan.chosen)))
+    assert all(len(part) >= 2 for part in parts[:-1])
+    needed = [plan.needed(plan.chosen[part.start : part.stop]) for part in parts]
+    assert len(parts) > 3
+    assert np.sum(needed, axis=0).max() == 1
+
+
+def test_a_part_that_cannot_be_decoded_ends_the_threads(
+    video: Video, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.media.decode._LEAST_FRAMES", 1)
+    path = tmp_path / "changed.webm"
+    path.write_bytes(video("vp9_key_frames_often").read_bytes())
+    sampler = FrameSampler(path, fps=Fraction(5), long_side=64, threads=2)
+    path.write_bytes(video("vp9").read_bytes())
+    with pytest.raises(SetAside):
+        list(sampler)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("decode")]
 
 
 def same(frame: SampledFrame) -> tuple[int, float, bytes]:
