@@ -48,7 +48,8 @@ class Archive:
         if self.filename.endswith(".whl"):
             # the wheel is only unzipped, so its Python versions do not matter
             return ("--no-deps", "--only-binary", ":all:", "--ignore-requires-python")
-        # pip builds a source archive's metadata; the setuptools of this environment does that
+        # pip builds a source archive's metadata with the setuptools that this project depends on, so that
+        # only the archive must be within reach
         return ("--no-deps", "--no-binary", self.package, "--no-build-isolation")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -57,3 +59,26 @@ def test_a_damaged_archive_is_not_taken_up_again(tmp_path: Path) -> None:
         place_file(wanted, tmp_path / "toy.bin", work, kind="toy", index_args=("--no-index",))
     assert not path.exists()
     assert not (tmp_path / "toy.bin").exists()
+
+
+def test_a_source_archive_needs_nothing_else_within_reach(tmp_path: Path) -> None:
+    archives = tmp_path / "archives"
+    archives.mkdir()
+    built_by = '[build-system]\nrequires = ["setuptools", "wheel"]\nbuild-backend = "setuptools.build_meta"\n'
+    files = {
+        "pyproject.toml": f'{built_by}[project]\nname = "toy"\nversion = "1.0"\n',
+        "PKG-INFO": "\n".join(("Metadata-Version: 2.1", "Name: toy", "Version: 1.0", "")),
+        "media/film.mp4": "film",
+    }
+    with tarfile.open(archives / "toy-1.0.tar.gz", "w:gz") as source:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"toy-1.0/{name}")
+            entry.size = len(text)
+            source.addfile(entry, io.BytesIO(text.encode()))
+    archive = Archive("toy", "1.0", "toy-1.0.tar.gz", digest_file(archives / "toy-1.0.tar.gz"))
+    wanted = PackageFile(archive, ("toy-1.0/media/film.mp4",), digest_text("film"))
+    work = tmp_path / "work"
+    work.mkdir()
+    only_these = ("--no-index", "--find-links", str(archives))
+    place_file(wanted, tmp_path / "film.mp4", work, kind="toy", index_args=only_these)
+    assert (tmp_path / "film.mp4").read_text() == "film"
