@@ -86,6 +86,10 @@ class Films:
         name, encoder = _OTHER_CODECS[codec]
         return self._made(name, "-i", self.bunny, "-t", "180", "-an", *encoder)
 
+    def minute(self, name: str, encoder: Sequence[str]) -> Path:
+        """Return the first minute of the film by an encoder with these options."""
+        return self._made(name, "-i", self.bunny, "-t", "60", "-an", *encoder)
+
     def small(self, codec: str, times: int) -> Path:
         """Return three minutes of the film at 320×180 in another codec, several times in a row."""
         name, encoder = _OTHER_CODECS[codec]

@@ -16,7 +16,8 @@ from tasks.media.decode import FrameSampler
 from tasks.media.packet_plan import Unsafe, probe_and_plan
 
 
-def _sampled_by_ffmpeg(video: Path) -> ProcessUsage:
+def sampled_by_ffmpeg(video: Path) -> ProcessUsage:
+    """Sample and scale a film as ingest does, by the ffmpeg command, which throws the frames away."""
     width, height = FrameSampler(video).size
     chain = f"fps=1,scale={width}:{height}:flags=lanczos,format=yuv420p"
     command = ["ffmpeg", "-nostdin", "-v", "error", "-i", video, "-an", "-sn", "-vf", chain]
@@ -32,7 +33,7 @@ def ingested(settings: Settings, video: Path, threads: int = 1) -> ProcessUsage:
 def _ingest_over_ffmpeg(
     settings: Settings, video: Path, decoder: str, runs: int
 ) -> tuple[SideBySide, dict[str, Any]]:
-    compared = compare(lambda: ingested(settings, video), lambda: _sampled_by_ffmpeg(video), runs)
+    compared = compare(lambda: ingested(settings, video), lambda: sampled_by_ffmpeg(video), runs)
     output = compared.runs[0]["numerator"]["output"]
     if output["decoder"] != decoder:
         raise RuntimeError(f"{video.name} was decoded by {output['decoder']}, not by {decoder}")

