@@ -117,7 +117,7 @@ def what_is_left(build: DisturbedBuild, shared_before: set[str]) -> list[str]:
     # it looks at the time of the last change too, which nobody can set
     with patch.object(leftovers, "LEFT_AFTER_S", -1.0):
         leftovers.clear_cache(store)
-    left += [f"file {path}" for path in _drafts(store)]
+    left += [f"file {path}" for path in drafts(store)]
     left += [f"file {path}" for path in _temporary(build.temporary)]
     left += [f"shared memory {name}" for name in sorted(shared_memory() - shared_before)]
     return left
@@ -146,7 +146,8 @@ def _temporary(folder: Path) -> Iterator[Path]:
     yield from (path for path in sorted(folder.rglob("*")) if path not in dask)
 
 
-def _drafts(store: Store) -> Iterator[Path]:
+def drafts(store: Store) -> Iterator[Path]:
+    """Yield what an interrupted build leaves beside what it commits."""
     yield from store.staging.glob("*")
     yield from (store.cache / "slurm").glob("*")
     for path in store.root.rglob(".*"):
