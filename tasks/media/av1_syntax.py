@@ -1,8 +1,9 @@
 """The part of AV1's syntax (bitstream specification, 5.5 and 5.9) that tells on which packets others depend.
 
 Between frames AV1 keeps everything in eight reference slots: pixels, motion vectors, probabilities, the map
-of the segmentation, the loop filter's deltas, film grain. A packet whose frames refresh no slot leaves the
-decoder as it was. A shown key frame refreshes all slots.
+of the segmentation, the loop filter's deltas, film grain. A frame is decoded from the slots that its header
+names, and a shown key frame refreshes all of them. So each frame can be left out, of packets with several
+frames too, that no wanted frame is decoded from, directly or through others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from tasks.media.bitstream import Bits, CodedPicture, InvalidBitstream, NotProva
 _HEADER_BYTES = 64  # more than a frame header needs up to refresh_frame_flags
 _SEQUENCE_HEADER, _DELIMITER, _FRAME_HEADER, _TILE_GROUP, _METADATA, _FRAME, _PADDING = 1, 2, 3, 4, 5, 6, 15
 _KEY, _INTER, _INTRA_ONLY, _SWITCH = range(4)
-_ALL_SLOTS = 255
+_SLOTS = 8
+_ALL_SLOTS = (1 << _SLOTS) - 1
+_REFERENCES = 7  # of an inter frame
+_MOST_FRAMES = 8  # of a packet, each a bit of a byte
 _SELECT = 2  # SELECT_SCREEN_CONTENT_TOOLS and SELECT_INTEGER_MV: each frame says
 
 
@@ -100,13 +104,15 @@ def parse_sequence(payload: bytes) -> Sequence:
 class Av1Frame:
     """The required fields of a frame's header.
 
-    ``refreshed`` has a bit for each slot that takes the frame; ``again`` is the slot of a frame that is only
-    shown, else None; ``showable`` says whether the frame may be shown from a slot later.
+    ``refreshed`` has a bit for each slot that takes the frame; ``slots`` are those that it is decoded from;
+    ``again`` is the slot of a frame that is only shown, else None; ``showable`` says whether the frame may be
+    shown from a slot later.
     """
 
     shown: bool
     key: bool
     refreshed: int
+    slots: tuple[int, ...]
     showable: bool
     again: int | None
 
@@ -115,7 +121,8 @@ def parse_frame(head: bytes, sequence: Sequence) -> Av1Frame:
     """Read the first bytes of a frame header."""
     bits = Bits(head)
     if bits.u(1):
-        return Av1Frame(shown=True, key=False, refreshed=0, showable=False, again=bits.u(3))
+        again = bits.u(3)
+        return Av1Frame(shown=True, key=False, refreshed=0, slots=(again,), showable=False, again=again)
     kind, shown = bits.u(2), bool(bits.u(1))
     if shown:
         bits.u(sequence.presentation_bits)
@@ -136,18 +143,26 @@ def parse_frame(head: bytes, sequence: Sequence) -> Av1Frame:
     if sequence.has_decoder_model and bits.u(1):
         for count in sequence.removal_bits:
             bits.u(count)
-    return Av1Frame(shown, kind == _KEY, _ALL_SLOTS if resets else bits.u(8), showable, None)
+    refreshed = _ALL_SLOTS if resets else bits.u(8)
+    slots: tuple[int, ...] = ()
+    if kind in (_INTER, _SWITCH):
+        # these frames' headers say what they expect in the slots, or leave the choice to what is in them
+        if sequence.order_hint_bits and (error_resilient or bits.u(1)):
+            slots = tuple(range(_SLOTS))
+        else:
+            slots = tuple({bits.u(3) for _ in range(_REFERENCES)})
+    return Av1Frame(shown, kind == _KEY, refreshed, slots, showable, None)
 
 
-def units(data: memoryview) -> list[tuple[int, memoryview]]:
-    """Return type and payload of each unit (OBU) of a packet.
+def units(data: memoryview) -> list[tuple[int, memoryview, int]]:
+    """Return type and payload of each unit (OBU) of a packet, and where in the packet the unit ends.
 
     Raises
     ------
     NotProvable, InvalidBitstream
         The packet is not a sequence of units that name their size and belong to no layer.
     """
-    found = []
+    found: list[tuple[int, memoryview, int]] = []
     position, end = 0, len(data)
     while position < end:
         header = data[position]
@@ -169,9 +184,28 @@ def units(data: memoryview) -> list[tuple[int, memoryview]]:
                     break
         if position + size > end:
             raise InvalidBitstream("a unit ends early")
-        found.append((header >> 3, data[position : position + size]))
+        payload = data[position : position + size]
         position += size
+        found.append((header >> 3, payload, position))
     return found
+
+
+def with_frames(data: memoryview, frames: int) -> bytes:
+    """Return a packet without some of its coded frames.
+
+    Parameters
+    ----------
+    frames
+        A bit for each coded frame that stays, the lowest for the first.
+    """
+    parts = []
+    number, start = -1, 0
+    for kind, _, end in units(data):
+        number += kind in (_FRAME_HEADER, _FRAME)
+        if kind not in (_FRAME_HEADER, _FRAME, _TILE_GROUP) or frames >> number & 1:
+            parts.append(data[start:end])
+        start = end
+    return b"".join(parts)
 
 
 class Av1Reader:
@@ -190,13 +224,15 @@ class Av1Reader:
         self._header = b""
         self._sequence: Sequence | None = None
         self._showable = 0  # a bit for each slot
-        self._count = 0
+        self._slots = [0] * _SLOTS  # number of the frame in each, from the key frame on
+        self._count = self._frames = 0  # pictures and frames since the key frame
 
     def read(self, data: memoryview) -> CodedPicture:
         """Return what the packet says of its picture."""
-        frames = []
+        frames: list[Av1Frame] = []
+        needs: list[tuple[int, ...]] = []
         has_header = False
-        for kind, payload in units(data):
+        for kind, payload, _ in units(data):
             if kind == _SEQUENCE_HEADER:
                 header, has_header = bytes(payload), True
                 if self._sequence is None:
@@ -207,25 +243,37 @@ class Av1Reader:
                 if self._sequence is None:
                     raise NotProvable("a frame before the sequence header")
                 frames.append(parse_frame(bytes(payload[:_HEADER_BYTES]), self._sequence))
-                self._apply(frames[-1])
+                needs.append(self._apply(frames[-1]))
             elif kind not in (_DELIMITER, _TILE_GROUP, _METADATA, _PADDING):
                 raise NotProvable(f"unit type {kind}")
         if [frame.shown for frame in frames] != [False] * (len(frames) - 1) + [True]:
             raise NotProvable("a packet does not end with the only frame that it shows")
+        if len(frames) > _MOST_FRAMES:
+            raise NotProvable(f"a packet of {len(frames)} frames")
         key = frames[-1].key
         if key and len(frames) > 1:
             raise NotProvable("a key frame shares its packet")
         if key and not has_header:  # that of the container may be another
             raise NotProvable("a key frame without sequence header")
         self._count += 1
-        return CodedPicture(key, key, any(frame.refreshed for frame in frames), self._count)
+        return CodedPicture(key, key, self._count, tuple(needs))
 
-    def _apply(self, frame: Av1Frame) -> None:
-        """Keep track of what may be shown from a slot: a key frame would reset all slots then."""
+    def _apply(self, frame: Av1Frame) -> tuple[int, ...]:
+        """Put a frame into its slots and return the frames that it is decoded from."""
         if frame.key and not frame.shown:
             raise NotProvable("a key frame is decoded before it is shown")
         if frame.again is not None and not self._showable >> frame.again & 1:
             raise InvalidBitstream("a frame is shown that must not be shown again")
+        if frame.key:
+            self._frames = 0
+        # without a slot the decoder still needs the sequence header, which comes with the key frame
+        needs = () if frame.key else tuple({self._slots[slot] for slot in frame.slots} or {0})
+        for slot in range(_SLOTS):
+            if frame.refreshed >> slot & 1:
+                self._slots[slot] = self._frames
+        # A key frame that is shown again would reset all slots.
         self._showable &= ~frame.refreshed
         if frame.showable:
             self._showable |= frame.refreshed
+        self._frames += 1
+        return needs

@@ -78,7 +78,7 @@ def next_msb(lsb: int, previous_msb: int, previous_lsb: int, log2_limit: int) ->
 
 @dataclass(frozen=True, slots=True)
 class CodedPicture:
-    """The picture that a packet shows, and what decoding needs of the packet.
+    """The picture that a packet shows, and what decoding needs of this packet and of others.
 
     Attributes
     ----------
@@ -86,16 +86,17 @@ class CodedPicture:
         Whether nothing from it on depends on a packet before it, in the file or on the screen.
     key
         Whether containers mark it as a key frame; every entry is one.
-    reference
-        Whether a later packet up to the next entry may depend on this packet.
     order
         Its place among the pictures from the entry on, as they are shown.
+    needs
+        For each coded frame of the packet, the frames without which it is decoded otherwise, by their number
+        from the entry on. The last frame is the one that is shown, those before it are hidden.
     """
 
     entry: bool
     key: bool
-    reference: bool
     order: int
+    needs: tuple[tuple[int, ...], ...]
 
 
 class PictureReader(Protocol):

@@ -241,7 +241,7 @@ class FrameSampler:
     def _part(self, video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[SampledFrame]:
         k, high = part.start, part.stop
         scaler = Scaler(*self.size)
-        for pts, frame in planned_images(video, plan, plan.needed(plan.chosen[k:high])):
+        for pts, frame in planned_images(video, plan, plan.packets(k, high)):
             if pts != plan.pts[plan.chosen[k]]:
                 continue
             planes = scaler.planes(frame)

@@ -282,7 +282,8 @@ class H264Reader:
         self._bottom_delta = dict(parse_pps(pps) for pps in self._avcc.pps)
         # PrevRefFrameNum, prevPicOrderCntMsb and prevPicOrderCntLsb of the standard
         self._frame_num = self._poc_msb = self._poc_lsb = 0
-        self._since_idr = 0
+        self._since_idr = -1
+        self._reference = 0  # the last reference picture since then, which stands for all before it
 
     def read(self, data: memoryview) -> CodedPicture:
         """Return what the packet says of its picture."""
@@ -321,14 +322,17 @@ class H264Reader:
             raise NotProvable("a packet without picture")
         if picture.idr and not picture.reference:
             raise NotProvable("an IDR picture that is not a reference")
-        return CodedPicture(
-            picture.idr, picture.idr or recovery, picture.reference, self._order_count(picture)
-        )
+        order = self._order_count(picture)
+        needs = () if picture.idr else (self._reference,)
+        if picture.reference:
+            self._reference = self._since_idr
+        return CodedPicture(picture.idr, picture.idr or recovery, order, (needs,))
 
     def _order_count(self, picture: Picture) -> int:
         """Check ``frame_num`` and compute the picture order count (H.264, 7.4.3 and 8.2.1)."""
         if picture.idr:
-            self._frame_num = self._poc_msb = self._poc_lsb = self._since_idr = 0
+            self._frame_num = self._poc_msb = self._poc_lsb = 0
+            self._since_idr = -1
         expected = 0 if picture.idr else (self._frame_num + 1) % (1 << self._sps.log2_max_frame_num)
         if picture.frame_num != expected:
             raise NotProvable("frame_num jumps: a reference picture is missing or memory was reset")

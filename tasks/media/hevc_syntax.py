@@ -21,27 +21,51 @@ _LAST_SUB_LAYER_NON_REFERENCE = 8  # RASL_N; even types up to here are TRAIL_N, 
 _LEADING = range(6, 10)
 _IDR = (19, 20)
 _CRA = 21
+_B_SLICE, _P_SLICE = 0, 1
+_MONOCHROME = 0
+_MOST_TILES = 20 + 22  # columns and rows (H.265, table A.9)
 _VPS, _SPS, _PPS, _DELIMITER, _FILLER = 32, 33, 34, 35, 38
 _SEI = (39, 40)
 #: Messages that change pixels or turn pictures from some picture on: film grain, display orientation.
 _SEI_OF_PICTURES = {19, 47}
 
 
+#: Distances in order count to the pictures that stay in memory, as the standard sorts them, and whether the
+#: picture itself may refer to each.
+ReferenceSet = tuple[tuple[int, bool], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class HevcSps:
     """The fields of a sequence parameter set on temporal layers, order and references.
 
-    ``sets`` holds the reference picture sets that slices may choose from, each as the distances in order
-    count to the pictures that stay in memory, as the standard sorts them. ``lists_long_term`` says whether
+    ``sets`` holds the reference picture sets that slices may choose from. ``lists_long_term`` says whether
     there is a list of long-term pictures to choose from; it is None if slices name no long-term pictures.
+    ``temporal_vectors`` says whether slices have a flag on motion vectors of other pictures, and
+    ``offset_flags`` how many they have on sample adaptive offset.
     """
 
     highest_layer: int
     separate_planes: bool
     log2_max_poc_lsb: int
     num_reorder: int
-    sets: tuple[tuple[int, ...], ...]
+    sets: tuple[ReferenceSet, ...]
     lists_long_term: bool | None
+    temporal_vectors: bool
+    offset_flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class HevcPps:
+    """The fields of a picture parameter set that the beginning of a slice header depends on.
+
+    ``list_sizes`` are those of the two reference lists where a slice names no others; ``reorders`` says
+    whether slices may put the lists into an order of their own.
+    """
+
+    extra_bits: int
+    list_sizes: tuple[int, int]
+    reorders: bool
 
 
 def _skip_scaling_lists(bits: Bits) -> None:
@@ -56,8 +80,9 @@ def _skip_scaling_lists(bits: Bits) -> None:
                 bits.se()
 
 
-def _reference_set(bits: Bits, sets: Sequence[tuple[int, ...]], in_slice: bool) -> tuple[int, ...]:
+def _reference_set(bits: Bits, sets: Sequence[ReferenceSet], in_slice: bool) -> ReferenceSet:
     """Read a short-term reference picture set, which may be told from one in `sets` (H.265, 7.4.8)."""
+    pictures: list[tuple[int, bool]] = []
     if sets and bits.u(1):
         back = bits.ue() + 1 if in_slice else 1
         if back > len(sets):
@@ -65,24 +90,24 @@ def _reference_set(bits: Bits, sets: Sequence[tuple[int, ...]], in_slice: bool) 
         negative = bits.u(1)
         shift = bits.ue() + 1
         shift = -shift if negative else shift
-        distances = [d + shift for d in (*sets[-back], 0) if bits.u(1) or bits.u(1)]
+        for distance, _ in (*sets[-back], (0, True)):
+            used = bool(bits.u(1))
+            if used or bits.u(1):
+                pictures.append((distance + shift, used))
     else:
         counts = bits.ue(), bits.ue()
         if max(counts) > _MOST_PICTURES:
             raise InvalidBitstream("a reference picture set is too large")
-        distances = []
         for sign, count in zip((-1, 1), counts, strict=True):
             distance = 0
             for _ in range(count):
                 distance += sign * (bits.ue() + 1)
-                bits.u(1)
-                distances.append(distance)
-    if len(distances) > _MOST_PICTURES:
+                pictures.append((distance, bool(bits.u(1))))
+    if len(pictures) > _MOST_PICTURES:
         raise InvalidBitstream("a reference picture set is too large")
     # From the nearest on, those before first.
-    return tuple(sorted((d for d in distances if d < 0), reverse=True)) + tuple(
-        sorted(d for d in distances if d > 0)
-    )
+    before, after = (p for p in pictures if p[0] < 0), (p for p in pictures if p[0] > 0)
+    return (*sorted(before, reverse=True), *sorted(after))
 
 
 def _skip_profile_tier_level(bits: Bits, highest_layer: int) -> None:
@@ -102,7 +127,8 @@ def parse_sps(nal: bytes) -> HevcSps:
     bits.u(1)
     _skip_profile_tier_level(bits, highest_layer)
     bits.ue()  # id
-    separate_planes = bits.ue() == 3 and bool(bits.u(1))
+    chroma = bits.ue()
+    separate_planes = chroma == 3 and bool(bits.u(1))
     bits.ue()
     bits.ue()
     if bits.u(1):  # conformance window
@@ -122,7 +148,8 @@ def parse_sps(nal: bytes) -> HevcSps:
         bits.ue()
     if bits.u(1) and bits.u(1):
         _skip_scaling_lists(bits)
-    bits.u(2)
+    bits.u(1)
+    offset_flags = bits.u(1) * (1 if chroma == _MONOCHROME or separate_planes else 2)
     if bits.u(1):  # pcm
         bits.u(8)
         bits.ue()
@@ -131,22 +158,35 @@ def parse_sps(nal: bytes) -> HevcSps:
     count = bits.ue()
     if count > 64:
         raise InvalidBitstream("too many reference picture sets")
-    sets: list[tuple[int, ...]] = []
+    sets: list[ReferenceSet] = []
     for _ in range(count):
         sets.append(_reference_set(bits, sets, in_slice=False))
-    lists_long_term = bits.ue() > 0 if bits.u(1) else None
+    lists_long_term = None
+    if bits.u(1):
+        listed = bits.ue()
+        if listed > 2 * _MOST_PICTURES:
+            raise InvalidBitstream("too many long-term pictures")
+        bits.u(listed * (log2_max_poc_lsb + 1))
+        lists_long_term = listed > 0
     return HevcSps(
-        highest_layer, separate_planes, log2_max_poc_lsb, num_reorder, tuple(sets), lists_long_term
+        highest_layer,
+        separate_planes,
+        log2_max_poc_lsb,
+        num_reorder,
+        tuple(sets),
+        lists_long_term,
+        temporal_vectors=bool(bits.u(1)),
+        offset_flags=offset_flags,
     )
 
 
-def parse_pps(nal: bytes) -> tuple[int, int]:
-    """Id of a picture parameter set and the number of extra bits in slice headers.
+def parse_pps(nal: bytes) -> tuple[int, HevcPps]:
+    """Read a picture parameter set NAL unit, header bytes included; return its id and fields.
 
     Raises
     ------
-    NotProvable
-        Pictures may be hidden.
+    NotProvable, InvalidBitstream
+        Pictures may be hidden, or the unit ends early.
     """
     bits = Bits(unescape(nal[2:]))
     pps_id = bits.ue()
@@ -154,7 +194,35 @@ def parse_pps(nal: bytes) -> tuple[int, int]:
     bits.u(1)
     if bits.u(1):
         raise NotProvable("pictures may be hidden")
-    return pps_id, bits.u(3)
+    extra_bits = bits.u(3)
+    bits.u(2)
+    list_sizes = bits.ue() + 1, bits.ue() + 1
+    bits.se()
+    bits.u(2)
+    if bits.u(1):  # quantisation of blocks
+        bits.ue()
+    bits.se()
+    bits.se()
+    bits.u(4)
+    has_tiles = bits.u(1)
+    bits.u(1)
+    if has_tiles:
+        lines = bits.ue() + bits.ue()
+        if lines > _MOST_TILES:
+            raise InvalidBitstream("too many tiles")
+        if not bits.u(1):
+            for _ in range(lines):
+                bits.ue()
+        bits.u(1)
+    bits.u(1)
+    if bits.u(1):  # deblocking filter
+        bits.u(1)
+        if not bits.u(1):
+            bits.se()
+            bits.se()
+    if bits.u(1):
+        _skip_scaling_lists(bits)
+    return pps_id, HevcPps(extra_bits, list_sizes, reorders=bool(bits.u(1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +262,7 @@ def parse_hvcc(extradata: bytes) -> Hvcc:
 class HevcReader:
     """Reads pictures of H.265.
 
-    No picture refers to a sub-layer non-reference picture of the highest temporal layer. Sections begin at
+    Each slice says which pictures it may refer to, and how many of these are in its lists. Sections begin at
     IDR pictures. CRA pictures and their leading pictures, which may refer to earlier ones, are like others.
 
     Attributes
@@ -220,19 +288,24 @@ class HevcReader:
                 _check_sei(unit)
         self._sps = parse_sps(sps[0])
         pps = self._hvcc.sets.get(_PPS, ())
-        self._extra_bits = dict(map(parse_pps, pps))
-        if len(self._extra_bits) != len(pps):
+        self._pps = dict(map(parse_pps, pps))
+        if len(self._pps) != len(pps):
             raise NotProvable("two picture parameter sets have one id")
         self.reorder = self._sps.num_reorder
-        self._memory: dict[int, bool] = {}  # pictures by order count, and whether others may refer to them
-        self._poc_msb = self._poc_lsb = 0  # of the last picture in the lowest layer that others refer to
+        self._count = 0  # pictures since the IDR picture, by which they are numbered
+        self._memory: dict[int, int | None] = {}  # pictures by order count; None if no other may refer to it
+        self._random_access = 0  # the last picture of that kind
+        # The last picture in the lowest layer that others may refer to, and its order count in two parts.
+        self._lowest = self._poc_msb = self._poc_lsb = 0
+        self._anchor = self._anchor_poc = 0  # see `_counted_from`
 
     def read(self, data: memoryview) -> CodedPicture:
         """Return what the packet says of its picture."""
         size_bytes = self._hvcc.length_size
         position, end = 0, len(data)
-        picture: CodedPicture | None = None
+        picture: _Picture | None = None
         header = b""
+        slices = 0
         while position < end:
             start = position + size_bytes
             size = int.from_bytes(data[position:start], "big")
@@ -243,6 +316,7 @@ class HevcReader:
             if data[start] & 0x80 or layer or not data[start + 1] & 7:
                 raise NotProvable("the stream has layers")
             if kind <= 9 or kind in (*_IDR, _CRA):
+                slices += 1
                 if picture is None:
                     header = bytes(data[start : start + 2])
                     picture = self._picture(kind, bytes(data[start : start + min(size, _SLICE_BYTES)]))
@@ -259,9 +333,10 @@ class HevcReader:
                 raise NotProvable(f"NAL unit type {kind}")
         if picture is None:
             raise NotProvable("a packet without picture")
-        return picture
+        referred = picture.listed if slices == 1 else picture.referred  # other slices have other lists
+        return CodedPicture(picture.entry, picture.key, picture.order, ((*referred, *picture.others),))
 
-    def _picture(self, kind: int, head: bytes) -> CodedPicture:
+    def _picture(self, kind: int, head: bytes) -> _Picture:
         """Read the first slice of a picture and compute its order count (H.265, 8.3.1)."""
         layer = (head[1] & 7) - 1
         entry, random_access = kind in _IDR, kind >= min(_IDR)
@@ -273,47 +348,110 @@ class HevcReader:
         if random_access and bits.u(1):
             raise NotProvable("a key frame discards pictures before it")
         pps_id = bits.ue()
-        if pps_id not in self._extra_bits:
+        if pps_id not in self._pps:
             raise InvalidBitstream("a slice names an unknown picture parameter set")
-        bits.u(self._extra_bits[pps_id])
-        bits.ue()  # slice_type
+        pps = self._pps[pps_id]
+        bits.u(pps.extra_bits)
+        slice_type = bits.ue()
         if self._sps.separate_planes:
             bits.u(2)
         lsb = msb = 0
+        before: list[int] = []
+        after: list[int] = []
         if entry:
             self._memory = {}
+            self._count = self._lowest = self._anchor = self._anchor_poc = 0
         else:
             lsb = bits.u(self._sps.log2_max_poc_lsb)
             msb = next_msb(lsb, self._poc_msb, self._poc_lsb, self._sps.log2_max_poc_lsb)
-            self._keep([msb + lsb + distance for distance in self._distances(bits)])
+            before, after = self._keep(msb + lsb, self._pictures_in_memory(bits))
+        order = msb + lsb
+        listed = before + after if pps.reorders else self._listed(bits, slice_type, pps, before, after)
+        others = [] if entry else [self._random_access, self._counted_from(order)]
         non_reference = kind <= _LAST_SUB_LAYER_NON_REFERENCE and not kind & 1
         if not layer and not non_reference and kind not in _LEADING:
-            self._poc_msb, self._poc_lsb = msb, lsb
-        reference = not (non_reference and layer == self._sps.highest_layer)
-        if msb + lsb in self._memory:
+            self._lowest, self._poc_msb, self._poc_lsb = self._count, msb, lsb
+            if abs(order - self._anchor_poc) >= 1 << self._sps.log2_max_poc_lsb - 3:
+                self._anchor, self._anchor_poc = self._count, order
+        if order in self._memory:
             raise NotProvable("two pictures have one place in the order")
-        self._memory[msb + lsb] = reference
-        return CodedPicture(entry, random_access, reference, msb + lsb)
+        none_refers = non_reference and layer == self._sps.highest_layer
+        self._memory[order] = None if none_refers else self._count
+        if random_access:
+            self._random_access = self._count
+        self._count += 1
+        return _Picture(entry, random_access, order, before + after, listed, others)
 
-    def _distances(self, bits: Bits) -> tuple[int, ...]:
+    def _pictures_in_memory(self, bits: Bits) -> ReferenceSet:
         """Read which pictures stay in memory."""
         sets = self._sps.sets
         if not bits.u(1):
-            distances = _reference_set(bits, sets, in_slice=True)
+            pictures = _reference_set(bits, sets, in_slice=True)
         else:
             number = bits.u((len(sets) - 1).bit_length()) if sets else 0
             if number >= len(sets):
                 raise InvalidBitstream("a slice names an unknown reference picture set")
-            distances = sets[number]
+            pictures = sets[number]
         if self._sps.lists_long_term is not None and ((self._sps.lists_long_term and bits.ue()) or bits.ue()):
             raise NotProvable("long-term references")
-        return distances
+        bits.u(self._sps.temporal_vectors)
+        return pictures
 
-    def _keep(self, places: list[int]) -> None:
-        """Remove all other pictures from memory, as the decoder does, also for a picture that is left out."""
-        if not all(self._memory.get(place) for place in places):
-            raise NotProvable("a picture refers to one that is missing or that none may refer to")
-        self._memory = dict.fromkeys(places, True)
+    def _keep(self, order: int, pictures: ReferenceSet) -> tuple[list[int], list[int]]:
+        """Remove all other pictures from memory, as the decoder does, also for a picture that is left out.
+
+        Returns the pictures that this one may refer to: those shown before it, and those after it.
+        """
+        memory: dict[int, int | None] = {}
+        referred: tuple[list[int], list[int]] = [], []
+        for distance, used in pictures:
+            number = self._memory.get(order + distance)
+            if number is None:
+                raise NotProvable("a picture refers to one that is missing or that none may refer to")
+            memory[order + distance] = number
+            if used:
+                referred[distance > 0].append(number)
+        self._memory = memory
+        return referred
+
+    def _listed(
+        self, bits: Bits, slice_type: int, pps: HevcPps, before: list[int], after: list[int]
+    ) -> list[int]:
+        """Read how long a slice's lists of references are, and return what is in them (H.265, 8.3.4)."""
+        if slice_type not in (_B_SLICE, _P_SLICE):
+            return []
+        bits.u(self._sps.offset_flags)
+        first, second = pps.list_sizes
+        if bits.u(1):
+            first = bits.ue() + 1
+            second = bits.ue() + 1 if slice_type == _B_SLICE else 0
+        return (before + after)[:first] + ((after + before)[:second] if slice_type == _B_SLICE else [])
+
+    def _counted_from(self, order: int) -> int:
+        """Return a picture without which the decoder might give this one another order count.
+
+        The decoder knows the lower part of the count. Of all counts with that part it takes the one that is
+        less than half of the part's range away from the last picture that it decoded in the lowest layer. If
+        pictures are left out, this is the last anchor or one after it, less than an eighth from the anchor.
+        """
+        near = abs(order - self._anchor_poc) < 1 << self._sps.log2_max_poc_lsb - 2
+        return self._anchor if near else self._lowest
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """What the first slice says of its picture.
+
+    ``referred`` are the pictures that its slices may refer to, and ``listed`` those that are in the first
+    slice's lists; ``others`` are needed besides.
+    """
+
+    entry: bool
+    key: bool
+    order: int
+    referred: list[int]
+    listed: list[int]
+    others: list[int]
 
 
 def _check_sei(unit: bytes) -> None:

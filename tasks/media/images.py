@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import av
 import numpy as np
+from av.codec.context import Flags
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
-from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside
+from tasks.media.av1_syntax import with_frames
 from tasks.media.frame_rule import round_half_away
-from tasks.media.packet_plan import PacketPlan
+from tasks.media.packet_plan import ALL_FRAMES, PacketPlan
 from tasks.media.source_file import CONCEAL_REMEDY, TRUNCATE_REMEDY, OpenVideo, open_video
 
 if TYPE_CHECKING:
@@ -127,38 +128,43 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
         yield pts + video.offset, image
 
 
-def planned_images(
-    video: OpenVideo, plan: PacketPlan, needed: NDArray[np.bool_]
-) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield the images of the needed packets with the container's time stamps, in output order.
+def planned_images(video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[tuple[int, VideoFrame]]:
+    """Yield the images of needed packets with the container's time stamps, in output order.
 
     Parameters
     ----------
-    needed
-        Which packets to decode, shape (p,), bool, at least one; see :meth:`PacketPlan.needed`.
+    part
+        The packets to read; see :meth:`PacketPlan.packets`.
 
     Raises
     ------
     SetAside
         ``UNDECODABLE_VIDEO``, or ``VIDEO_CHANGED`` where the file is not the one that was planned.
     """
-    first, last = int(np.argmax(needed)), len(needed) - 1 - int(np.argmax(needed[::-1]))
 
     def packets() -> _Packets:
-        for index, packet in _numbered(video, plan, first):
+        for index, packet in _numbered(video, plan, part.start):
             if index >= len(plan.pts) or packet.pts != plan.pts[index]:
                 raise SetAside(
                     Reason.VIDEO_CHANGED, f"{video.path}: the file changed while it was read; start again"
                 )
-            if needed[index]:
-                yield packet
-            if index >= last:
+            if frames := int(plan.needed[index]):
+                yield packet if frames == ALL_FRAMES else _with_frames(packet, frames)
+            if index >= part.stop - 1:
                 break
         yield None
 
-    for image in _decoded(video, packets(), whole=True):
+    for image in _decoded(video, packets(), planned=True):
         if image.pts is not None:
             yield image.pts, image
+
+
+def _with_frames(packet: Packet[VideoStream], frames: int) -> Packet[VideoStream]:
+    """Return a packet with some of its coded frames; several are told apart in those of AV1 only."""
+    part = cast("Packet[VideoStream]", Packet(with_frames(memoryview(packet), frames)))
+    part.time_base, part.duration = packet.time_base, packet.duration
+    part.pts, part.dts, part.is_keyframe = packet.pts, packet.dts, packet.is_keyframe
+    return part
 
 
 def duration_of(video: OpenVideo, image: VideoFrame) -> int:
@@ -193,33 +199,45 @@ def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[
         yield from enumerate(again.packets())
 
 
-def _decoded(video: OpenVideo, packets: _Packets, whole: bool = False) -> Iterator[VideoFrame]:
+def _decoded(video: OpenVideo, packets: _Packets, planned: bool = False) -> Iterator[VideoFrame]:
     """Decode; damage before the first image is a late key frame, after it the video's rule applies.
 
-    ``whole``: the file is known not to be cut off.
+    A picture of H.265 in whose memory one is missing is left out without a word, as by the command, unless it
+    is asked for; then it is marked as damaged. A plan leaves out pictures that stay in memory for nothing.
+
+    ``planned``: the file is known not to be cut off, and to lack no picture that another refers to.
     """
+    codec = video.stream.codec_context
+    is_hevc = codec.codec.canonical_name == "hevc"
     seen = False
+    if planned and is_hevc:
+        codec.flags |= Flags.output_corrupt
     for packet in packets:
         try:
             images = video.decode(packet)
         except av.FFmpegError:
             if not seen:
                 continue
-            _pass(video, packet.pts if packet else None, packets, whole)
+            _pass(video, packet.pts if packet else None, packets, planned)
             # the pictures that the decoder still holds, if this was the end
             images = video.decode(None) if packet and video.cut_at is not None else []
         for image in images:
-            if image.is_corrupt and seen:
-                _pass(video, image.pts, packets, whole)
-                if video.damaged == "truncate":
-                    return
+            if image.is_corrupt and not (planned and is_hevc):
+                if seen:
+                    _pass(video, image.pts, packets, planned)
+                    if video.damaged == "truncate":
+                        return
+                if is_hevc:
+                    continue
             if video.cut_at is not None and image.pts is not None and image.pts >= video.cut_at:
                 continue
+            if is_hevc and not seen:
+                codec.flags |= Flags.output_corrupt
             seen = True
             yield image
 
 
-def _pass(video: OpenVideo, pts: int | None, rest: _Packets, whole: bool) -> None:
+def _pass(video: OpenVideo, pts: int | None, rest: _Packets, planned: bool) -> None:
     """Let damage pass as the video's rule says; at the very end it means a truncated file.
 
     Raises
@@ -231,7 +249,7 @@ def _pass(video: OpenVideo, pts: int | None, rest: _Packets, whole: bool) -> Non
         video.damage = "concealed"
         return
     where = "" if pts is None else f" at {float((pts + video.offset) * video.time_base):.3f} s"
-    if video.cut_at is None and (whole or next(rest, None) is not None):
+    if video.cut_at is None and (planned or next(rest, None) is not None):
         raise SetAside(
             Reason.UNDECODABLE_VIDEO, f"{video.path}: the picture{where} is damaged; {CONCEAL_REMEDY}"
         )

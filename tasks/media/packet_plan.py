@@ -7,7 +7,7 @@ affair (``h264_syntax`` and its siblings); what follows from it is the same for 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
@@ -38,6 +38,51 @@ _READERS: dict[str, Callable[[bytes, int], PictureReader]] = {
 }
 
 
+#: All coded frames of a packet, of which each has a bit.
+ALL_FRAMES = 255
+
+
+class _Section:
+    """The coded frames from an entry to the next one, and from which others each is decoded.
+
+    Parameters
+    ----------
+    start
+        Index of the entry's packet.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self._frames, self._ends, self._needs = array("i", [0]), array("i", [0]), array("i")
+
+    def __len__(self) -> int:
+        """Return the number of packets."""
+        return len(self._frames) - 1
+
+    def add(self, needs: Iterable[tuple[int, ...]]) -> None:
+        """Add a packet: for each of its frames the numbers of those that it needs."""
+        for of_frame in needs:
+            self._needs.extend(of_frame)
+            self._ends.append(len(self._needs))
+        self._frames.append(len(self._ends) - 1)
+
+    def needed(self, pictures: Iterable[int]) -> bytearray:
+        """Return for each packet which of its frames must be decoded so that these packets' pictures are."""
+        frames, ends, needs = self._frames, self._ends, self._needs
+        marked = bytearray(frames[-1])
+        for packet in pictures:
+            marked[frames[packet - self.start + 1] - 1] = 1
+        for frame in range(len(marked) - 1, -1, -1):
+            if marked[frame]:
+                for other in needs[ends[frame] : ends[frame + 1]]:
+                    marked[other] = 1
+        found = bytearray(len(self))
+        for place, (begin, end) in enumerate(pairwise(frames)):
+            part = marked[begin:end]
+            found[place] = ALL_FRAMES if all(part) else sum(mark << bit for bit, mark in enumerate(part))
+        return found
+
+
 class Proof:
     """Checks the packets in decode order and raises at the first that violates a condition.
 
@@ -47,8 +92,11 @@ class Proof:
         Frames at ``fps`` so far, by index of their packet.
     pts
         Time stamps of all packets in decode order.
-    reference, entry
-        For each packet, 1 if later ones may depend on it; 1 if nothing from it on depends on an earlier one.
+    entry
+        For each packet, 1 if nothing from it on depends on an earlier one.
+    needed
+        For each packet, a bit for each of its coded frames without which a frame at ``fps`` is decoded
+        otherwise, the lowest for the first; ``ALL_FRAMES`` for all.
     seek_to
         Seek target of each entry: decode time in MP4, ``pts`` in Matroska.
 
@@ -72,8 +120,9 @@ class Proof:
         )
         self.chooser = Chooser(fps * video.time_base)
         self.pts, self.seek_to = array("q"), array("q")
-        self.reference, self.entry, self._key = bytearray(), bytearray(), bytearray()
-        self._start = 0  # packet of the last entry
+        self.entry, self.needed, self._key = bytearray(), bytearray(), bytearray()
+        self._section, self._ended = _Section(0), _Section(0)  # since the last entry, and before it
+        self._settled = 0  # how many of the chosen frames `needed` covers
         self._order = array("q")  # of the pictures since then
         self._keys: list[int] = []  # key frames since then that are no entries, counted from there
         self._shown_until = -(2**62)
@@ -121,16 +170,16 @@ class Proof:
             raise NotProvable("the first picture depends on others")
         if picture.entry:
             self._check_section()
-            self._start, self._keys = len(self.entry), []
+            self._section, self._keys = _Section(len(self.entry)), []
         elif picture.key:
-            self._keys.append(len(self.entry) - self._start)
+            self._keys.append(len(self._section))
         self._order.append(picture.order)
-        self.reference.append(picture.reference)
+        self._section.add(picture.needs)
         self.entry.append(picture.entry)
 
     def _check_section(self) -> None:
         """Check that order counts and time stamps agree and that the decoder reorders enough pictures."""
-        start = self._start
+        start = self._section.start
         pts, order = np.array(self.pts[start:], dtype=np.int64), np.array(self._order, dtype=np.int64)
         self._order = array("q")
         if not len(pts):
@@ -151,6 +200,16 @@ class Proof:
         if not sorted_by_buffer(place, self._reader.reorder):
             raise NotProvable("pictures are reordered further than the stream says")
         self.chooser.add(pts[shown] + self._video.offset, shown + start)
+        # Only now it is known how long the last picture of the section before is shown.
+        self._settle(self._ended, start)
+        self._ended = self._section
+
+    def _settle(self, section: _Section, end: int) -> None:
+        """Find what the chosen pictures of a section need, which ends before packet `end`."""
+        chosen, first = self.chooser.ids, self._settled
+        while self._settled < len(chosen) and chosen[self._settled] < end:
+            self._settled += 1
+        self.needed += section.needed(set(chosen[first : self._settled]))
 
     def finish(self) -> None:
         """Check the conditions on the whole file, after the last packet."""
@@ -164,6 +223,7 @@ class Proof:
             if len(index) != len(self._key) or not all(e <= x <= k for e, x, k in listed):
                 raise NotProvable("the index does not agree with the packets")
         self.chooser.finish(self._last_end + self._video.offset)
+        self._settle(self._ended, len(self.pts))
 
 
 def sorted_by_buffer(place: NDArray[np.int64], size: int) -> bool:
@@ -200,9 +260,11 @@ class PacketPlan:
         Time of the image chosen for each frame, seconds, shape (n,), float64.
     pts
         Time stamps of all packets in decode order as the container has them, shape (p,), int64.
-    reference, entry
-        Whether later packets may depend on the packet; whether nothing from it on depends on an earlier one,
-        as at an IDR picture; (p,), bool.
+    needed
+        For each packet, a bit for each of its coded frames that must be decoded, the lowest for the first;
+        ``ALL_FRAMES`` for all, 0 if the packet can be left out; (p,), uint8.
+    entry
+        Whether nothing from the packet on depends on an earlier one, as at an IDR picture; (p,), bool.
     seek_to
         Seek target of each entry, in the unit of ``pts``, int64.
     """
@@ -211,24 +273,16 @@ class PacketPlan:
     chosen: NDArray[np.int64]
     times_s: NDArray[np.float64]
     pts: NDArray[np.int64]
-    reference: NDArray[np.bool_]
+    needed: NDArray[np.uint8]
     entry: NDArray[np.bool_]
     seek_to: NDArray[np.int64]
 
-    def needed(self, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which packets must be decoded for the pictures ``chosen``; shape (p,), bool.
-
-        These are the pictures' own and all that others may depend on, from the preceding entry on.
-        """
-        needed = np.zeros(len(self.pts), dtype=bool)
-        starts = np.flatnonzero(self.entry)
-        period = np.searchsorted(starts, chosen, side="right") - 1
-        last = np.full(len(starts), -1, dtype=np.int64)
-        np.maximum.at(last, period, chosen)
-        for start, end in zip(starts, last + 1, strict=True):
-            needed[start:end] = self.reference[start:end]
-        needed[chosen] = True
-        return needed
+    def packets(self, low: int, high: int) -> range:
+        """Return the packets that hold all that the frames ``first + low`` to ``first + high`` need."""
+        chosen = self.chosen[low:high]
+        entries = np.flatnonzero(self.entry)
+        start = entries[np.searchsorted(entries, chosen.min(), side="right") - 1]
+        return range(int(start), int(chosen.max()) + 1)
 
     def parts(self, low: int, high: int, least: int) -> list[range]:
         """Split the frames ``first + low`` to ``first + high``; no packet is decoded for two parts.
@@ -300,7 +354,7 @@ def _plan(video: OpenVideo, proof: Proof) -> PacketPlan:
         chosen=np.frombuffer(chooser.ids, dtype=np.int64),
         times_s=np.fromiter((float(p * video.time_base) for p in chooser.pts), np.float64, len(chooser.pts)),
         pts=np.frombuffer(proof.pts, dtype=np.int64),
-        reference=np.frombuffer(proof.reference, dtype=np.bool_),
+        needed=np.frombuffer(proof.needed, dtype=np.uint8),
         entry=np.frombuffer(proof.entry, dtype=np.bool_),
         seek_to=np.frombuffer(proof.seek_to, dtype=np.int64),
     )

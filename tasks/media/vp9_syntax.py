@@ -3,7 +3,7 @@
 A frame of VP9 depends on more than its references: on four sets of probabilities, the loop filter's deltas,
 the map and the features of the segmentation, and the motion vectors of the frame before it. A shown key frame
 resets all of these and replaces all references. So packets are left out only at the end of a section from one
-such key frame to the next; every other packet counts as one that later ones depend on.
+such key frame to the next; every other packet counts as one on which the next depends.
 """
 
 from __future__ import annotations
@@ -107,5 +107,6 @@ class Vp9Reader:
             if self._format not in (None, frames[-1].format):
                 raise NotProvable("size or pixel format changes at a key frame")
             self._format = frames[-1].format
-        self._count += 1
-        return CodedPicture(entry=key, key=key, reference=True, order=self._count)
+        self._count = 0 if key else self._count + 1
+        # the packet before it stands for all up to the key frame
+        return CodedPicture(key, key, self._count, ((self._count - 1,) if self._count else (),))

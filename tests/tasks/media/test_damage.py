@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import imageio_ffmpeg
 import pytest
 
@@ -99,6 +100,31 @@ def test_damage_is_concealed_as_the_command_does(
         with pytest.raises(SetAside, match="--damaged conceal") as caught:
             frames_of(FrameSampler(path, long_side=SIDE, mode="full", damaged=rule))  # type: ignore[arg-type]
         assert caught.value.reason is Reason.UNDECODABLE_VIDEO
+
+
+def without_a_reference(path: Path, folder: Path) -> Path:
+    """Return a copy of a film of H.265 without a picture that others refer to."""
+    packets = packets_of(path)
+    trailing_reference = 1
+    lost = next(i for i, p in enumerate(packets) if i > 20 and bytes(p)[4] >> 1 == trailing_reference)
+    with av.open(str(path)) as box, av.open(str(folder / path.name), "w") as out:
+        copy = out.add_stream_from_template(box.streams.video[0])
+        for packet in packets[:lost] + packets[lost + 1 :]:
+            packet.stream = copy
+            out.mux(packet)
+    return folder / path.name
+
+
+@pytest.mark.parametrize("name", ["hevc_closed_gop", "hevc_open_gop", "hevc_matroska"])
+def test_a_lost_picture_of_hevc_counts_as_damage(name: str, video: Video, tmp_path: Path) -> None:
+    path = without_a_reference(video(name), tmp_path)
+    for mode in ("auto", "full"):
+        with pytest.raises(SetAside, match="--damaged conceal") as caught:
+            frames_of(FrameSampler(path, long_side=SIDE, mode=mode))  # type: ignore[arg-type]
+        assert caught.value.reason is Reason.UNDECODABLE_VIDEO
+    sampler = FrameSampler(path, long_side=SIDE, damaged="conceal")
+    assert b"".join(frames_of(sampler).values()) == command_frames(path)
+    assert sampler.damage == "concealed"
 
 
 @pytest.mark.parametrize("rule", ["truncate", "conceal"])

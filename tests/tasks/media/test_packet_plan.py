@@ -19,7 +19,14 @@ from tasks.media.bitstream import Bits, InvalidBitstream, sei_types, unescape
 from tasks.media.decode import FrameSampler
 from tasks.media.h264_syntax import parse_avcc, parse_sps
 from tasks.media.images import planned_images
-from tasks.media.packet_plan import PacketPlan, Unsafe, probe_and_plan, sorted_by_buffer
+from tasks.media.packet_plan import (
+    ALL_FRAMES,
+    PacketPlan,
+    Unsafe,
+    _Section,
+    probe_and_plan,
+    sorted_by_buffer,
+)
 from tasks.media.source_file import open_video
 from tests.tasks.media.corpus import run
 
@@ -135,29 +142,51 @@ def test_an_unsafe_file_is_refused_with_the_reason(name: str, reason: str, video
     assert reason in plan.reason
 
 
-def test_needed_packets_are_the_pictures_and_the_references_before_them() -> None:
+@settings(deadline=None)
+@given(data=st.data())
+def test_what_a_section_needs_is_all_that_can_be_reached(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=12))
+    section, frames = _Section(5), list[set[int]]()
+    for size in sizes:
+        packet = [
+            data.draw(st.sets(st.integers(0, len(frames) + i - 1))) if len(frames) + i else set()
+            for i in range(size)
+        ]
+        frames += packet
+        section.add(map(tuple, packet))
+    ends = np.cumsum(sizes)
+    pictures = data.draw(st.sets(st.integers(0, len(sizes) - 1)))
+    reached: set[int] = set()
+    waiting = [int(ends[picture]) - 1 for picture in pictures]
+    while waiting:
+        frame = waiting.pop()
+        if frame not in reached:
+            reached.add(frame)
+            waiting += frames[frame]
+    needed = section.needed(picture + 5 for picture in pictures)
+    assert len(needed) == len(section) == len(sizes)
+    for bits, size, end in zip(needed, sizes, ends, strict=True):
+        wanted = {frame - end + size for frame in reached if end - size <= frame < end}
+        assert (bits == ALL_FRAMES) if len(wanted) == size else (bits == sum(1 << bit for bit in wanted))
+
+
+def test_the_packets_of_a_part_reach_from_its_entry_to_its_last_picture() -> None:
     plan = PacketPlan(
         first=0,
-        chosen=np.array([3, 6]),
-        times_s=np.zeros(2),
+        chosen=np.array([3, 2, 6, 9]),
+        times_s=np.zeros(4),
         pts=np.arange(10),
+        needed=np.full(10, ALL_FRAMES, dtype=np.uint8),
         seek_to=np.array([0, 5, 8]),
-        reference=np.array([1, 1, 0, 0, 1, 1, 1, 0, 1, 1], dtype=bool),
         entry=np.array([1, 0, 0, 0, 0, 1, 0, 0, 1, 0], dtype=bool),
     )
-    assert plan.needed(plan.chosen).tolist() == [
-        True,
-        True,
-        False,
-        True,
-        False,
-        True,
-        True,
-        False,
-        False,
-        False,
+    assert [plan.packets(*part) for part in ((0, 2), (1, 2), (1, 3), (2, 3), (3, 4))] == [
+        range(4),
+        range(3),
+        range(7),
+        range(5, 7),
+        range(8, 10),
     ]
-    assert not plan.needed(np.array([], dtype=np.int64)).any()
 
 
 @given(order=st.permutations(range(9)), size=st.integers(0, 4))
@@ -253,7 +282,7 @@ def test_an_index_that_leads_too_far_costs_nothing_but_time(name: str, video: Vi
     result = []
     for misled in (plan, late):
         with open_video(video(name)) as opened:
-            images = dict(planned_images(opened, misled, misled.needed(misled.chosen[2:4])))
+            images = dict(planned_images(opened, misled, misled.packets(2, 4)))
             result.append([images[int(plan.pts[i])].to_ndarray().tobytes() for i in plan.chosen[2:4]])
     assert result[0] == result[1]
 
@@ -262,5 +291,5 @@ def test_a_file_that_changed_since_it_was_planned_is_noticed(video: Video) -> No
     plan = plan_of(video("no_b_frames"))
     assert isinstance(plan, PacketPlan)
     with open_video(video("slow_rate")) as opened, pytest.raises(SetAside) as caught:
-        list(planned_images(opened, plan, plan.needed(plan.chosen)))
+        list(planned_images(opened, plan, plan.packets(0, len(plan.chosen))))
     assert caught.value.reason is Reason.VIDEO_CHANGED

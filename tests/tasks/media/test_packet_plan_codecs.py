@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import SetAside
-from tasks.media.av1_syntax import Av1Reader, parse_sequence
+from tasks.media.av1_syntax import Av1Reader, parse_sequence, with_frames
 from tasks.media.bitstream import InvalidBitstream, NotProvable
 from tasks.media.decode import FrameSampler
 from tasks.media.hevc_syntax import HevcReader, parse_hvcc, parse_sps
-from tasks.media.packet_plan import PacketPlan, probe_and_plan
+from tasks.media.packet_plan import ALL_FRAMES, PacketPlan, probe_and_plan
 from tasks.media.vp9_syntax import Vp9Reader, frame_sizes, parse_frame
 from tests.tasks.media.corpus import packets_of, place_of, run
 
@@ -48,7 +48,7 @@ SHARES = {
 def test_a_plan_leaves_out_what_no_frame_needs(name: str, video: Video) -> None:
     plan = probe_and_plan(video(name), Fraction(1))[1]
     assert isinstance(plan, PacketPlan)
-    needed = plan.needed(plan.chosen)
+    needed = plan.needed > 0
     assert needed[plan.chosen].all()
     assert needed.mean() <= SHARES[name]
     for start, stop in zip(np.flatnonzero(plan.entry), [*np.flatnonzero(plan.entry)[1:], None], strict=True):
@@ -244,9 +244,13 @@ AV1_TOOLS = "{numbers} 0000000 1 11 1 1 110"
 AV1_SEQUENCE = packed((AV1_SIZES + AV1_TOOLS).format(layers="0" * 12, numbers=0))
 # show_existing_frame, frame_type, show_frame, [showable_frame], [error_resilient_mode], tools, ...
 AV1_KEY = packed("0 00 1 0 0 0 0000000")
-AV1_REFERENCE = packed("0 01 1 0 0 0 0 0000001 111 00000100")
-AV1_DISPOSABLE = packed("0 01 1 0 0 0 0 0000010 111 00000000")
-AV1_AHEAD = packed("0 01 0 1 0 0 0 0 0001000 111 00001000")
+# up to the slots that take the frame; then frame_refs_short_signaling and the slots that it is decoded from
+AV1_REFERENCE = packed("0 01 1 0 0 0 0 0000001 111 00000100" + "0" + "000" * 7)
+AV1_DISPOSABLE = packed("0 01 1 0 0 0 0 0000010 111 00000000" + "0" + "010" + "011" * 6)
+AV1_AHEAD = packed("0 01 0 1 0 0 0 0 0001000 111 00001000" + "0" + "000" * 6 + "010")
+AV1_BY_ORDER = packed("0 01 1 0 0 0 0 0000010 111 00000000" + "1" + "000 000")
+AV1_RESILIENT = packed("0 01 1 1 0 0 0 0000010 00000000" + "0000001" * 8 + "0" + "010" * 7)
+AV1_INTRA = packed("0 10 1 0 0 0 0 0000010 00000010")
 AV1_HIDDEN_KEY = packed("0 00 0 1 1 0 0 0 0001000 00001000")
 AV1_SHOW = "1 {:03b}"
 
@@ -257,13 +261,37 @@ def av1_packets(*frames: list[bytes]) -> list[bytes]:
     return [first] + [b"".join(unit(3, header) for header in packet) for packet in frames]
 
 
-def test_av1_headers_say_which_packets_others_depend_on() -> None:
-    packets = av1_packets([AV1_REFERENCE], [AV1_DISPOSABLE], [AV1_AHEAD, AV1_DISPOSABLE])
+def test_av1_headers_say_from_which_frames_each_is_decoded() -> None:
+    packets = av1_packets([AV1_REFERENCE], [AV1_DISPOSABLE], [AV1_AHEAD, AV1_DISPOSABLE], [AV1_INTRA])
     packets.append(unit(3, packed(AV1_SHOW.format(3))))
+    packets += av1_packets([AV1_BY_ORDER], [AV1_RESILIENT])[1:]
     reader = Av1Reader(b"", 0)
     pictures = [reader.read(memoryview(packet)) for packet in packets]
-    assert [picture.entry for picture in pictures] == [True, False, False, False, False]
-    assert [picture.reference for picture in pictures] == [True, True, False, True, False]
+    assert [picture.entry for picture in pictures] == [True] + 7 * [False]
+    needs = [[sorted(of_frame) for of_frame in picture.needs] for picture in pictures]
+    assert needs[:5] == [[[]], [[0]], [[0, 1]], [[0, 1], [1, 3]], [[0]]]
+    assert needs[5:] == [[[3]], [[0, 1, 3, 5]], [[0, 1, 3, 5]]]
+
+
+def test_av1_frames_are_taken_out_of_a_packet() -> None:
+    metadata = unit(5, b"\4")
+    ahead, shown = unit(3, AV1_AHEAD) + unit(4, b"tiles") + unit(4, b"more tiles"), unit(6, AV1_DISPOSABLE)
+    packet = memoryview(metadata + ahead + shown)
+    assert [with_frames(packet, frames) for frames in (0b00, 0b01, 0b10, 0b11)] == [
+        metadata,
+        metadata + ahead,
+        metadata + shown,
+        packet,
+    ]
+
+
+def test_av1_packets_with_some_of_their_frames_give_the_same_pictures(video: Video) -> None:
+    plan = probe_and_plan(video("av1"), Fraction(1))[1]
+    assert isinstance(plan, PacketPlan)
+    assert set(plan.needed.tolist()) - {0, ALL_FRAMES}, "no packet is left out in part"
+    planned, full = frames_of(video("av1"), "auto"), frames_of(video("av1"), "full")
+    assert (planned[1], full[1]) == ("packet_plan", "filter_graph")
+    assert planned[0] == full[0]
 
 
 def test_av1_timing_and_decoder_models_are_read() -> None:
@@ -334,7 +362,8 @@ def test_hevc_pictures_are_in_the_order_in_which_they_are_shown(hevc: tuple[byte
     assert len(starts) == 3
     for start, stop in zip(starts, [*starts[1:], len(pictures)], strict=True):
         assert sorted(p.order for p in pictures[start:stop]) == list(range(stop - start))
-    assert 0.2 < np.mean([picture.reference for picture in pictures]) < 0.5
+        referred = {number for p in pictures[start:stop] for needs in p.needs for number in needs}
+        assert 0.2 < len(referred) / (stop - start) < 0.5
 
 
 @pytest.mark.parametrize(
@@ -364,10 +393,16 @@ def test_an_hevc_key_frame_that_discards_pictures_is_refused(hevc: tuple[bytes, 
         HevcReader(hevc[0], 0).read(memoryview(discards))
 
 
+def referred_to(packets: list[bytes], extradata: bytes) -> list[int]:
+    """Numbers of the packets, before the second IDR picture, that others may refer to."""
+    reader = HevcReader(extradata, 0)
+    pictures = [reader.read(memoryview(packet)) for packet in packets]
+    second = [picture.entry for picture in pictures].index(True, 1)
+    return sorted({number for picture in pictures[:second] for number in picture.needs[0]})
+
+
 def test_an_hevc_film_that_lacks_a_reference_is_refused(hevc: tuple[bytes, list[bytes]]) -> None:
-    reader = HevcReader(hevc[0], 0)
-    references = [reader.read(memoryview(packet)).reference for packet in hevc[1]]
-    lost = references.index(True, 2)
+    lost = referred_to(hevc[1], hevc[0])[1]
     with pytest.raises(NotProvable, match="refers to one that is missing"):
         reader = HevcReader(hevc[0], 0)
         for packet in hevc[1][:lost] + hevc[1][lost + 1 :]:
@@ -375,12 +410,11 @@ def test_an_hevc_film_that_lacks_a_reference_is_refused(hevc: tuple[bytes, list[
 
 
 def test_an_hevc_film_whose_references_claim_to_be_none_is_refused(hevc: tuple[bytes, list[bytes]]) -> None:
-    reader = HevcReader(hevc[0], 0)
-    references = [reader.read(memoryview(packet)).reference for packet in hevc[1]]
-    hidden = bytearray(hevc[1][references.index(True, 2)])
+    number = referred_to(hevc[1], hevc[0])[1]
+    hidden = bytearray(hevc[1][number])
     assert hidden[4] >> 1 == 1  # TRAIL_R
     hidden[4] = 0
     with pytest.raises(NotProvable, match="none may refer to"):
         reader = HevcReader(hevc[0], 0)
         for i, packet in enumerate(hevc[1]):
-            reader.read(memoryview(hidden if i == references.index(True, 2) else packet))
+            reader.read(memoryview(hidden if i == number else packet))
