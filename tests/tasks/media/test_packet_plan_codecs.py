@@ -132,6 +132,7 @@ SETTINGS = {
         "temporal-layers": st.sampled_from([0, 0, 1]),
         "slices": st.integers(1, 2),
         "scaling-list": st.sampled_from(["off", "default"]),
+        "log2-max-poc-lsb": st.sampled_from([4, 5, 8]),
         "repeat-headers": st.integers(0, 1),
     },
     "libsvtav1": {
@@ -142,6 +143,11 @@ SETTINGS = {
         "irefresh-type": st.integers(1, 2),
         "film-grain": st.sampled_from([0, 0, 20]),
         "tile-columns": st.integers(0, 1),
+    },
+    "libaom-av1": {
+        "g": st.integers(2, 60),
+        "lag-in-frames": st.sampled_from([0, 10, 19, 25]),
+        "aom-params": st.sampled_from(["frame-parallel=1", "film-grain-test=3", "reduced-reference-set=1"]),
     },
     "libvpx-vp9": {
         "g": st.integers(2, 60),
@@ -169,9 +175,10 @@ def test_any_settings_of_the_encoders_give_the_same_frames_both_ways(
     options = {
         "libx265": ["-preset", "ultrafast", "-x265-params", quiet + joined],
         "libsvtav1": ["-svtav1-params", joined],
+        "libaom-av1": ["-cpu-used", "8", "-b:v", "200k"],
         "libvpx-vp9": ["-cpu-used", "8", "-b:v", "200k"],
     }[codec]
-    if codec == "libvpx-vp9":
+    if codec in ("libvpx-vp9", "libaom-av1"):
         options += [part for key, value in chosen.items() for part in (f"-{key}", str(value))]
     picture = "testsrc2=s=96x64:r=24:d=4,noise=alls=20:allf=t"
     run(ffmpeg, "-f", "lavfi", "-i", picture, "-pix_fmt", "yuv420p", "-c:v", codec, *options, path)
