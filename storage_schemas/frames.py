@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -58,6 +59,18 @@ class WrittenFrames:
     raw_bytes: int
 
 
+@cache
+def _set_zarr() -> None:
+    """Let Zarr code a shard's frames at once and in one thread.
+
+    Each core runs a process of its own already. Handing every frame to a thread of its own takes Zarr as
+    long as decoding it, and a third more memory.
+    """
+    import zarr
+
+    zarr.config.set({"codec_pipeline.batch_size": SHARD_FRAMES, "threading.max_workers": 1})
+
+
 class FrameWriter:
     """Writes a frame array sequentially, buffering one shard in memory.
 
@@ -82,6 +95,7 @@ class FrameWriter:
         import zarr.codecs
         import zarr.storage
 
+        _set_zarr()
         self._shape = (height * 3 // 2, width)
         self._path = path
         #: What is not yet in the ``.zip`` file: of the frames, one shard at most.
@@ -207,6 +221,7 @@ class FrameReader:
 
         from storage_schemas.zip_store import ZipRanges
 
+        _set_zarr()
         self.path = path
         self._packed: ZipRanges | None = None
         try:
