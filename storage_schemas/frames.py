@@ -61,14 +61,14 @@ class WrittenFrames:
 
 @cache
 def _set_zarr() -> None:
-    """Let Zarr code a shard's frames at once and in one thread.
+    """Let Zarr code frames in one thread, a few at once.
 
-    Each core runs a process of its own already. Handing every frame to a thread of its own takes Zarr as
-    long as decoding it, and a third more memory.
+    Each core runs a process of its own already. Handing each frame to a thread of its own takes Zarr as long
+    as decoding it, and a third more memory.
     """
     import zarr
 
-    zarr.config.set({"codec_pipeline.batch_size": SHARD_FRAMES, "threading.max_workers": 1})
+    zarr.config.set({"codec_pipeline.batch_size": 16, "threading.max_workers": 1})
 
 
 class FrameWriter:
@@ -307,20 +307,18 @@ class FrameReader:
         IntegrityError
             If the checksums themselves are damaged.
         """
-        wrong: list[int] = []
-        for start in range(0, self.count, SHARD_FRAMES):
-            count = min(SHARD_FRAMES, self.count - start)
-            try:
-                planes = self.read(start, count)
-            except IntegrityError:
-                wrong += [place for place in range(start, start + count) if not self._is_good(place)]
-                continue
-            wrong += [
-                start + place
-                for place, frame in enumerate(planes)
-                if digest_frame(frame) != int(self.digests[start + place])
-            ]
-        return wrong
+        starts = range(0, self.count, SHARD_FRAMES)
+        return [place for start in starts for place in self._wrong(start)]
+
+    def _wrong(self, first: int) -> list[int]:
+        """Return the wrong frames of the shard that begins there; its frames are freed before the next's."""
+        count = min(SHARD_FRAMES, self.count - first)
+        try:
+            planes = self.read(first, count)
+        except IntegrityError:
+            return [place for place in range(first, first + count) if not self._is_good(place)]
+        stored = self.digests[first : first + count].tolist()
+        return [first + n for n, frame in enumerate(planes) if digest_frame(frame) != stored[n]]
 
     def _is_good(self, place: int) -> bool:
         try:
