@@ -14,9 +14,8 @@ from storage_schemas.provenance import provenance
 from storage_schemas.release import FRAMES_FOLDER
 from storage_schemas.source import TIMELINE_FILE, Source, write_timeline_file
 from storage_schemas.store import FRAMES, TIMELINE, Store
-from tasks.media.decode import FrameSampler
 from tasks.media.large_blocks import return_large_blocks
-from tasks.pairs.facts import frames_consumes, frames_id, timeline_id
+from tasks.pairs.facts import frames_consumes, frames_id, timeline_id, video_sampler
 from tasks.recipe import Recipe
 
 log = logging.getLogger(__name__)
@@ -55,13 +54,7 @@ def ingest_source(
     started, reported = time.monotonic(), time.monotonic()
     return_large_blocks()
     consumes = frames_consumes(source, recipe)
-    sampler = FrameSampler(
-        Path(source.video),
-        fps=recipe.fps,
-        long_side=recipe.long_side,
-        damaged=recipe.damaged,
-        threads=threads,
-    )
+    sampler = video_sampler(source.video, recipe.fps, recipe.long_side, recipe.damaged, threads)
     info, (width, height) = sampler.info, sampler.size
     expected = sampler.frame_count or 0
     color = ColorSpec(info.matrix, info.full_range)
