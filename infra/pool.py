@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from dask.utils import parse_bytes
 from pydantic import Field, field_validator, model_validator
 
 from storage_schemas.model import Frozen
@@ -94,7 +93,7 @@ class Pool(Frozen):
     @classmethod
     def _bytes(cls, value: str) -> str:
         try:
-            parse_bytes(value)
+            _parsed_bytes(value)
         except ValueError as problem:
             raise ValueError("write an amount of memory such as '64GiB'") from problem
         return value
@@ -137,7 +136,14 @@ class Pool(Frozen):
     @property
     def memory_bytes(self) -> int:
         """Memory of one job in bytes."""
-        return int(parse_bytes(self.memory))
+        return _parsed_bytes(self.memory)
+
+
+def _parsed_bytes(amount: str) -> int:
+    """Return an amount of memory in bytes, as Dask reads it; only pools of a cluster have one."""
+    from dask.utils import parse_bytes
+
+    return int(parse_bytes(amount))
 
 
 def check_pools(pools: Mapping[PoolName, Pool]) -> None:

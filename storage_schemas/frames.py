@@ -12,14 +12,14 @@ digest   (T,)           uint64   checksum of each frame's planes (:func:`ids.dig
 ======== ============== ======== =====================================================
 
 and the attributes `matrix` and `full_range`. Every inner chunk has a CRC-32C. Each shard has one writer. A
-group whose path ends in ``.zip`` is packed into one file.
+group whose path ends in ``.zip`` is one file.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -59,13 +59,25 @@ class WrittenFrames:
     raw_bytes: int
 
 
+@cache
+def _set_zarr() -> None:
+    """Let Zarr code frames in one thread, a few at once.
+
+    Each core runs a process of its own already. Handing each frame to a thread of its own takes Zarr as long
+    as decoding it, and a third more memory.
+    """
+    import zarr
+
+    zarr.config.set({"codec_pipeline.batch_size": 16, "threading.max_workers": 1})
+
+
 class FrameWriter:
     """Writes a frame array sequentially, buffering one shard in memory.
 
     Parameters
     ----------
     path
-        Folder of the Zarr group, or the ``.zip`` file into which it is packed at the end; it must not exist.
+        Folder of the Zarr group, or the ``.zip`` file that holds it; it must not exist.
     width, height
         Size of the frames in pixels; the height is a multiple of 4, the width of 2.
     color
@@ -81,15 +93,22 @@ class FrameWriter:
             raise ValueError(f"frames of {width}×{height}: height must be a multiple of 4, width of 2")
         import zarr
         import zarr.codecs
+        import zarr.storage
 
+        _set_zarr()
         self._shape = (height * 3 // 2, width)
-        self._path, self._folder = path, path.with_suffix("") if path.suffix == ".zip" else path
+        self._path = path
+        #: What is not yet in the ``.zip`` file: of the frames, one shard at most.
+        self._entries: dict[str, Any] = {}
+        if path.suffix == ".zip":
+            path.touch(exist_ok=False)
         self._group = zarr.create_group(
-            store=str(self._folder), attributes={"matrix": color.matrix, "full_range": color.full_range}
+            store=zarr.storage.MemoryStore(self._entries) if path.suffix == ".zip" else str(path),
+            attributes={"matrix": color.matrix, "full_range": color.full_range},
         )
         self._planes = self._group.create_array(
             "planes",
-            shape=(0, *self._shape),
+            shape=(expected or 0, *self._shape),
             chunks=(1, *self._shape),
             shards=(SHARD_FRAMES, *self._shape),
             dtype="uint8",
@@ -128,9 +147,19 @@ class FrameWriter:
         if len(self._buffer) < SHARD_FRAMES and self._written:
             raise ValueError(f"more frames than the {len(self._buffer)} that were announced")
         end = self._written + self._held
-        self._planes.resize((end, *self._shape))
+        if end > self._planes.shape[0]:
+            self._planes.resize((end, *self._shape))
         self._planes[self._written : end] = self._buffer[: self._held]
         self._written, self._held = end, 0
+        self._pack("planes/c/")
+
+    def _pack(self, prefix: str = "") -> None:
+        """Move the entries whose names begin so into the ``.zip`` file, if there is one."""
+        from storage_schemas.zip_store import append
+
+        names = sorted(name for name in self._entries if name.startswith(prefix))
+        if names:
+            append(self._path, {name: self._entries.pop(name).to_bytes() for name in names})
 
     @property
     def digests(self) -> list[int]:
@@ -146,10 +175,10 @@ class FrameWriter:
         """Write the buffered frames and the small arrays, which completes the array."""
         import zarr.codecs
 
-        from storage_schemas.zip_store import pack
-
         self._flush()
         count = self.count
+        if count < self._planes.shape[0]:
+            self._planes.resize((count, *self._shape))
         for name, values in (
             ("pts_s", np.asarray(self._pts, "float64")),
             ("digest", np.asarray(self._digests, "uint64")),
@@ -163,9 +192,7 @@ class FrameWriter:
                 config={"write_empty_chunks": True},
             )
             array[:] = values
-        if self._path != self._folder:
-            pack(self._folder, self._path)
-            shutil.rmtree(self._folder)
+        self._pack()
         return WrittenFrames(
             count=count,
             height=self._shape[0] * 2 // 3,
@@ -194,12 +221,13 @@ class FrameReader:
 
         from storage_schemas.zip_store import ZipRanges
 
+        _set_zarr()
         self.path = path
         self._packed: ZipRanges | None = None
         try:
             if path.suffix == ".zip":
                 self._packed = ZipRanges(path)
-            self._group = zarr.open_group(store=self._packed or str(path), mode="r")
+            self._group = zarr.open_group(store=self._packed or str(path), mode="r", zarr_format=3)
             self._planes = cast("zarr.Array[Any]", self._group["planes"])
         except (FileNotFoundError, KeyError, ValueError) as problem:
             raise StoreError(
@@ -279,20 +307,18 @@ class FrameReader:
         IntegrityError
             If the checksums themselves are damaged.
         """
-        wrong: list[int] = []
-        for start in range(0, self.count, SHARD_FRAMES):
-            count = min(SHARD_FRAMES, self.count - start)
-            try:
-                planes = self.read(start, count)
-            except IntegrityError:
-                wrong += [place for place in range(start, start + count) if not self._is_good(place)]
-                continue
-            wrong += [
-                start + place
-                for place, frame in enumerate(planes)
-                if digest_frame(frame) != int(self.digests[start + place])
-            ]
-        return wrong
+        starts = range(0, self.count, SHARD_FRAMES)
+        return [place for start in starts for place in self._wrong(start)]
+
+    def _wrong(self, first: int) -> list[int]:
+        """Return the wrong frames of the shard that begins there; its frames are freed before the next's."""
+        count = min(SHARD_FRAMES, self.count - first)
+        try:
+            planes = self.read(first, count)
+        except IntegrityError:
+            return [place for place in range(first, first + count) if not self._is_good(place)]
+        stored = self.digests[first : first + count].tolist()
+        return [first + n for n, frame in enumerate(planes) if digest_frame(frame) != stored[n]]
 
     def _is_good(self, place: int) -> bool:
         try:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
@@ -236,6 +235,8 @@ class JudgementsStore(RowStore):
         self, evaluators: Collection[str] = (), pair_ids: Collection[str] = (), keys: Collection[str] = ()
     ) -> pa.Table:
         """Return the rows as an Arrow table with the schema `JUDGEMENTS`."""
+        import pyarrow.compute as pc  # imported here, since every worker imports this module
+
         wanted = {"evaluator": evaluators, "pair_id": pair_ids, "key": keys}
         table = self.all_rows()
         for name, some in wanted.items():

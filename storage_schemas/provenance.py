@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -61,6 +62,7 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage_schemas.commit import storage_errors, sync_path
@@ -137,7 +136,7 @@ def best_rows(table: pa.Table, ids: Sequence[str], answer: str, order: Sequence[
     """
     if not table.num_rows:
         return table
-    ranked = table.append_column("answered", pc.is_valid(table[answer])).sort_by(
+    ranked = table.append_column("answered", table[answer].is_valid()).sort_by(
         [*((name, "ascending") for name in ids), ("answered", "descending"), ("at", "descending")]
     )
     keys = list(zip(*(ranked[name].to_pylist() for name in ids), strict=True))

@@ -7,9 +7,8 @@ single frame would cost its whole shard; this store reads only the bytes that ar
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
 from zarr.abc.store import (
@@ -27,19 +26,17 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 _HEADER, _LENGTHS = 30, 26
 
 
-def pack(folder: Path, path: Path) -> None:
-    """Write all files of a folder to a new ZIP file, uncompressed and in the order of their names."""
-    with zipfile.ZipFile(path, "x", zipfile.ZIP_STORED) as packed:
-        for file in sorted(one for one in folder.rglob("*") if one.is_file()):
-            entry = zipfile.ZipInfo(str(file.relative_to(folder)), _TIME)
+def append(path: Path, entries: Mapping[str, bytes]) -> None:
+    """Add entries, by their names, to a ZIP file or an empty file, uncompressed and without their times."""
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as packed:
+        for name, content in entries.items():
+            entry = zipfile.ZipInfo(name, _TIME)
             entry.external_attr = 0o644 << 16
-            large = file.stat().st_size >= zipfile.ZIP64_LIMIT
-            with file.open("rb") as given, packed.open(entry, "w", force_zip64=large) as taken:
-                shutil.copyfileobj(given, taken)
+            packed.writestr(entry, content)
 
 
 class ZipRanges(Store):
-    """Reads a file of :func:`pack`.
+    """Reads a file of :func:`append`.
 
     The file is opened for each read, so that many of these can be held.
 

@@ -6,8 +6,9 @@ import logging
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ from storage_schemas.provenance import provenance
 from storage_schemas.release import clip_path, frames_path
 from storage_schemas.store import PAIR, Store
 from tasks.aspects.base import ClipNotDegradable, ClipSpan, OrderOperation
+from tasks.media.large_blocks import keep_large_blocks
 from tasks.models.base import Models
 from tasks.pairs.clip_frames import ClipFrames, reading_thread
 from tasks.pairs.degrade_clip import DegradedClip, degrade_clip, needs_frames, pair_failure
@@ -193,6 +195,7 @@ def _degrade_clips(
 ) -> None:
     if not states:
         return
+    keep_large_blocks()
     reader = FrameReader(frames_path(store, states[0].job.consumes["frames"]))
     done = 0
     with reading_thread() as thread:
@@ -252,6 +255,12 @@ def _write_clip_pair(store: Store, facts: SourceFacts, state: _Progress) -> None
         state.job,
         source_units,
         segments,
+        low_checksum(
+            store,
+            facts.timeline.digests,
+            segments,
+            {done.segment.degraded_clip: done.digests for done in state.taken.values()},
+        ),
         drawn=list(state.taken),
         choices={str(clip): done.choice for clip, done in sorted(state.taken.items()) if done.choice},
         passed_over={str(clip): str(problem) for clip, problem in state.passed_over.items()},
@@ -263,7 +272,8 @@ def _write_order_pair(store: Store, facts: SourceFacts, job: PairJob) -> None:
     operation: OrderOperation[Any] = job.operation  # type: ignore[assignment]
     arrangement = operation.rearrange(facts.clips_with_frames, job.clips, job.seed, job.parameters)
     segments = reordered(source_units, arrangement.order, arrangement.drawn)
-    _write_pair(store, facts, job, source_units, segments, list(arrangement.drawn), {}, {})
+    checksum = low_checksum(store, facts.timeline.digests, segments)
+    _write_pair(store, facts, job, source_units, segments, checksum, list(arrangement.drawn), {}, {})
 
 
 def _write_pair(
@@ -272,6 +282,7 @@ def _write_pair(
     job: PairJob,
     source_units: Sequence[Segment],
     segments: Sequence[Segment],
+    checksum: str,
     drawn: list[int],
     choices: dict[str, Any],
     passed_over: dict[str, str],
@@ -299,7 +310,7 @@ def _write_pair(
         high_frames=facts.timeline.count,
         low_frames=sum(segment.frame_count for segment in segments),
         high_checksum=digest_frames(facts.timeline.digests),
-        low_checksum=low_checksum(store, facts.timeline.digests, segments),
+        low_checksum=checksum,
         high_intervals=high,
         low_intervals=low,
         seed=str(job.consumes["seed"]),
@@ -310,13 +321,26 @@ def _write_pair(
         staged.provenance = provenance(started)
 
 
-def low_checksum(store: Store, source_digests: Sequence[int], segments: Sequence[Segment]) -> str:
-    """Return the checksum of the low-quality side, computed from its frames' checksums in order."""
+def low_checksum(
+    store: Store,
+    source_digests: Sequence[int],
+    segments: Sequence[Segment],
+    known: Mapping[str | None, Sequence[int]] = MappingProxyType({}),
+) -> str:
+    """Return the checksum of the low-quality side, computed from its frames' checksums in order.
+
+    Parameters
+    ----------
+    known
+        Checksums of frames by the id of their degraded clip; those of others are read.
+    """
     digests: list[int] = []
     for segment in segments:
         if segment.degraded_clip is not None:
-            clip = FrameReader(clip_path(store, segment.degraded_clip))
-            digests += [int(value) for value in clip.digests]
+            clip = known.get(segment.degraded_clip)
+            if not clip:
+                clip = FrameReader(clip_path(store, segment.degraded_clip)).digests.tolist()
+            digests += clip
         else:
             digests += [source_digests[frame] for frame in shown_frames(segment)]
     return digest_frames(digests)

@@ -38,10 +38,14 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class DegradedClip:
-    """How one clip was degraded: its segment in the edit list and the operation's choices."""
+    """How one clip was degraded: its segment in the edit list and the operation's choices.
+
+    `digests` are the checksums of its new frames if they were just written.
+    """
 
     segment: Segment
     choice: dict[str, Any]
+    digests: Sequence[int] = ()
 
 
 class NotDifferentEnough(ClipNotDegradable):
@@ -79,10 +83,11 @@ def degrade_clip(
         return DegradedClip(segment.model_copy(update={"frame_map": shown}), {})
     consumes = clip_consumes(facts, job, span)
     id_ = artifact_id(DEGRADED_CLIP, consumes)
+    digests: Sequence[int] = ()
     if not store.has(DEGRADED_CLIP, id_):
-        _write_clip(store, facts, job, frames, models, consumes, made)
+        digests = _write_clip(store, facts, job, frames, models, consumes, made)
     choice = store.manifest(DEGRADED_CLIP, id_).content["choice"]
-    return DegradedClip(segment.model_copy(update={"degraded_clip": id_}), choice)
+    return DegradedClip(segment.model_copy(update={"degraded_clip": id_}), choice, digests)
 
 
 def needs_frames(store: Store, facts: SourceFacts, job: PairJob, span: ClipSpan) -> bool:
@@ -116,7 +121,8 @@ def _write_clip(
     models: Models,
     consumes: dict[str, Any],
     made: Callable[[int], None],
-) -> None:
+) -> Sequence[int]:
+    """Degrade a clip and store it; return the checksums of its frames."""
     operation, span, timeline = job.operation, frames.span, facts.timeline
     if not isinstance(operation, PixelOperation):
         raise TypeError(f"{operation.name} makes no pixels")
@@ -167,6 +173,7 @@ def _write_clip(
         staged.provenance = provenance(
             started, packages=PACKAGES, **_ran(started, frames, waited_before, job, models), **clip.log.facts
         )
+    return writer.digests
 
 
 def _ran(

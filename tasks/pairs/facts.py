@@ -131,11 +131,48 @@ def captions_analysed(store: Store, source: Source, recipe: Recipe) -> bool:
     return is_analysed(store, seen, recipe.caption_analysis)
 
 
+def file_stamp(path: Path) -> list[int]:
+    """Return what changes with a file's content; empty without the file."""
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return []
+    return [state.st_size, state.st_mtime_ns, state.st_ino]
+
+
+def video_sampler(
+    video: str, fps: Fraction, long_side: int, damaged: DamageRule, threads: int = 1
+) -> FrameSampler:
+    """Return the sampler of a video.
+
+    The process keeps the last one, so that a source that is ingested right after its inspection has its
+    packets read once for both.
+
+    Raises
+    ------
+    SetAside
+        If the video cannot be used.
+    """
+    return _sampler(video, tuple(file_stamp(Path(video))), fps, long_side, damaged, threads)
+
+
+@lru_cache(maxsize=1)
+def _sampler(
+    video: str,
+    stamp: tuple[int, ...],
+    fps: Fraction,
+    long_side: int,
+    damaged: DamageRule,
+    threads: int,
+) -> FrameSampler:
+    return FrameSampler(Path(video), fps=fps, long_side=long_side, damaged=damaged, threads=threads)
+
+
 @lru_cache(maxsize=64)
 def _predicted(
     video: str, content_sha256: str, fps: Fraction, long_side: int, damaged: DamageRule
 ) -> Timeline:
-    sampler = FrameSampler(Path(video), fps=fps, long_side=long_side, damaged=damaged)
+    sampler = video_sampler(video, fps, long_side, damaged)
     info, (width, height) = sampler.info, sampler.size
     if sampler.times_s is not None:
         times = [float(time) for time in sampler.times_s]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 from storage_schemas.errors import Reason, SetAside
@@ -16,39 +14,13 @@ from storage_schemas.provenance import provenance
 from storage_schemas.release import FRAMES_FOLDER
 from storage_schemas.source import TIMELINE_FILE, Source, write_timeline_file
 from storage_schemas.store import FRAMES, TIMELINE, Store
-from tasks.media.decode import FrameSampler
-from tasks.pairs.facts import frames_consumes, frames_id, timeline_id
+from tasks.media.large_blocks import return_large_blocks
+from tasks.pairs.facts import frames_consumes, frames_id, timeline_id, video_sampler
 from tasks.recipe import Recipe
 
 log = logging.getLogger(__name__)
 
 _REPORT_EVERY_S = 10.0
-#: ``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of ``mallopt(3)``.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_LARGE_BYTES = 1 << 20
-_KEPT_BYTES = 32 << 20
-
-
-@cache
-def return_large_blocks() -> bool:
-    """Make the C library map each block of a megabyte or more separately, so that freeing returns it.
-
-    By default glibc stops doing so once the first such block was freed. FFmpeg grows the index of a long
-    film piece by piece, which then leaves holes as large as the index: 12 MB for three hours.
-
-    Up to 32 MB of smaller blocks stay with the process: setting only one of the two values would fix the
-    other at 128 kB, and every frame's arrays would be returned and mapped again, which doubles the time.
-
-    Returns
-    -------
-    bool
-        Whether the C library accepted the setting; libraries other than glibc do not need it.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return False
-    return bool(mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)) and bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES))
 
 
 def ingest_source(
@@ -82,13 +54,7 @@ def ingest_source(
     started, reported = time.monotonic(), time.monotonic()
     return_large_blocks()
     consumes = frames_consumes(source, recipe)
-    sampler = FrameSampler(
-        Path(source.video),
-        fps=recipe.fps,
-        long_side=recipe.long_side,
-        damaged=recipe.damaged,
-        threads=threads,
-    )
+    sampler = video_sampler(source.video, recipe.fps, recipe.long_side, recipe.damaged, threads)
     info, (width, height) = sampler.info, sampler.size
     expected = sampler.frame_count or 0
     color = ColorSpec(info.matrix, info.full_range)

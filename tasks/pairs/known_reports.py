@@ -29,7 +29,7 @@ from storage_schemas.store import ANALYSIS, FRAMES, TIMELINE, Store
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.stage import ANALYSIS_FILE, analysis_consumes
 from tasks.models.base import Models
-from tasks.pairs.facts import as_analysed, frames_id, timeline_id
+from tasks.pairs.facts import as_analysed, file_stamp, frames_id, timeline_id
 from tasks.pairs.stages import is_done
 from tasks.recipe import Recipe
 
@@ -116,19 +116,10 @@ class KnownReports:
         return digest_value(
             [
                 source.model_dump_json(),
-                _file_stamp(self._store.artifact_path(ANALYSIS, analysis) / ANALYSIS_FILE),
-                _file_stamp(self._store.artifact_path(TIMELINE, timeline) / TIMELINE_FILE),
+                file_stamp(self._store.artifact_path(ANALYSIS, analysis) / ANALYSIS_FILE),
+                file_stamp(self._store.artifact_path(TIMELINE, timeline) / TIMELINE_FILE),
             ]
         )
-
-
-def _file_stamp(path: Path) -> list[int]:
-    """Return what changes with a file's content; empty without the file."""
-    try:
-        state = path.stat()
-    except FileNotFoundError:
-        return []
-    return [state.st_size, state.st_mtime_ns, state.st_ino]
 
 
 def _origin(recipe: Recipe, models: Models) -> str:
@@ -149,7 +140,7 @@ def _origin(recipe: Recipe, models: Models) -> str:
         {
             "recipe": recipe.model_dump(mode="json", exclude={"pins", "annotation"}),
             "models": json.loads(json.dumps(consumed, default=str)),
-            "program": [[str(path), *_file_stamp(path)] for path in sorted(program)],
+            "program": [[str(path), *file_stamp(path)] for path in sorted(program)],
             "av": version("av"),
         }
     )

@@ -21,7 +21,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from storage_schemas.votes import Check, Vote
 
@@ -295,6 +294,8 @@ def _log_sum(logs: Floats, axes: int | tuple[int, ...]) -> Floats:
 
 def _of_habit(counts: Floats) -> Floats:
     """Return the logarithm of the probability of answers by a habit that is not known."""
+    from scipy.special import gammaln  # imported here, since each recipe imports this module
+
     start = _HABIT * counts.shape[1]
     each = gammaln(counts + _HABIT) - gammaln(_HABIT)
     chance: Floats = each.sum(axis=1) + gammaln(start) - gammaln(counts.sum(axis=1) + start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.release import CLIP_FILE, clip_path, frames_path
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED, Store
-from storage_schemas.zip_store import ZipRanges, pack
+from storage_schemas.zip_store import ZipRanges, append
 from tasks.pairs.degrade import low_checksum, read_pair
 from tasks.pairs.verify import expected_intervals, verified_consumes, verify_deep, verify_pairs
 from tests.frame_arrays import write_frames
@@ -121,13 +122,13 @@ def test_other_frames_under_old_checksums_are_found(source: Made, tmp_path: Path
     record = source.pair("aesthetics")
     _, segment = first_degraded(record)
     count = segment.frame_count
-    other, unpacked = tmp_path / "other.zarr", tmp_path / "unpacked"
+    other = tmp_path / "other.zarr"
     write_frames(other, [picture(900 + n) for n in range(count)], map(float, range(count)), COLOR)
     target = clip_path(source.store, segment.degraded_clip or "")
-    shutil.unpack_archive(target, unpacked)
-    shutil.copy(other / "planes" / "c" / "0" / "0" / "0", unpacked / "planes" / "c" / "0" / "0" / "0")
+    with zipfile.ZipFile(target) as packed:
+        entries = {name: packed.read(name) for name in packed.namelist()}
     target.unlink()
-    pack(unpacked, target)
+    append(target, {**entries, "planes/c/0/0/0": (other / "planes/c/0/0/0").read_bytes()})
     assert "degraded frames are damaged" in verify(source, record)
     assert verify_deep(source.store, record) != []
 

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import ctypes, re
 from pathlib import Path
-from tasks.pairs.ingest import return_large_blocks
+from tasks.media.large_blocks import return_large_blocks
 if not return_large_blocks():
     print(-1)
     raise SystemExit
@@ -44,7 +44,7 @@ def test_a_freed_block_does_not_stay() -> None:
 
 SMALL = """
 import ctypes, resource
-from tasks.pairs.ingest import return_large_blocks
+from tasks.media.large_blocks import return_large_blocks
 return_large_blocks()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
@@ -63,3 +63,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def test_a_frame_sized_block_is_used_again() -> None:
     output = subprocess.run([sys.executable, "-c", SMALL], check=True, capture_output=True, text=True).stdout
     assert int(output) < 1000  # 147 pages each time it were taken anew
+
+
+def test_a_large_block_is_used_again_where_it_is_kept() -> None:
+    program = SMALL.replace("return_large_blocks", "keep_large_blocks").replace("600_000", "6_000_000")
+    output = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout
+    assert int(output) < 10_000  # 1465 pages each time it were mapped anew
