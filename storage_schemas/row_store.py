@@ -30,6 +30,8 @@ from storage_schemas.json_lines import (
     task_of,
     unanswered,
 )
+from storage_schemas.parquet import read_table
+from storage_schemas.regular_files import why_unread
 from storage_schemas.secrets import strike_out_row
 
 T = TypeVar("T")
@@ -53,14 +55,12 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
         If it is damaged.
     """
     try:
-        with pq.ParquetFile(path) as file:
-            return file.read(columns)
+        return read_table(path, columns)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as problem:
-        raise IntegrityError(
-            f"{path} is damaged ({problem}): restore it from a copy or remove it"
-        ) from problem
+        why = why_unread(problem) if isinstance(problem, OSError) else problem
+        raise IntegrityError(f"{path} is damaged ({why}): restore it from a copy or remove it") from problem
 
 
 def write_part(path: Path, table: pa.Table, named: Callable[[Path], Path] | None = None) -> None:

@@ -46,6 +46,7 @@ from storage_schemas.commit import (
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
 from storage_schemas.json_checksum import without_checksum
+from storage_schemas.regular_files import read_regular
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ class Store:
         """Return the schema version recorded in the store's folder."""
         marker = self.root / "store.json"
         try:
-            return int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
+            return int(json.loads(read_regular(marker))["schema_version"])
         except (FileNotFoundError, NotADirectoryError) as problem:
             raise StoreError(f"no store at {self.root}: `slvmeval build` creates one") from problem
         except OSError as problem:
@@ -223,7 +224,7 @@ class Store:
         folder = self.artifact_path(kind, id_)
         stored = read_manifest(folder).files.get(name)
         try:
-            data = (folder / name).read_bytes()
+            data = read_regular(folder / name)
         except FileNotFoundError as problem:
             raise IntegrityError(f"{folder / name} is missing: {_REMEDY}") from problem
         if stored is None or hashlib.sha256(data).hexdigest() != stored.sha256:
@@ -309,7 +310,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST_NAME
     try:
-        text = without_checksum(path.read_bytes())
+        text = without_checksum(read_regular(path))
         if text is None:
             raise IntegrityError(f"{path} does not match its own checksum: {_REMEDY}")
         return Manifest.model_validate_json(text)

@@ -22,6 +22,7 @@ from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_file, digest_value
 from storage_schemas.locks import holder, only_one
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular
 from tasks.models.registry import ModelSpec, Wheel
 
 #: The file that makes a folder a model.
@@ -99,7 +100,7 @@ def read_manifest(folder: Path) -> MirrorManifest:
     """
     path = folder / MANIFEST
     try:
-        return MirrorManifest.model_validate_json(path.read_bytes())
+        return MirrorManifest.model_validate_json(read_regular(path))
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
