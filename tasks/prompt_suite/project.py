@@ -189,7 +189,8 @@ class Project:
         except (OSError, ValidationError) as problem:
             why = f" ({problem.strerror})" if isinstance(problem, OSError) else ""
             raise StoreError(
-                f"{path} is not a valid draft{why}: remove it, and `suite prompts make` recreates it at no cost"
+                f"{path} is not a valid draft{why}: remove it, and `suite prompts make` recreates it "
+                "at no cost"
             ) from problem
 
     def drafts(self) -> list[Draft]:

@@ -73,7 +73,8 @@ def bound_of(
             with open_regular(path) as file, Image.open(file) as image:
                 rgb = np.asarray(image.convert("RGB"))
         except OSError as problem:
-            raise UserInputError(f"{path} is no picture that can be read ({problem}): remove it") from problem
+            why = problem.strerror or "it is no whole picture"
+            raise UserInputError(f"{path} cannot be used ({why}): replace or remove it") from problem
         scores.append(float(last.loaded().scores(pictures.encoder().images(rgb[None]))[0]))
         step(number, len(paths), path.name)
     return upper_bound(scores)
