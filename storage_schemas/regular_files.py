@@ -61,6 +61,27 @@ def why_unread(problem: OSError | UnicodeDecodeError) -> str:
     return f"it is not UTF-8 at byte {problem.start}"
 
 
+def in_the_way(problem: Exception) -> str:
+    """Return a message for an error whose cause is a file where a folder should be, or the reverse.
+
+    Empty for any other error.
+    """
+    if not isinstance(problem, FileExistsError | NotADirectoryError | IsADirectoryError):
+        return ""
+    named = problem.filename2 or problem.filename
+    if not isinstance(named, str | bytes | os.PathLike):
+        return ""
+    path = Path(os.fsdecode(named)).absolute()
+    if isinstance(problem, IsADirectoryError):
+        return f"{path} is a folder, not a file: name a file"
+    blocked = next(
+        (one for one in (*reversed(path.parents), path) if one.exists() and not one.is_dir()), None
+    )
+    if blocked is None:
+        return ""
+    return f"{blocked} is a file, and a folder is needed there: choose another path"
+
+
 def _refuse_special(path: Path, mode: int) -> None:
     for is_kind, what in _KINDS:
         if is_kind(mode):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.commit import refuse_special_target, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
 from storage_schemas.ids import digest_file
 from storage_schemas.json_lines import (
@@ -65,6 +65,7 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
 
 def write_part(path: Path, table: pa.Table, named: Callable[[Path], Path] | None = None) -> None:
     """Write a Parquet file of rows atomically; `named` gives its path from that of the written draft."""
+    refuse_special_target(path)
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
