@@ -123,6 +123,8 @@ class Store:
         ------
         StoreError
             If there is no store, or it has another schema version.
+        IntegrityError
+            If the file that says the version is damaged.
         """
         store = cls(root)
         version = store.schema_version()
@@ -134,7 +136,7 @@ class Store:
         return store
 
     def schema_version(self) -> int:
-        """Return the schema version recorded in the store's folder."""
+        """Return the schema version recorded in the store's folder; see :meth:`open`."""
         marker = self.root / "store.json"
         try:
             return int(json.loads(read_regular(marker))["schema_version"])
@@ -145,7 +147,9 @@ class Store:
                 f"{marker} cannot be read ({problem.strerror}): make it readable or choose another --store"
             ) from problem
         except (ValueError, KeyError, TypeError) as problem:
-            raise StoreError(f"{marker} is damaged ({problem}): restore it from a copy") from problem
+            raise IntegrityError(
+                f"{marker} is damaged (it names no schema version): restore it from a copy"
+            ) from problem
 
     @property
     def staging(self) -> Path:

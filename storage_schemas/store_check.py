@@ -38,8 +38,13 @@ _LINES = (
     "suites/answers/*.jsonl",
     "annotation/translations/*.jsonl",
 )
-#: JSON files that end with a checksum. Without one of them a build only takes longer.
-_JSON = ("cache/reports/*.json", "cache/content-hashes.json", "cache/build-request-*.json")
+#: JSON files that end with a checksum. Without one of those in the cache a build only takes longer.
+_JSON = (
+    "annotation/rules/*.json",
+    "cache/reports/*.json",
+    "cache/content-hashes.json",
+    "cache/build-request-*.json",
+)
 
 #: What a build makes again after :attr:`FileDamage.path` was removed.
 _REMAKEABLE = ("failures", "cache")
@@ -118,7 +123,7 @@ def _check_file(path: Path, place: str) -> list[FileDamage]:
     try:
         if path.suffix == ".jsonl":
             problem = _lines_problem(path)
-        elif place.startswith("cache/") and path.suffix == ".json":
+        elif any(path.match(pattern) for pattern in _JSON):
             read_checked_json(path)
         elif not is_sound(path):
             problem = f"{path} does not match the checksum in its name"
