@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import canonical_json
 from storage_schemas.regular_files import check_regular
+from storage_schemas.value_problems import first_error
 
 TableRow = TypeVar("TableRow", bound=BaseModel)
 
@@ -117,4 +118,5 @@ def read_rows(path: Path, model: type[TableRow], json_fields: tuple[str, ...] = 
             for row in rows
         ]
     except (ValidationError, KeyError, ValueError) as problem:
-        raise IntegrityError(f"{path} does not fit {model.__name__}: {problem}") from problem
+        why = first_error(problem) if isinstance(problem, ValidationError) else problem
+        raise IntegrityError(f"{path} does not fit {model.__name__}: {why}") from problem

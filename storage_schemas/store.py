@@ -47,6 +47,7 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
 from storage_schemas.json_checksum import without_checksum
 from storage_schemas.regular_files import read_regular
+from storage_schemas.value_problems import first_error
 
 log = logging.getLogger(__name__)
 
@@ -321,7 +322,7 @@ def read_manifest(folder: Path) -> Manifest:
     except FileNotFoundError as problem:
         raise StoreError(f"no complete artifact in {folder}: run the build again") from problem
     except ValidationError as problem:
-        raise IntegrityError(f"{path} is damaged: {_REMEDY} ({problem})") from problem
+        raise IntegrityError(f"{path} is damaged ({first_error(problem)}): {_REMEDY}") from problem
 
 
 def file_problems(folder: Path) -> list[str]:

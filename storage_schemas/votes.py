@@ -27,6 +27,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular
 from storage_schemas.row_store import add_part, new_name, parts_of, read_part, retry_read
 from storage_schemas.store import Store
+from storage_schemas.value_problems import first_error
 
 #: A: the damage is clear in all degraded clips; B: weak, or not in all; C: failed in all (SPEC, section 4).
 Rating = Literal["A", "B", "C"]
@@ -360,7 +361,9 @@ class VotesStore:
             try:
                 records.append(Erased.model_validate_json(read_regular(path)))
             except ValidationError as problem:
-                raise IntegrityError(f"{path} is damaged: restore it from a copy ({problem})") from problem
+                raise IntegrityError(
+                    f"{path} is damaged ({first_error(problem)}): restore it from a copy"
+                ) from problem
         return records
 
     def erased_workers(self, campaign: str) -> Callable[[str, str], bool]:
