@@ -33,6 +33,7 @@ from flows.shell import INCOMPLETE
 from infra.prefect_server import FLOW_NAME, FLOW_NAMES, SILENT_S, require_server
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
+from storage_schemas.value_problems import value_problem
 
 NIGHTLY = "nightly"
 #: Name of the automation that ends silent runs.
@@ -161,7 +162,7 @@ def check_schedule(cron: str | None, timezone: str | None) -> None:
         try:
             CronSchedule.model_validate({"cron": "0 0 * * *"} | {k: v for k, v in schedule.items() if v})
         except ValidationError as problem:
-            message = problem.errors()[0]["msg"].removeprefix("Value error, ")
+            message = value_problem(problem.errors()[0])
             raise UserInputError(f"{what}: {message}") from problem
 
 

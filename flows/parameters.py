@@ -17,6 +17,7 @@ from infra.profile import Profile, load_profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, ModelServer
 from storage_schemas.store import Store
+from storage_schemas.value_problems import value_problem
 from tasks.llm.prompt_files import require_prompts
 
 _Model = TypeVar("_Model", bound=Frozen)
@@ -193,7 +194,7 @@ def validated(model: type[_Model], fields: Mapping[str, Any]) -> _Model:
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(map(str, first["loc"])) or "options"
-        message = first["msg"].removeprefix("Value error, ")
+        message = value_problem(first)
         raise UserInputError(f"{key}: {message} (got {first['input']!r})") from problem
 
 

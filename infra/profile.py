@@ -19,6 +19,7 @@ from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen, ModelServer
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.secrets import know_address
+from storage_schemas.value_problems import value_problem
 
 #: Prefix of environment variables: ``SLVMEVAL_`` and a field's name in upper case.
 ENVIRONMENT_PREFIX = "SLVMEVAL_"
@@ -228,7 +229,7 @@ def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path |
     first = problem.errors()[0]
     where = [str(part) for part in first["loc"] if part != "[key]"]
     source = origin.get(where[0], "profile") if where else f"profile {path or ''}".strip()
-    message = first["msg"].removeprefix("Value error, ")
+    message = value_problem(first)
     if first["type"] == "extra_forbidden":
         keys = ModelServer.model_fields if where[0] == "model_servers" else Pool.model_fields
         hint = did_you_mean(where[-1], keys)

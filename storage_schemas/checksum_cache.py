@@ -19,6 +19,7 @@ from typing import Any
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_file, digest_text
+from storage_schemas.regular_files import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ class _Memory:
             self._inode = state.st_ino
         if state.st_size == self._end:
             return
-        with self._path.open("rb") as file:
+        with open_regular(self._path) as file:
             file.seek(self._end)
             # what another process is writing has no end yet
             lines = file.read().rpartition(b"\n")[0]

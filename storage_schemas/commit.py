@@ -17,10 +17,11 @@ from typing import Any
 
 from pydantic import Field
 
-from storage_schemas.errors import Reason, SetAside, StoreError
+from storage_schemas.errors import Reason, SetAside, StoreError, UserInputError
 from storage_schemas.ids import digest_file
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import check_regular
 
 #: Version of everything under a store's folder; a store of any other version is refused.
 SCHEMA_VERSION = 1
@@ -136,11 +137,38 @@ def sync_tree(folder: Path) -> None:
         sync_path(Path(root))
 
 
+def refuse_special_target(path: Path) -> None:
+    """Raise UserInputError if a rename to `path` would replace something other than a file.
+
+    A device or a pipe is replaced by a rename like a file, and so is a link to one, or to an open file of a
+    process (``/dev/stdout``).
+    """
+    try:
+        if path.is_symlink() and path.readlink().is_relative_to("/proc"):
+            raise OSError(errno.EINVAL, "it leads to an open file of a process")
+        check_regular(path)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        # what lies in the way is said where the folder is made
+        return
+    except OSError as problem:
+        raise UserInputError(
+            f"{path} cannot be written: {problem.strerror}; name a file, or a path where nothing is"
+        ) from problem
+
+
 def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
     """Replace the file at `path` by `data`, so that a reader sees either the old or the new content.
 
     If `mode` is given, the file has it from the start.
+
+    Raises
+    ------
+    UserInputError
+        If something other than a file is there.
     """
+    refuse_special_target(path)
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")

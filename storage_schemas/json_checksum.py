@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from storage_schemas.errors import IntegrityError
+from storage_schemas.regular_files import read_regular
 
 _END = re.compile(rb', "checksum": "([0-9a-f]{64})"}')
 _END_LENGTH = len(b', "checksum": ""}') + 64
@@ -41,7 +42,7 @@ def read_checked_json(path: Path) -> bytes:
     IntegrityError
         If it is damaged.
     """
-    text = without_checksum(path.read_bytes())
+    text = without_checksum(read_regular(path))
     if text is None:
         raise IntegrityError(f"{path} is damaged: its content does not match its checksum")
     return text

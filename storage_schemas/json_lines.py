@@ -22,6 +22,7 @@ from storage_schemas.commit import process_alive, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
 from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import open_regular
 from storage_schemas.secrets import strike_out_row
 
 _BEGUN = "begun"
@@ -126,7 +127,7 @@ def unanswered(path: Path) -> list[str]:
 
 
 def _entries(path: Path, begin: int = 0) -> tuple[list[dict[str, Any]], int]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(begin)
         lines = file.read()
     whole = lines[: lines.rfind(b"\n") + 1]
@@ -233,7 +234,7 @@ def _since(path: Path, begin: int) -> bytes:
     try:
         if path.stat().st_size <= begin:
             return b""
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(begin)
             return file.read()
     except FileNotFoundError:

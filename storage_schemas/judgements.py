@@ -20,6 +20,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.parquet import dicts_of
 from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
+from storage_schemas.value_problems import first_error
 
 #: Presentation order of the two videos; none for scorers, which see one video at a time.
 Order = Literal["high_first", "low_first", "apart"]
@@ -306,7 +307,7 @@ def _models(table: pa.Table) -> list[Judgement]:
             # a set of its fields for each row would be a third of its memory
             rows.append(Judgement.model_construct(_FIELDS, **vars(Judgement.model_validate(held))))
     except ValidationError as problem:
-        raise IntegrityError(f"a judgement is not valid: {problem}") from problem
+        raise IntegrityError(f"a judgement is not valid: {first_error(problem)}") from problem
     for row in rows:
         if row.answered == (row.failure is not None):
             raise IntegrityError(f"judgement {row.key[:12]} must have either an answer or a failure")

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.errors import PrerequisiteError, StoreError
+from storage_schemas.regular_files import read_regular_text
 
 #: How often a waiting process tries again, in seconds.
 _LOOK_EVERY_S = 0.02
@@ -33,6 +34,8 @@ def alone(path: Path) -> Iterator[None]:
     ------
     PrerequisiteError
         If the file system has no locks.
+    StoreError
+        If something else lies at the path.
     """
     lock = FileLock(path, poll_interval=_LOOK_EVERY_S, fallback_to_soft=False)
     _acquire(lock)
@@ -55,6 +58,8 @@ def only_one(path: Path) -> Iterator[bool]:
     ------
     PrerequisiteError
         If the file system has no locks.
+    StoreError
+        If something else lies at the path.
     """
     lock = FileLock(path, blocking=False, fallback_to_soft=False, on_acquired=_sign)
     try:
@@ -71,7 +76,7 @@ def only_one(path: Path) -> Iterator[bool]:
 def holder(path: Path) -> str:
     """Return in words who holds a lock of :func:`only_one`: the process and its machine, if known."""
     try:
-        signed = path.read_text(encoding="utf-8")
+        signed = read_regular_text(path)
     except OSError:
         signed = ""
     return f"another process ({signed})" if signed else "another process"
@@ -86,6 +91,10 @@ def _acquire(lock: BaseFileLock) -> None:
     try:
         lock.acquire()
     except OSError as problem:
+        if problem.errno in (errno.EISDIR, errno.ELOOP):
+            raise StoreError(
+                f"{lock.lock_file} is a folder or a link, not the file of a lock: remove it"
+            ) from problem
         if problem.errno not in (errno.ENOSYS, errno.ENOTSUP):
             raise
         raise PrerequisiteError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from storage_schemas.secrets import know_address
 
@@ -80,11 +80,3 @@ class ModelServer(Frozen):
             raise ValueError(f"an address begins with http:// or https://, or is '{OFFLINE}'")
         know_address(value, "password of a model server")
         return value
-
-
-def first_error(problem: ValidationError) -> str:
-    """Return the first error of a validation as ``field: what is wrong``."""
-    error = problem.errors(include_url=False)[0]
-    field = ".".join(map(str, error["loc"]))
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{field}: {message}" if field else message

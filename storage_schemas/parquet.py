@@ -13,6 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import canonical_json
+from storage_schemas.regular_files import check_regular
+from storage_schemas.value_problems import first_error
 
 TableRow = TypeVar("TableRow", bound=BaseModel)
 
@@ -38,12 +40,19 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     return canonical_json(value) if pa.types.is_string(kind) and isinstance(value, dict | list) else value
 
 
+def open_parquet(path: Path | pa.NativeFile, **options: Any) -> pq.ParquetFile:
+    """Open a Parquet file, and nothing else that lies there; see ``regular_files.py``."""
+    if isinstance(path, Path):
+        check_regular(path)
+    return pq.ParquetFile(path, **options)
+
+
 def read_table(path: Path | pa.NativeFile, columns: list[str] | None = None) -> pa.Table:
     """Read a Parquet file, or some of its columns.
 
     Avoids ``pq.read_table``, which imports pandas if installed and so takes more than a second.
     """
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         return file.read(columns)
 
 
@@ -109,4 +118,5 @@ def read_rows(path: Path, model: type[TableRow], json_fields: tuple[str, ...] = 
             for row in rows
         ]
     except (ValidationError, KeyError, ValueError) as problem:
-        raise IntegrityError(f"{path} does not fit {model.__name__}: {problem}") from problem
+        why = first_error(problem) if isinstance(problem, ValidationError) else problem
+        raise IntegrityError(f"{path} does not fit {model.__name__}: {why}") from problem

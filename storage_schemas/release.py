@@ -19,6 +19,7 @@ from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.frames import FrameReader
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_column, read_dicts, read_rows
+from storage_schemas.regular_files import read_regular, why_unread
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
@@ -120,11 +121,12 @@ class Release:
     def _json(self, name: str) -> dict[str, Any]:
         path = self.path / name
         try:
-            value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            value: dict[str, Any] = json.loads(read_regular(path))
         except FileNotFoundError as problem:
             raise StoreError(f"{path} is missing") from problem
-        except ValueError as problem:
-            raise IntegrityError(f"{path} is damaged: {problem}") from problem
+        except (ValueError, OSError) as problem:
+            why = why_unread(problem) if isinstance(problem, OSError) else problem
+            raise IntegrityError(f"{path} is damaged: {why}") from problem
         return value
 
     @cached_property

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.commit import refuse_special_target, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
 from storage_schemas.ids import digest_file
 from storage_schemas.json_lines import (
@@ -29,6 +29,8 @@ from storage_schemas.json_lines import (
     task_of,
     unanswered,
 )
+from storage_schemas.parquet import read_table
+from storage_schemas.regular_files import why_unread
 from storage_schemas.secrets import strike_out_row
 
 T = TypeVar("T")
@@ -52,18 +54,17 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
         If it is damaged.
     """
     try:
-        with pq.ParquetFile(path) as file:
-            return file.read(columns)
+        return read_table(path, columns)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as problem:
-        raise IntegrityError(
-            f"{path} is damaged ({problem}): restore it from a copy or remove it"
-        ) from problem
+        why = why_unread(problem) if isinstance(problem, OSError) else problem
+        raise IntegrityError(f"{path} is damaged ({why}): restore it from a copy or remove it") from problem
 
 
 def write_part(path: Path, table: pa.Table, named: Callable[[Path], Path] | None = None) -> None:
     """Write a Parquet file of rows atomically; `named` gives its path from that of the written draft."""
+    refuse_special_target(path)
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")

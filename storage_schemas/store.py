@@ -46,6 +46,8 @@ from storage_schemas.commit import (
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
 from storage_schemas.json_checksum import without_checksum
+from storage_schemas.regular_files import read_regular
+from storage_schemas.value_problems import first_error
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +124,8 @@ class Store:
         ------
         StoreError
             If there is no store, or it has another schema version.
+        IntegrityError
+            If the file that says the version is damaged.
         """
         store = cls(root)
         version = store.schema_version()
@@ -133,10 +137,10 @@ class Store:
         return store
 
     def schema_version(self) -> int:
-        """Return the schema version recorded in the store's folder."""
+        """Return the schema version recorded in the store's folder; see :meth:`open`."""
         marker = self.root / "store.json"
         try:
-            return int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
+            return int(json.loads(read_regular(marker))["schema_version"])
         except (FileNotFoundError, NotADirectoryError) as problem:
             raise StoreError(f"no store at {self.root}: `slvmeval build` creates one") from problem
         except OSError as problem:
@@ -144,7 +148,9 @@ class Store:
                 f"{marker} cannot be read ({problem.strerror}): make it readable or choose another --store"
             ) from problem
         except (ValueError, KeyError, TypeError) as problem:
-            raise StoreError(f"{marker} is damaged ({problem}): restore it from a copy") from problem
+            raise IntegrityError(
+                f"{marker} is damaged (it names no schema version): restore it from a copy"
+            ) from problem
 
     @property
     def staging(self) -> Path:
@@ -223,7 +229,7 @@ class Store:
         folder = self.artifact_path(kind, id_)
         stored = read_manifest(folder).files.get(name)
         try:
-            data = (folder / name).read_bytes()
+            data = read_regular(folder / name)
         except FileNotFoundError as problem:
             raise IntegrityError(f"{folder / name} is missing: {_REMEDY}") from problem
         if stored is None or hashlib.sha256(data).hexdigest() != stored.sha256:
@@ -309,14 +315,14 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST_NAME
     try:
-        text = without_checksum(path.read_bytes())
+        text = without_checksum(read_regular(path))
         if text is None:
             raise IntegrityError(f"{path} does not match its own checksum: {_REMEDY}")
         return Manifest.model_validate_json(text)
     except FileNotFoundError as problem:
         raise StoreError(f"no complete artifact in {folder}: run the build again") from problem
     except ValidationError as problem:
-        raise IntegrityError(f"{path} is damaged: {_REMEDY} ({problem})") from problem
+        raise IntegrityError(f"{path} is damaged ({first_error(problem)}): {_REMEDY}") from problem
 
 
 def file_problems(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id
 from storage_schemas.json_checksum import read_checked_json, without_checksum
 from storage_schemas.json_lines import owner_alive
+from storage_schemas.regular_files import read_regular
 from storage_schemas.release import RELEASE
 from storage_schemas.row_store import is_sound
 from storage_schemas.store import KINDS, Store, file_problems, read_manifest
@@ -37,8 +38,13 @@ _LINES = (
     "suites/answers/*.jsonl",
     "annotation/translations/*.jsonl",
 )
-#: JSON files that end with a checksum. Without one of them a build only takes longer.
-_JSON = ("cache/reports/*.json", "cache/content-hashes.json", "cache/build-request-*.json")
+#: JSON files that end with a checksum. Without one of those in the cache a build only takes longer.
+_JSON = (
+    "annotation/rules/*.json",
+    "cache/reports/*.json",
+    "cache/content-hashes.json",
+    "cache/build-request-*.json",
+)
 
 #: What a build makes again after :attr:`FileDamage.path` was removed.
 _REMAKEABLE = ("failures", "cache")
@@ -117,7 +123,7 @@ def _check_file(path: Path, place: str) -> list[FileDamage]:
     try:
         if path.suffix == ".jsonl":
             problem = _lines_problem(path)
-        elif place.startswith("cache/") and path.suffix == ".json":
+        elif any(path.match(pattern) for pattern in _JSON):
             read_checked_json(path)
         elif not is_sound(path):
             problem = f"{path} does not match the checksum in its name"
@@ -135,7 +141,7 @@ def _check_file(path: Path, place: str) -> list[FileDamage]:
 
 def _lines_problem(path: Path) -> str:
     """Return what is wrong with a file of lines; what a killed writer left of a last line is no damage."""
-    *lines, rest = path.read_bytes().split(b"\n")
+    *lines, rest = read_regular(path).split(b"\n")
     wrong = [number for number, line in enumerate(lines, 1) if without_checksum(line) is None]
     # a complete line is followed by something else than its end
     torn = rest and without_checksum(rest) is None

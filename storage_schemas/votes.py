@@ -24,8 +24,10 @@ from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular
 from storage_schemas.row_store import add_part, new_name, parts_of, read_part, retry_read
 from storage_schemas.store import Store
+from storage_schemas.value_problems import first_error
 
 #: A: the damage is clear in all degraded clips; B: weak, or not in all; C: failed in all (SPEC, section 4).
 Rating = Literal["A", "B", "C"]
@@ -357,9 +359,11 @@ class VotesStore:
         records = []
         for path in sorted(folder.glob("[!.]*.json")) if folder.is_dir() else []:
             try:
-                records.append(Erased.model_validate_json(path.read_bytes()))
+                records.append(Erased.model_validate_json(read_regular(path)))
             except ValidationError as problem:
-                raise IntegrityError(f"{path} is damaged: restore it from a copy ({problem})") from problem
+                raise IntegrityError(
+                    f"{path} is damaged ({first_error(problem)}): restore it from a copy"
+                ) from problem
         return records
 
     def erased_workers(self, campaign: str) -> Callable[[str, str], bool]:

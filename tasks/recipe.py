@@ -21,6 +21,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
 from storage_schemas.source import DamageRule
+from storage_schemas.value_problems import value_problem
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
@@ -361,7 +362,7 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UserInputError(f"{where}: {first['msg']} (got {first['input']!r:.200})") from problem
+        raise UserInputError(f"{where}: {value_problem(first)} (got {first['input']!r:.200})") from problem
     recipe.check()
     return recipe
 

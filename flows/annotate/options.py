@@ -11,6 +11,7 @@ from flows.parameters import FlowParameters, OwnPrompts, RunOptions, Workers, ch
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
+from storage_schemas.value_problems import value_problem
 from tasks.annotation.installation import database_url
 from tasks.annotation.translation import TRANSLATION, TranslationParameters
 from tasks.llm.prompt_files import prompt_text
@@ -151,4 +152,4 @@ def translation_parameters(
         )
     except ValidationError as problem:
         first = problem.errors()[0]
-        raise UserInputError(f"translation: {first['loc'][0]}: {first['msg']}") from problem
+        raise UserInputError(f"translation: {first['loc'][0]}: {value_problem(first)}") from problem

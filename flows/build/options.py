@@ -27,6 +27,7 @@ from storage_schemas.errors import IntegrityError, UserInputError, did_you_mean
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
+from storage_schemas.value_problems import value_problem
 from tasks.aspects.base import Pool
 from tasks.recipe import Recipe, load_recipe, own_name, recipe_from, with_prompts
 from tasks.sources.base import SourceAdapter
@@ -168,8 +169,9 @@ def typed_options(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         try:
             typed[key] = TypeAdapter(hints[key]).validate_python(value)
         except ValidationError as problem:
+            why = value_problem(problem.errors()[0])
             raise UserInputError(
-                f"option {key} of sources of the kind {kind}: {problem.errors()[0]['msg']} (got {value!r})"
+                f"option {key} of sources of the kind {kind}: {why} (got {value!r})"
             ) from problem
     return typed
 

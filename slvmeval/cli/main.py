@@ -75,12 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception as problem:
         from storage_schemas.errors import SlvmevalError
+        from storage_schemas.regular_files import in_the_way
         from storage_schemas.secrets import struck_out_errors
 
+        shown = problem
         if not isinstance(problem, SlvmevalError):
-            with struck_out_errors():
-                raise
-        typer.echo(f"error: {problem}", err=True)
+            if not (message := in_the_way(problem)):
+                with struck_out_errors():
+                    raise
+            shown = SlvmevalError(message)
+        typer.echo(f"error: {shown}", err=True)
         return 1
     return 0
 

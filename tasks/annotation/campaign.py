@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.model import Frozen, first_error
+from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
+from storage_schemas.value_problems import first_error
 from tasks.annotation.checks import CHECK_SHARE
 from tasks.scoring.suites.guide import Guide
 from tasks.votes.quality import RuleName
@@ -339,4 +340,4 @@ def load_campaign(path: Path, default_name: str | None = None, **over: object) -
     try:
         return Campaign.model_validate({**values, **over})
     except ValidationError as problem:
-        raise UserInputError(f"{path}: {first_error(problem)}") from problem
+        raise UserInputError(f"{path}: {first_error(problem, Campaign.model_fields)}") from problem

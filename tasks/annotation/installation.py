@@ -18,6 +18,7 @@ from pathlib import Path
 
 from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.regular_files import read_regular
 from storage_schemas.secrets import know, know_address
 
 FOLDER = "annotation"
@@ -77,7 +78,7 @@ def installation_key(root: Path) -> bytes:
         _make(path)
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise PrerequisiteError(f"other users can read the secret {path}: chmod 600 {path}")
-    text = path.read_text(encoding="ascii", errors="replace").strip()
+    text = read_regular(path).decode("ascii", "replace").strip()
     if len(text) < MIN_KEY:
         raise PrerequisiteError(f"{path} is damaged: restore it from a backup, or set {KEY_VARIABLE}")
     know(text, "annotation key")

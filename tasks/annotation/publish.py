@@ -17,6 +17,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release, release_names
 from storage_schemas.rng import keyed_rank
 from storage_schemas.store import Store
+from storage_schemas.value_problems import value_problem
 from storage_schemas.votes import Check, check_id
 from tasks.annotation.campaign import Campaign, load_campaign, money, read_settings
 from tasks.annotation.desk.desk import Desk
@@ -415,9 +416,7 @@ def choose_campaign(
         return opened, Campaign.model_validate({"name": campaign_name, **_of_recipe(opened)})
     except ValidationError as problem:
         first = problem.errors()[0]
-        raise UserInputError(
-            f"--campaign {campaign_name}: {first['msg'].removeprefix('Value error, ')}"
-        ) from problem
+        raise UserInputError(f"--campaign {campaign_name}: {value_problem(first)}") from problem
 
 
 def _published(

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import TRANSIENT_REASONS, SetAside, UserInputError
 from storage_schemas.ids import digest_text
-from storage_schemas.model import first_error
+from storage_schemas.value_problems import first_error
 from tasks.annotation.campaign import Campaign, load_campaign, money
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import derived_key, media_folder

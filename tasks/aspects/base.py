@@ -15,6 +15,7 @@ from storage_schemas.errors import SlvmevalError, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
 from storage_schemas.rng import derived_seed, keyed_rng
+from storage_schemas.value_problems import value_problem
 from tasks.models.base import Models
 
 Category = Literal["quality", "consistency"]
@@ -160,7 +161,7 @@ class Operation(ABC, Generic[P]):
             where = ".".join(str(part) for part in first["loc"]) or "together"
             known = ", ".join(self.parameters_type.model_fields)
             raise UserInputError(
-                f"parameters of operation {self.name}: {where}: {first['msg']} (it takes: {known})"
+                f"parameters of operation {self.name}: {where}: {value_problem(first)} (it takes: {known})"
             ) from problem
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:

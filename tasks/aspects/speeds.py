@@ -17,7 +17,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError
-from storage_schemas.model import Frozen, first_error
+from storage_schemas.model import Frozen
+from storage_schemas.value_problems import first_error
 from tasks.aspects.base import Parameters
 
 SpeedKind = Literal["measured", "published", "estimate"]

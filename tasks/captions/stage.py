@@ -22,6 +22,7 @@ from storage_schemas.parquet import read_table, write_rows
 from storage_schemas.provenance import provenance
 from storage_schemas.source import Source
 from storage_schemas.store import ANALYSIS, Store
+from storage_schemas.value_problems import value_problem
 from tasks.captions.analyser import AnalyserRecipe, AnswerJournal, CaptionAnalyser, NotAnalysed, write_answers
 from tasks.llm.servers import Servers
 
@@ -59,7 +60,8 @@ def _llm(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnaly
         first = problem.errors()[0]
         where = ".".join(["caption_analysis", "parameters", *map(str, first["loc"])])
         known = ", ".join(LlmParameters.model_fields)
-        raise UserInputError(f"{where}: {first['msg']} (the analyser 'llm' takes: {known})") from problem
+        why = f"{where}: {value_problem(first)}"
+        raise UserInputError(f"{why} (the analyser 'llm' takes: {known})") from problem
 
 
 #: Analyser constructors by name, called with parameters and servers.

@@ -20,7 +20,9 @@ from pydantic import ConfigDict, SecretStr, ValidationError
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.model import OFFLINE, PROVIDER_KEYS, PROVIDER_URLS, Frozen, ModelServer, ProviderName
 from storage_schemas.offline_batches import batches_folder
+from storage_schemas.regular_files import read_regular
 from storage_schemas.secrets import know, strike_out
+from storage_schemas.value_problems import first_error
 
 _PATIENCE_S = 10.0
 
@@ -131,10 +133,11 @@ class Servers:
         announced = None if self.store is None else self.store / "servers" / f"{name}.json"
         if announced is not None and announced.is_file():
             try:
-                announcement = _Announced.model_validate_json(announced.read_bytes())
+                announcement = _Announced.model_validate_json(read_regular(announced))
             except (OSError, ValidationError) as problem:
+                why = problem.strerror if isinstance(problem, OSError) else first_error(problem)
                 raise PrerequisiteError(
-                    f"{announced} does not have the address of model server {name} ({problem}): start it "
+                    f"{announced} does not have the address of model server {name} ({why}): start it "
                     "again, or name it in the profile"
                 ) from problem
             return ChatServer(name=name, url=announcement.url, key=announcement.key, model=model)

@@ -21,6 +21,7 @@ from storage_schemas.judgements import Failure, Judgement
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.secrets import strike_out
+from storage_schemas.value_problems import value_problem
 
 
 @dataclass(frozen=True)
@@ -282,7 +283,7 @@ def _read_prices(place: Path) -> Prices:
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"prices: {place}: {key}: {first['msg']}") from problem
+        raise UserInputError(f"prices: {place}: {key}: {value_problem(first)}") from problem
 
 
 def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from storage_schemas.commit import storage_errors, write_atomic
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.regular_files import open_regular
+from storage_schemas.regular_files import check_regular, open_regular, why_unread
 from tasks.models.loaders import check_kind
 from tasks.models.mirror import (
     MANIFEST,
@@ -147,6 +147,13 @@ def _check_given(
     paths = files_below(folder)
     if not paths:
         raise UserInputError(f"{folder} contains no files")
+    for path in paths:
+        try:
+            check_regular(folder / path)
+        except OSError as problem:
+            raise UserInputError(
+                f"{folder / path} cannot be added ({why_unread(problem)}): remove it, or put the file there"
+            ) from problem
     named = {file.path for file in spec.files} if spec is not None else set()
     refused = [path for path in paths if PurePosixPath(path).suffix in PICKLED and path not in named]
     if refused and not pickled:

@@ -8,13 +8,15 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 from PIL import Image, ImageOps
 
 from storage_schemas.checksum_cache import remembered_digests
-from storage_schemas.errors import IntegrityError, PrerequisiteError
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from storage_schemas.ids import digest_value
+from storage_schemas.parquet import open_parquet
+from storage_schemas.regular_files import check_regular, why_unread
 from storage_schemas.rng import keyed_rng
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
@@ -72,18 +74,24 @@ class ImageFiles(BackgroundSet):
     Raises
     ------
     PrerequisiteError
-        If the folder contains no image.
+        If the folder contains no image, or something that cannot be read has the name of one.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        self._images = [path for path in files if path.suffix.lower() in _SUFFIXES]
+        named = [path for path in folder.rglob("*") if path.suffix.lower() in {*_SUFFIXES, ".parquet"}]
+        files = sorted(path for path in named if not path.is_dir())
         tables = [path for path in files if path.suffix.lower() == ".parquet"]
+        self._images = [path for path in files if path.suffix.lower() in _SUFFIXES]
+        for path in self._images:
+            try:
+                check_regular(path)
+            except OSError as problem:
+                raise _unusable(path, why_unread(problem)) from problem
         self._ids: list[str] = [path.relative_to(folder).as_posix() for path in self._images]
         for path in tables:
             name = path.relative_to(folder).as_posix()
-            self._ids += [f"{name}#{row}" for row in range(pq.ParquetFile(path).metadata.num_rows)]
+            self._ids += [f"{name}#{row}" for row in range(_row_count(path))]
         if not self._ids:
             raise PrerequisiteError(
                 f"{folder} contains no image: put JPEG, PNG or WebP files, or Parquet files with a column "
@@ -110,8 +118,8 @@ class ImageFiles(BackgroundSet):
 
         Raises
         ------
-        IntegrityError
-            If the file cannot be read as an image.
+        PrerequisiteError
+            If the file cannot be read as an image. Without it the set is another one, so no pair is made.
         """
         name, _, row = id_.partition("#")
         path = self._folder / name
@@ -120,11 +128,25 @@ class ImageFiles(BackgroundSet):
             with Image.open(io.BytesIO(raw)) as picture:
                 rgb = ImageOps.exif_transpose(picture).convert("RGB")
                 fitted = ImageOps.fit(rgb, (width, height), Image.Resampling.LANCZOS)
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise IntegrityError(
-                f"background image {id_} of {self._folder}: {problem}; remove it"
-            ) from problem
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
+            known = isinstance(problem, OSError) and problem.strerror
+            raise _unusable(self._folder / id_, known or "it is no whole picture") from problem
         return np.asarray(fitted)
+
+
+def _unusable(path: Path, why: str) -> PrerequisiteError:
+    return PrerequisiteError(f"the background image {path} cannot be used ({why}): replace or remove it")
+
+
+def _row_count(path: Path) -> int:
+    try:
+        with open_parquet(path) as table:
+            return int(table.metadata.num_rows)
+    except (pa.ArrowException, OSError) as problem:
+        why = why_unread(problem) if isinstance(problem, OSError) else "it is no whole Parquet file"
+        raise PrerequisiteError(
+            f"the background images {path} cannot be used ({why}): replace or remove the file"
+        ) from problem
 
 
 def _table_image(path: Path, row: int) -> bytes:
@@ -133,7 +155,7 @@ def _table_image(path: Path, row: int) -> bytes:
     Its row group, possibly gigabytes of photographs, is read up to that row in small steps: about three
     of its pages (of up to 1024 rows each) are in memory.
     """
-    with pq.ParquetFile(path, buffer_size=_READ_AHEAD, pre_buffer=False) as table:
+    with open_parquet(path, buffer_size=_READ_AHEAD, pre_buffer=False) as table:
         for group in range(table.num_row_groups):
             count = table.metadata.row_group(group).num_rows
             if row >= count:

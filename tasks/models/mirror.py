@@ -22,6 +22,8 @@ from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_file, digest_value
 from storage_schemas.locks import holder, only_one
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import read_regular
+from storage_schemas.value_problems import first_error
 from tasks.models.registry import ModelSpec, Wheel
 
 #: The file that makes a folder a model.
@@ -99,11 +101,9 @@ def read_manifest(folder: Path) -> MirrorManifest:
     """
     path = folder / MANIFEST
     try:
-        return MirrorManifest.model_validate_json(path.read_bytes())
+        return MirrorManifest.model_validate_json(read_regular(path))
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        detail = f"{where}: {first['msg']}" if where else first["msg"]
+        detail = first_error(problem)
     except OSError as problem:
         detail = str(problem.strerror)
     raise IntegrityError(f"{path} is damaged ({detail}): remove the folder and fetch or add the model again")

@@ -21,6 +21,7 @@ from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular
+from storage_schemas.value_problems import first_error
 from tasks.aspects.registry import aspect_names
 from tasks.media.decode import FrameSampler, SampledFrame
 from tasks.pairs.view import Pair, Side
@@ -305,15 +306,14 @@ def _read_line(line: bytes, folder: Path, fps: Fraction, long_side: int) -> Pair
     except UnicodeDecodeError as problem:
         raise UserInputError(f"not UTF-8 at byte {problem.start}") from problem
     except json.JSONDecodeError as problem:
-        raise UserInputError(f"not JSON at character {problem.pos + 1}: {problem.msg}") from problem
+        raise UserInputError(f"not JSON at character {problem.pos + 1}") from problem
     if not isinstance(values, dict):
         raise UserInputError(f"a pair is a JSON object, this is a {type(values).__name__}")
     try:
         pair = FilePair.model_validate(values)
         check_id(pair.id, "id")
     except ValidationError as problem:
-        first = problem.errors()[0]
-        raise UserInputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from problem
+        raise UserInputError(first_error(problem, FilePair.model_fields)) from problem
     except SetAside as problem:
         raise UserInputError(problem.message) from problem
     return open_video_pair(

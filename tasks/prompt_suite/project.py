@@ -18,6 +18,7 @@ from storage_schemas.ids import digest_text
 from storage_schemas.judgements import whole_characters
 from storage_schemas.locks import alone
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import check_regular, read_regular
 from tasks.prompt_suite.drafts import Version
 from tasks.prompt_suite.videos import SourceVideo
 from tasks.scoring.suites.base import SuitePrompt
@@ -151,10 +152,14 @@ class Project:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / ".reviews.lock").open("a"):
+            lock = self.folder / ".reviews.lock"
+            if lock.exists():
+                check_regular(lock)
+            with lock.open("a"):
                 pass
         except OSError as problem:
-            raise UserInputError(f"{self.folder} cannot be written ({problem.strerror})") from problem
+            place = problem.filename or self.folder
+            raise UserInputError(f"{place} cannot be written ({problem.strerror})") from problem
 
     def need(self) -> None:
         """Raise UserInputError if there are no drafts."""
@@ -180,10 +185,12 @@ class Project:
             return None
         path = self.folder / "drafts" / f"{prompt_id}.json"
         try:
-            return Draft.model_validate_json(path.read_bytes())
+            return Draft.model_validate_json(read_regular(path))
         except (OSError, ValidationError) as problem:
+            why = f" ({problem.strerror})" if isinstance(problem, OSError) else ""
             raise StoreError(
-                f"{path} is not a valid draft: remove it, and `suite prompts make` recreates it at no cost"
+                f"{path} is not a valid draft{why}: remove it, and `suite prompts make` recreates it "
+                "at no cost"
             ) from problem
 
     def drafts(self) -> list[Draft]:
@@ -217,7 +224,13 @@ class Project:
         """
         if not self._reviews.exists():
             return []
-        whole, _, _ = self._reviews.read_bytes().rpartition(b"\n")
+        try:
+            whole, _, _ = read_regular(self._reviews).rpartition(b"\n")
+        except OSError as problem:
+            raise StoreError(
+                f"{self._reviews} cannot be read ({problem.strerror}): restore it from a copy, or remove it "
+                "if nothing has been reviewed"
+            ) from problem
         reviews = []
         for number, line in enumerate(whole.split(b"\n"), 1):
             if not line.strip():

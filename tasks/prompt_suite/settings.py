@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
+from storage_schemas.value_problems import value_problem
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 
 
@@ -88,4 +89,4 @@ def prompt_suite_settings(values: Mapping[str, Any]) -> PromptSuiteSettings:
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "settings"
-        raise UserInputError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from problem
+        raise UserInputError(f"{key}: {value_problem(first)}") from problem

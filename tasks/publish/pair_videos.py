@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 
 import av
 
-from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.commit import refuse_special_target, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, FrameReader, Planes
 from storage_schemas.ids import artifact_id, digest_value
@@ -351,6 +351,7 @@ def _comment(path: Path) -> str | None:
 @contextmanager
 def _draft(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside `path`, and rename it to `path` on success."""
+    refuse_special_target(path)
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")

@@ -22,6 +22,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
 from storage_schemas.regular_files import open_regular, read_regular_text
 from storage_schemas.release import Release
+from storage_schemas.value_problems import value_problem
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.statistics.cells import Cell, cells_of
 
@@ -284,7 +285,7 @@ def read_submission(path: Path) -> Submission:
         return Submission.model_validate_json(content, strict=True)
     except ValidationError as problem:
         listed = [
-            f"{'.'.join(map(str, error['loc'])) or 'the file'}: {error['msg']}"
+            f"{'.'.join(map(str, error['loc'])) or 'the file'}: {value_problem(error)}"
             for error in problem.errors(include_input=False, include_url=False)[:MOST_LISTED]
         ]
         more = problem.error_count() - len(listed)
@@ -422,6 +423,6 @@ def read_card(path: Path) -> Card:
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"card {path}: {key}: {first['msg']}") from problem
+        raise UserInputError(f"card {path}: {key}: {value_problem(first)}") from problem
     except ValueError as problem:
         raise UserInputError(f"card {path} is not TOML: {problem}") from problem

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import SetAside
 from storage_schemas.ids import canonical_json, digest_text
+from storage_schemas.parquet import open_parquet
 from storage_schemas.row_store import new_name
 from storage_schemas.store import Store
 from tasks.pairs.view import Side
@@ -155,7 +156,7 @@ class _Shelf:
 
     def _take(self, path: Path) -> None:
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with open_parquet(path, page_checksum_verification=True) as file:
                 if (file.schema_arrow.metadata or {}).get(b"feature") != self._schema.metadata[b"feature"]:
                     raise pa.ArrowInvalid("it has another feature")
                 table = file.read()

@@ -19,6 +19,7 @@ from storage_schemas.ids import canonical_json, digest_value
 from storage_schemas.judgements import Failure, Judgement, JudgementsStore, preferred
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
+from storage_schemas.value_problems import value_problem
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
 from tasks.llm.prompt_files import prompts_label
@@ -474,5 +475,5 @@ def _in_order(request: Request, pair: Pair) -> tuple[Side, Side]:
 def _message(problem: BaseException) -> str:
     if isinstance(problem, ValidationError):
         first = problem.errors(include_url=False)[0]
-        return f"it gave {'.'.join(map(str, first['loc']))} = {first['input']!r:.100}: {first['msg']}"
+        return f"it gave {'.'.join(map(str, first['loc']))} = {first['input']!r:.100}: {value_problem(first)}"
     return f"{type(problem).__name__}: {problem}"

@@ -17,8 +17,9 @@ from urllib.parse import unquote
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
-from storage_schemas.model import Frozen, first_error
+from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
+from storage_schemas.value_problems import first_error
 from tasks.plugins import added_points
 from tasks.scoring.base import Evaluator, PairwiseJudge, PointwiseScorer
 from tasks.scoring.request import settings_digest

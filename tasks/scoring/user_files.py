@@ -66,7 +66,8 @@ def read_lines(path: Path) -> list[tuple[int, Any]]:
             try:
                 values.append((number, json.loads(line)))
             except (json.JSONDecodeError, RecursionError) as problem:
-                raise UserInputError(f"{path}, line {number}, is not JSON: {problem}") from problem
+                at = f" at character {problem.pos + 1}" if isinstance(problem, json.JSONDecodeError) else ""
+                raise UserInputError(f"{path}, line {number}, is not JSON{at}") from problem
     return values
 
 

@@ -12,11 +12,11 @@ from typing import ClassVar
 from pydantic import ValidationError
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from storage_schemas.model import first_error
 from storage_schemas.printable import DIRECTION_MARKS, UNSAFE_CATEGORIES, printable
 from storage_schemas.regular_files import open_regular
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import MAX_ID_LENGTH, Source, content_category_mistake
+from storage_schemas.value_problems import first_error
 from tasks.sources.clips import MAX_CAPTION_BYTES, clean_caption
 from tasks.sources.content_categories import read_content_categories
 from tasks.sources.content_hash import ContentHashes

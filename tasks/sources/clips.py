@@ -91,8 +91,8 @@ def load_json(text: str, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as problem:
-        why = f"{problem.msg} at character {problem.pos + 1}"
-        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where} is not JSON: {why}") from problem
+        why = f"{where} is not JSON at character {problem.pos + 1}"
+        raise SetAside(Reason.CAPTIONS_MALFORMED, why) from problem
     except (ValueError, RecursionError) as problem:
         why = "it has a number with thousands of digits"
         if isinstance(problem, RecursionError):

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from storage_schemas.commit import storage_errors
 from storage_schemas.errors import SetAside, UserInputError
 from storage_schemas.json_lines import append_line
-from storage_schemas.model import Frozen, first_error
+from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
+from storage_schemas.value_problems import first_error
 from tasks.sources.clips import load_json
 
 CATEGORIES_NAME = "content_categories.jsonl"

@@ -24,9 +24,10 @@ from typing import ClassVar
 from pydantic import ValidationError
 
 from storage_schemas.errors import Reason, SetAside, UserInputError, did_you_mean
-from storage_schemas.model import Frozen, first_error
+from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
 from storage_schemas.source import Source
+from storage_schemas.value_problems import first_error
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, content_id, read_bytes, refuse_to_leave
 from tasks.sources.clips import clean_caption, clips_from_lines, load_json, parse_caption_lines
 from tasks.sources.content_hash import ContentHashes
@@ -140,7 +141,9 @@ class FolderAdapter(SourceAdapter):
             try:
                 line = LicenceLine.model_validate(load_json(text, f"{file}, line {number}"), strict=True)
             except ValidationError as problem:
-                raise UserInputError(f"{file}, line {number}: {first_error(problem)}") from problem
+                raise UserInputError(
+                    f"{file}, line {number}: {first_error(problem, LicenceLine.model_fields)}"
+                ) from problem
             except SetAside as problem:
                 raise UserInputError(problem.message) from problem
             if line.video in lines:

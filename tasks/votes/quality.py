@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
+from storage_schemas.value_problems import value_problem
 from storage_schemas.votes import Check, Decision, Rating, Standing, Vote
 from tasks.votes.filter import standings
 from tasks.votes.worker_model import CARELESS, WorkerKind, WorkerModel, worker_model
@@ -125,7 +126,7 @@ def find_quality_rule(name: str) -> QualityRule:
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise UserInputError(f"rule {path}: {where}: {first['msg']}") from problem
+        raise UserInputError(f"rule {path}: {where}: {value_problem(first)}") from problem
     except ValueError as problem:
         raise UserInputError(f"rule {path} is not valid TOML: {problem}") from problem
 

@@ -21,6 +21,7 @@ from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Choice, Judgement, Order
 from storage_schemas.parquet import read_dicts, read_rows
 from storage_schemas.release import Release
+from storage_schemas.value_problems import first_error
 from storage_schemas.votes import Vote, VotesStore, check_of, moment
 from tasks.votes.filter import FilterRule, FilterVerdict, PairOutcome, counting, pair_outcomes
 from tasks.votes.worker_model import worker_model
@@ -117,7 +118,7 @@ def rule_of(release: Release) -> FilterRule:
         return FilterRule.model_validate(release.recipe.get("annotation", {}))
     except ValidationError as problem:
         raise IntegrityError(
-            f"the recipe of {release.path} has an invalid filter rule: {problem}"
+            f"the recipe of {release.path} has an invalid filter rule: {first_error(problem)}"
         ) from problem
 
 

@@ -304,7 +304,7 @@ def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Pat
         ({"profile": "site.toml"}, "not an absolute path"),
         ({"settings": "c.toml"}, "not an absolute path"),
         ({"prompts": "p", "translate_into": "ja"}, "not an absolute path"),
-        ({"filter_when": "soon"}, "Input should be 'complete', 'now' or 'never'"),
+        ({"filter_when": "soon"}, "must be 'complete', 'now' or 'never'"),
         ({"translate_into": "j"}, "translation: language"),
         ({"store": "store"}, "not an absolute path"),
     ],

@@ -80,8 +80,8 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
     [
         ({"videos": ""}, "videos is empty"),
         ({"out": "prompts"}, "not an absolute path"),
-        ({"concurrency": 0}, "concurrency: Input should be greater"),
-        ({"most_dollars": -1.0}, "most_dollars: Input should be greater"),
+        ({"concurrency": 0}, "concurrency: must be "),
+        ({"most_dollars": -1.0}, "most_dollars: must be "),
         ({"prices": "prices.toml"}, "not an absolute path"),
         ({"settings": ("rounds",)}, "write KEY=VALUE"),
         ({"settings": ("rond=1",)}, "no setting 'rond'"),

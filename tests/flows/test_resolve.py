@@ -74,7 +74,7 @@ def test_what_is_given_goes_over_the_profile(site: str) -> None:
         ({"sources": ["/v"], "store": "/s", "recipe": "cpu-aprox"}, "Did you mean 'cpu-approx'?"),
         ({"sources": ["/v"], "store": "/s", "changes": ["x=1"]}, "the recipe has no 'x'"),
         ({"sources": ["/v"], "store": "/s", "release": "../up"}, "a release's name has at most 64 letters"),
-        ({"sources": ["/v"], "store": "/s", "workers": -1}, "greater than or equal to 1"),
+        ({"sources": ["/v"], "store": "/s", "workers": -1}, "must be at least 1"),
     ],
 )
 def test_what_cannot_be_meant_is_said(

@@ -66,7 +66,7 @@ def test_an_unknown_key_names_file_key_and_choices(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "variables", "line", "said"),
     [
-        ("workers = 0", {}, {}, ("site.toml", "workers", "greater than or equal to 1")),
+        ("workers = 0", {}, {}, ("site.toml", "workers", "must be at least 1")),
         ("model_folders = []", {}, {}, ("site.toml", "model_folders", "name at least one folder")),
         ("", {"SLVMEVAL_WORKERS": "many"}, {}, ("SLVMEVAL_WORKERS", "workers", "'many'")),
         ("", {}, {"settle_s": -1}, ("command line", "settle_s", "-1")),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, write_atomic
-from storage_schemas.errors import Reason, SetAside, StoreError
+from storage_schemas.errors import Reason, SetAside, StoreError, UserInputError
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
@@ -262,3 +262,25 @@ def test_write_atomic_replaces_whole_files(tmp_path: Path) -> None:
     write_atomic(path, b"two")
     assert path.read_bytes() == b"two"
     assert [file.name for file in path.parent.iterdir()] == ["x.json"]
+
+
+def test_a_pipe_a_folder_and_what_leads_to_an_open_file_are_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    for name, why in (
+        ("pipe", "it is a named pipe"),
+        ("folder", "it is a folder"),
+        ("device", "it is a device"),
+        ("stdout", "it leads to an open file of a process"),
+    ):
+        before = (tmp_path / name).lstat()
+        with pytest.raises(UserInputError, match=f"{name} cannot be written: {why}"):
+            write_atomic(tmp_path / name, b"text")
+        assert (tmp_path / name).lstat().st_mode == before.st_mode
+    assert len(list(tmp_path.iterdir())) == 4
+    # a link to nowhere is replaced, and so is one to a file
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    write_atomic(tmp_path / "link", b"text")
+    assert (tmp_path / "link").read_bytes() == b"text"

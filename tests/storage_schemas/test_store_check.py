@@ -13,6 +13,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.store import PAIR, Store
 from storage_schemas.store_check import FileDamage, check_place, places
+from storage_schemas.votes import VotesStore
 from tests.storage_schemas.written_store import write_store
 
 
@@ -91,3 +92,13 @@ def test_a_file_of_failures_is_named_after_its_content(store: Store) -> None:
     assert damage.removable
     assert str(file) in damage.problem
     assert known_failures(store) == {}
+
+
+def test_what_a_campaign_says_about_the_rule_is_checked(store: Store) -> None:
+    votes = VotesStore(store)
+    votes.keep_rule("c", {"least_votes": 3})
+    assert damages(store) == []
+    flip(store.root / "annotation" / "rules" / "c.json", 5)
+    (damage,) = damages(store)
+    assert (damage.path, damage.removable) == ("annotation/rules/c.json", False)
+    assert damage.problem.endswith("does not match its checksum: restore it from a copy")

@@ -114,7 +114,12 @@ def _build(
     summary: Path | None,
     quiet: bool,
 ) -> None:
-    # user errors are reported before these heavy imports
+    from storage_schemas.commit import refuse_special_target
+
+    # user errors are reported before the heavy imports, and before the work
+    if summary is not None:
+        refuse_special_target(summary)
+        summary.parent.mkdir(parents=True, exist_ok=True)
     from flows.build.flow import BUILD
     from flows.command_runs import run_flow
 

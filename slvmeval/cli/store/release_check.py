@@ -52,18 +52,21 @@ _PLACES_A_CALL = 20
 
 
 def check_release(
-    release: Release,
+    store: Store,
+    release: Release | None,
     deep: bool,
     step: Callable[[int, int, str], None],
     quiet: bool = False,
     workers: int = 1,
 ) -> list[ReleaseDamage]:
-    """Return the damage of a release: in its index, its sources' frames, its pairs.
+    """Return the damage of a release and its store: in its index, its sources' frames, its pairs.
 
     Evicted frames are recreated first; if that fails, it is reported as the source's damage.
 
     Parameters
     ----------
+    release
+        None if it cannot be opened: the files of the store are then checked alone.
     deep
         Also read both sides of each pair through its view, and check every file of the store, whether the
         release uses it or not.
@@ -76,27 +79,30 @@ def check_release(
     """
     damages: list[ReleaseDamage] = []
     sizes: dict[str, int] = {}
-    try:
-        release.check()
-        for row in release.sources():
-            sizes[row.source_id] = len(release.pairs(source_id=row.source_id))
-        if release_checksum(release.pairs()) != release.manifest.content_checksum:
-            raise IntegrityError(f"the pairs in {release.path} do not give its checksum")
-    except IntegrityError as problem:
-        damages.append(ReleaseDamage(f"index of version {release.version}", str(problem), index=True))
-        sizes = {}
-    store_places = places(release.store) if deep else []
+    notes: list[tuple[int, str]] = []
+    waiting: list[tuple[Callable[..., list[ReleaseDamage]], tuple[Any, ...]]] = []
+    root = str(store.root)
+    if release is not None:
+        try:
+            release.check()
+            for row in release.sources():
+                sizes[row.source_id] = len(release.pairs(source_id=row.source_id))
+            if release_checksum(release.pairs()) != release.manifest.content_checksum:
+                raise IntegrityError(f"the pairs in {release.path} do not give its checksum")
+        except IntegrityError as problem:
+            damages.append(ReleaseDamage(f"index of version {release.version}", str(problem), index=True))
+            sizes = {}
+        for source_id, count in sizes.items():
+            waiting.append((_check_pairs, (root, release.name, release.version, source_id, deep, quiet)))
+            notes.append((count, release.source(source_id).title))
+    store_places = places(store) if deep else []
     chunks = [store_places[n : n + _PLACES_A_CALL] for n in range(0, len(store_places), _PLACES_A_CALL)]
+    waiting += [(_check_places, (root, chunk)) for chunk in chunks]
+    notes += [(1, f"files in {chunk[0]} …") for chunk in chunks]
     total, done = sum(sizes.values()) + len(chunks), 0
-    where = (str(release.store.root), release.name, release.version)
-    found: list[list[ReleaseDamage]] = [[] for _ in range(len(sizes) + len(chunks))]
+    found: list[list[ReleaseDamage]] = [[] for _ in waiting]
     parallel = workers > 1 and total > _WORTH_PROCESSES
     with ProcessExecutor(workers) if parallel else InlineExecutor() as executor:
-        waiting: list[tuple[Callable[..., list[ReleaseDamage]], tuple[Any, ...]]]
-        waiting = [(_check_pairs, (*where, source_id, deep, quiet)) for source_id in sizes]
-        waiting += [(_check_places, (where[0], chunk)) for chunk in chunks]
-        notes = [(count, release.source(source_id).title) for source_id, count in sizes.items()]
-        notes += [(1, f"files in {chunk[0]} …") for chunk in chunks]
         running: dict[Any, int] = {}
         upcoming = iter(range(len(waiting)))
         while True:
@@ -119,7 +125,7 @@ def check_release(
 
 @lru_cache(maxsize=1)
 def _opened(root: str, name: str, version: int) -> Release:
-    return Release.open(Store.open(Path(root)), name, version)
+    return Release.open(Store(Path(root)), name, version)
 
 
 def _check_pairs(
@@ -139,7 +145,7 @@ def _check_pairs(
 
 def _check_places(root: str, some: list[str]) -> list[ReleaseDamage]:
     """Check files of the store; called in any process."""
-    store = Store.open(Path(root))
+    store = Store(Path(root))
     return [
         ReleaseDamage(
             damage.path,

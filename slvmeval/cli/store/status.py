@@ -108,7 +108,11 @@ def open_page(
     opened = terminal.open_store(store, profile)
     from slvmeval.web.local_server import prepare_server
     from slvmeval.web.store_page.app import StorePage, create_app
+    from slvmeval.web.store_page.overview import campaign_lines
 
+    if database is not None:
+        # one that cannot be used is refused now rather than on the page
+        campaign_lines(opened, database)
     page = StorePage(opened, database)
     with prepare_server(lambda serving: create_app(page, serving), page.secret, port) as ready:
         terminal.say(f"open {ready.address}", "for this machine only; end it with Ctrl-C")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,42 +69,58 @@ def verify(
     Example: `slvmeval verify demo --store STORE --deep`
     """
     from slvmeval.cli.store.build_states import refuse_while_running
-    from slvmeval.cli.store.release_check import check_against_ffmpeg, check_release, repair_release
+    from slvmeval.cli.store.release_check import (
+        ReleaseDamage,
+        check_against_ffmpeg,
+        check_release,
+        repair_release,
+    )
     from storage_schemas.commit import retire_folder
     from storage_schemas.errors import IntegrityError, UserInputError
     from storage_schemas.release import RELEASE, Release, find_version
+    from storage_schemas.store import Store
     from tasks.media.ffmpeg_command import find_ffmpeg
 
     if tolerance and not against_ffmpeg:
         raise UserInputError("--tolerance belongs to --against-ffmpeg N: give both")
     command = find_ffmpeg() if against_ffmpeg else None
-    opened = terminal.open_store(store)
+    damages: list[ReleaseDamage] = []
+    try:
+        opened = terminal.open_store(store)
+    except IntegrityError as problem:
+        if repair or not deep:
+            raise
+        # what lies in it can be checked all the same
+        opened = Store(Path(terminal.settings(store=store).store))
+        damages.append(ReleaseDamage("the store", str(problem)))
     if repair:
         refuse_while_running(opened, "verify --repair")
+    name, number = find_version(opened, release, version)
+    checked = None
     try:
-        checked = Release.open(opened, release, version)
+        checked = Release.open(opened, name, number)
     except IntegrityError:
         if repair:
-            name, number = find_version(opened, release, version)
             retire_folder(opened.staging, RELEASE, opened.versions(name) / str(number))
             terminal.tell(f"removed version {number} of release {name}: build, and verify again")
-        raise
+        if repair or not deep:
+            raise
     with terminal.step_bar("verify", quiet or as_json) as step:
         processes = terminal.settings(workers=workers).workers
-        damages = check_release(checked, deep, step, quiet or as_json, processes)
-    done = repair_release(checked, damages, quiet or as_json) if repair and damages else []
+        damages += check_release(opened, checked, deep, step, quiet or as_json, processes)
+    done = repair_release(checked, damages, quiet or as_json) if repair and damages and checked else []
     compared: list[ComparedSource] = []
-    if command is not None:
+    if command is not None and checked is not None:
         with terminal.step_bar("ffmpeg", quiet or as_json) as step:
             compared = check_against_ffmpeg(
                 checked, command, against_ffmpeg, tolerance, step, quiet or as_json
             )
-    pairs = checked.manifest.content["pairs"]
+    pairs = None if checked is None else checked.manifest.content["pairs"]
     if as_json:
         terminal.print_json(
             {
-                "release": checked.name,
-                "version": checked.version,
+                "release": name,
+                "version": number,
                 "pairs": pairs,
                 "deep": deep,
                 "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
@@ -116,9 +133,11 @@ def verify(
             terminal.say(f"{damage.what}: {damage.problem}")
         for line in done:
             terminal.say(line)
-        how = "read frame by frame" if deep else "checked"
+        how = f"{pairs} pairs {'read frame by frame' if deep else 'checked'}"
+        if checked is None:
+            how = "its manifest is damaged, so only the files of the store were checked"
         verdict = f"{len(damages)} problems" if damages else "all good"
-        terminal.say(f"release {checked.name}, version {checked.version}: {pairs} pairs {how}, {verdict}")
+        terminal.say(f"release {name}, version {number}: {how}, {verdict}")
         if done:
             terminal.say("run `slvmeval retry` (or the build again) to recreate the removed artifacts")
         elif damages:

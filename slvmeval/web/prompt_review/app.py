@@ -28,6 +28,7 @@ from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.local_server import LocalPages, LocalServer, let_in, new_secret, prepare_server
 from storage_schemas.errors import SetAside, StoreError, UserInputError
+from storage_schemas.value_problems import value_problem
 from tasks.prompt_suite.project import Draft, Project, Review
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
 from tasks.scoring.suites.shown_videos import evenly
@@ -249,7 +250,7 @@ def _prompt(
 def _on_unfit(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)
     first = problem.errors()[0]
-    return _PAGES.page("problem", 422, message=f"{first['loc'][-1]}: {first['msg']}")
+    return _PAGES.page("problem", 422, message=f"{first['loc'][-1]}: {value_problem(first)}")
 
 
 def _on_store(request: Request, problem: Exception) -> Response:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slvmeval.store_status import status_values
-from storage_schemas.errors import StoreError
+from storage_schemas.errors import SlvmevalError, StoreError
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
@@ -96,8 +96,8 @@ def overview(store: Store, database: str | None = None) -> Overview:
     except StoreError as problem:
         problems["suites"] = str(problem)
     try:
-        campaigns = _campaigns(store, database)
-    except StoreError as problem:
+        campaigns = campaign_lines(store, database)
+    except SlvmevalError as problem:
         problems["campaigns"] = str(problem)
     return Overview(status_values(store), written_pages(store), judges, suites, campaigns, problems)
 
@@ -118,7 +118,14 @@ def _groups(table: pa.Table, name: str, within: str = "") -> list[Group]:
     ]
 
 
-def _campaigns(store: Store, database: str | None) -> list[CampaignLine]:
+def campaign_lines(store: Store, database: str | None) -> list[CampaignLine]:
+    """Return the campaigns of the database, or what is collected of them where the store has none.
+
+    Raises
+    ------
+    UserInputError, PrerequisiteError, StoreError
+        If the database cannot be used.
+    """
     if database is None and not sqlite_file(store.root).exists():
         return [CampaignLine(name, "collected votes", None, None) for name in VotesStore(store).campaigns()]
     desk = Desk.open(database_url(store.root, database), installation_key(store.root))

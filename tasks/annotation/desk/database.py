@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
+from storage_schemas.regular_files import check_regular
 from tasks.annotation.desk.tables import COUNTERS, META, METADATA, TABLES_VERSION, stamp
 
 #: Returns the time in UTC; tests supply their own.
@@ -204,6 +205,12 @@ def _lite_engine(url: URL) -> Engine:
         raise PrerequisiteError(
             f"the folder {file.parent} cannot be created: {problem.strerror}"
         ) from problem
+    try:
+        check_regular(file)
+    except FileNotFoundError:
+        pass  # it is made
+    except OSError as problem:
+        raise UserInputError(f"{file} cannot be a database: {problem.strerror}") from problem
     engine = create_engine(
         url, pool_size=10, max_overflow=40, pool_timeout=PATIENCE_S, connect_args={"timeout": PATIENCE_S}
     )

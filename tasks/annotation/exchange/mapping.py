@@ -37,6 +37,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
+from storage_schemas.value_problems import value_problem
 
 Encoding = Literal["utf-8", "utf-8-sig", "cp932"]
 Form = Literal["csv", "tsv", "jsonl"]
@@ -197,7 +198,7 @@ def load_mapping(path: Path | None) -> AnswerMapping:
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if part != "[key]")
-        message = first["msg"].removeprefix("Value error, ")
+        message = value_problem(first)
         raise UserInputError(f"mapping {path}: {where}{': ' if where else ''}{message}") from problem
 
 

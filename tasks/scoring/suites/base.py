@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError, UserInputError, suggestion
 from storage_schemas.judgements import Failure
-from storage_schemas.model import Frozen, first_error
+from storage_schemas.model import Frozen
 from storage_schemas.suite_score import SuiteScore
+from storage_schemas.value_problems import first_error
 from tasks.aspects.base import Pool
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side

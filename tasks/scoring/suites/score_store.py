@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgements import TRANSIENT_FAILURES
-from storage_schemas.model import first_error
 from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
+from storage_schemas.value_problems import first_error
 from tasks.scoring.user_files import read_rows
 
 
@@ -64,7 +64,7 @@ class ScoresStore(RowStore):
         try:
             return [SuiteScore.model_validate(row) for row in self.table(suite).to_pylist()]
         except ValidationError as problem:
-            raise IntegrityError(f"a score in {self.path} does not fit: {problem}") from problem
+            raise IntegrityError(f"a score in {self.path} does not fit: {first_error(problem)}") from problem
 
     def export(self, path: Path, suite: str = "") -> int:
         """Write all scores as one Parquet, CSV or JSON Lines file, by its suffix; return their number.

@@ -244,6 +244,30 @@ def test_status_shows_the_release(first: Built, capsys: pytest.CaptureFixture[st
     assert "small 1" in capsys.readouterr().out
 
 
+def test_verify_goes_on_where_the_manifest_of_a_version_and_the_marker_are_damaged(
+    judged_store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (manifest,) = judged_store.glob("releases/*/versions/1/manifest.json")
+    clip = min(judged_store.glob("artifacts/degraded_clip/*/*/manifest.json"))
+    for path in (manifest, clip):
+        path.write_bytes(path.read_bytes().replace(b"a", b"b", 1))
+    (judged_store / "store.json").write_text("{")
+    words = ["verify", "--store", str(judged_store), "--quiet"]
+    assert main(words) == 1
+    assert "store.json is damaged" in capsys.readouterr().err
+    assert main([*words, "--deep"]) == 1
+    said = capsys.readouterr().out.replace("\n", "")
+    for what in (
+        "store.json is damaged",
+        str(manifest),
+        str(clip),
+        "only the files of the store were checked",
+    ):
+        assert what in said
+    assert main([*words, "--deep", "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
+
+
 def test_verify_finds_repairs_and_the_build_makes_the_same_again(
     built: Built, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -275,7 +299,7 @@ def test_a_version_whose_manifest_is_damaged_is_removed_and_written_again(
     manifest = before.path / "manifest.json"
     manifest.write_bytes(manifest.read_bytes().replace(b"recipe", b"recipf"))
     assert main(words) == 1
-    assert f"{manifest} does not match its own checksum" in capsys.readouterr().err
+    assert f"{manifest} does not match its own checksum" in capsys.readouterr().out
     assert main([*words, "--repair"]) == 1
     assert "removed version 1 of release small" in capsys.readouterr().err
     assert built.build() == 0

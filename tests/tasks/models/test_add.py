@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,18 @@ def test_pickled_weights_are_taken_only_when_that_is_said(checkpoint: Path, tmp_
     with pytest.raises(UserInputError, match=r"unet/model\.bin holds pickled weights.*--pickled"):
         add_model("mine", checkpoint, tmp_path / "models", kind="detector")
     add_model("mine", checkpoint, tmp_path / "models", kind="detector", pickled=True)
+
+
+@pytest.mark.parametrize("how", ["copy", "link", "in-place"])
+def test_what_is_no_file_in_a_checkpoint_is_named(how: How, checkpoint: Path, tmp_path: Path) -> None:
+    os.mkfifo(checkpoint / "pipe.json")
+    with pytest.raises(UserInputError, match=r"pipe\.json cannot be added \(it is a named pipe"):
+        add_model("mine", checkpoint, tmp_path / "models", kind="detector", how=how)
+    (checkpoint / "pipe.json").unlink()
+    (checkpoint / "gone.json").symlink_to("nowhere")
+    with pytest.raises(UserInputError, match=r"gone\.json cannot be added \(No such file"):
+        add_model("mine", checkpoint, tmp_path / "models", kind="detector", how=how)
+    assert not (tmp_path / "models" / "mine").exists()
 
 
 def test_what_cannot_be_added_is_said(checkpoint: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from storage_schemas.errors import IntegrityError, PrerequisiteError
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.rng import keyed_rng
 from tasks.models.backgrounds import DrawnLandscapes, ImageFiles
 
@@ -88,7 +88,7 @@ def test_a_row_of_a_large_group_is_found_in_little_memory(tmp_path: Path) -> Non
 def test_a_row_without_an_image_is_named(tmp_path: Path, row: object) -> None:
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     pq.write_table(pa.table({"image": pa.array([row], kind)}), tmp_path / "a.parquet")
-    with pytest.raises(IntegrityError, match=r"a\.parquet#0"):
+    with pytest.raises(PrerequisiteError, match=r"a\.parquet#0 cannot be used"):
         ImageFiles(tmp_path).image("a.parquet#0", 20, 20)
 
 
@@ -142,5 +142,19 @@ def test_an_empty_folder_says_what_to_put_there(tmp_path: Path) -> None:
 
 def test_a_damaged_image_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"no image")
-    with pytest.raises(IntegrityError, match=r"a\.png"):
+    # its pair is not made with another image, and no other pair either: the set is another one without it
+    with pytest.raises(PrerequisiteError, match=r"a\.png cannot be used \(it is no whole picture\): replace"):
         ImageFiles(tmp_path).image("a.png", 20, 20)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.parquet"])
+def test_what_is_no_file_in_place_of_an_image_is_named(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(PrerequisiteError, match=rf"{name} cannot be used \(it is a named pipe"):
+        ImageFiles(tmp_path)
+
+
+def test_a_broken_table_of_images_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(PrerequisiteError, match=r"a\.parquet cannot be used \(it is no whole Parquet file"):
+        ImageFiles(tmp_path)

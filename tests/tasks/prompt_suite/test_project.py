@@ -120,6 +120,21 @@ def test_a_broken_draft_is_said(project: Project, tmp_path: Path) -> None:
         project.drafts()
 
 
+def test_what_is_no_file_in_place_of_a_review_or_the_lock_is_named(project: Project, tmp_path: Path) -> None:
+    (tmp_path / ".reviews.lock").mkdir()
+    with pytest.raises(UserInputError, match=r"\.reviews\.lock cannot be written"):
+        project.prepare()
+    with pytest.raises(StoreError, match=r"\.reviews\.lock is a folder or a link"):
+        project.review("p1", draft().digest, "accepted", "One.")
+    (tmp_path / ".reviews.lock").rmdir()
+    (tmp_path / ".reviews.lock").symlink_to("/elsewhere")
+    with pytest.raises(StoreError, match=r"\.reviews\.lock is a folder or a link"):
+        project.review("p1", draft().digest, "accepted", "One.")
+    (tmp_path / "reviews.jsonl").mkdir()
+    with pytest.raises(StoreError, match=r"reviews\.jsonl cannot be read \(it is a folder, not a file\)"):
+        project.reviews()
+
+
 def test_files_go_out_and_come_back(project: Project) -> None:
     written, there = write_edit_files(project)
     assert ([path.name for path in written], there) == (["p1.md", "p2.md", "p3.md"], [])

@@ -270,9 +270,9 @@ def test_a_category_with_markup_or_too_long_sets_its_source_aside(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"source_id": "v1"}', "line 1: content_category: Field required"),
-        ("\n{", "line 2 is not JSON: Expecting property name"),
-        ('{"source_id": "v1", "content_category": 3}', "line 1: content_category: Input should be"),
+        ('{"source_id": "v1"}', "line 1: content_category: is missing"),
+        ("\n{", "line 2 is not JSON at character 2"),
+        ('{"source_id": "v1", "content_category": 3}', "line 1: content_category: must be text, not 3"),
         (
             '{"source_id": "v1", "content_category": "A", "source_id": "v2"}',
             "the key 'source_id' occurs twice",

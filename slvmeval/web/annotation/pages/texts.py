@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.regular_files import read_regular_text
+from storage_schemas.regular_files import read_regular_text, why_unread
 
 Words = Mapping[str, Any]
 
@@ -107,6 +107,8 @@ def _words(language: str, folder: Path | None) -> Words:
     if theirs is not None and theirs.exists():
         try:
             overrides = tomllib.loads(read_regular_text(theirs))
+        except OSError as problem:
+            raise UserInputError(f"{theirs} cannot be read: {why_unread(problem)}") from problem
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise UserInputError(f"{theirs} is not valid TOML: {problem}") from problem
         missing = sorted(_missing(words, overrides)) if new else []

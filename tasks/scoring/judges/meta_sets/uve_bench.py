@@ -71,7 +71,8 @@ def _rows(file: Path) -> dict[str, Any]:
     try:
         rows = json.loads(read_text(file))
     except (json.JSONDecodeError, RecursionError) as problem:
-        raise UserInputError(f"{file} is not JSON: {problem}") from problem
+        at = f" in line {problem.lineno}" if isinstance(problem, json.JSONDecodeError) else ""
+        raise UserInputError(f"{file} is not JSON{at}") from problem
     if not isinstance(rows, dict) or not any(isinstance(row, dict) for row in rows.values()):
         raise UserInputError(f"{file} must be an object of annotations by id, as published by UVE-Bench")
     return rows

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.regular_files import open_regular
 from tasks.models.base import Models
 from tasks.scoring.suites.locot2v.aesthetic_quality import upper_bound
 from tasks.scoring.suites.locot2v.picture_models import Pictures, VisualModel
@@ -69,10 +70,11 @@ def bound_of(
     scores = []
     for number, path in enumerate(paths, 1):
         try:
-            with Image.open(path) as image:
+            with open_regular(path) as file, Image.open(file) as image:
                 rgb = np.asarray(image.convert("RGB"))
         except OSError as problem:
-            raise UserInputError(f"{path} is no picture that can be read ({problem}): remove it") from problem
+            why = problem.strerror or "it is no whole picture"
+            raise UserInputError(f"{path} cannot be used ({why}): replace or remove it") from problem
         scores.append(float(last.loaded().scores(pictures.encoder().images(rgb[None]))[0]))
         step(number, len(paths), path.name)
     return upper_bound(scores)

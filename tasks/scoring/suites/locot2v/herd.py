@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import ValidationError
 
 from storage_schemas.judgements import Failure
-from storage_schemas.model import Frozen, first_error
+from storage_schemas.model import Frozen
+from storage_schemas.value_problems import first_error
 from tasks.llm.answers import objects
 from tasks.llm.conversation import Role, Step
 from tasks.llm.usage import NotJudged

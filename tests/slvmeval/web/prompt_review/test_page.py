@@ -177,7 +177,7 @@ def test_a_form_that_does_not_fit_is_answered_by_a_page(page: Page) -> None:
     refused = page.save("p1", by="B" * 300)
     assert refused.status_code == 422
     assert refused.headers["content-type"].startswith("text/html")
-    assert "by: String should have at most 200 characters" in refused.text
+    assert "by: must have at most 200 characters" in refused.text
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:

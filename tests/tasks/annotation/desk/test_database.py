@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -34,6 +35,13 @@ def test_other_addresses_are_refused(url: str, message: str) -> None:
     with pytest.raises(UserInputError, match=message) as problem:
         Desk.open(url, KEY)
     assert "secret" not in str(problem.value)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_no_database(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserInputError, match="pipe cannot be a database: it is a named pipe, not a file"):
+        Desk.open(f"sqlite:///{tmp_path / 'pipe'}", KEY)
 
 
 def test_a_key_that_is_too_short_is_refused(tmp_path: Path) -> None:

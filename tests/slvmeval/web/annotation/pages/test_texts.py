@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -139,3 +140,13 @@ def test_the_instructions_have_the_content_of_the_paper() -> None:
     }.items():
         for word in content:
             assert word in told[aspect]
+
+
+def test_what_is_no_file_in_place_of_texts_is_named(tmp_path: Path) -> None:
+    (tmp_path / "en.toml").mkdir()
+    with pytest.raises(UserInputError, match=r"en\.toml cannot be read: it is a folder, not a file"):
+        texts("en", None, tmp_path)
+    (tmp_path / "en.toml").rmdir()
+    os.mkfifo(tmp_path / "en.toml")
+    with pytest.raises(UserInputError, match=r"en\.toml cannot be read: it is a named pipe, not a file"):
+        texts("en", None, tmp_path)

@@ -1,0 +1,83 @@
+"""What is wrong with a value that a person wrote, in plain words: the validator's own are about types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from storage_schemas.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+#: Sentences by the beginning of the error's type; the braces take values of its context.
+_SENTENCES = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "int_": "must be a whole number",
+    "float_": "must be a number",
+    "decimal_": "must be a number",
+    "fraction_": "must be a number, or a fraction such as 30000/1001",
+    "finite_number": "must be a finite number",
+    "bool_": "must be true or false",
+    "string_type": "must be text",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must have the form {pattern}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "too_short": "must have at least {min_length} items, not {actual_length}",
+    "too_long": "must have at most {max_length} items, not {actual_length}",
+    **dict.fromkeys(("list_", "tuple_", "set_", "frozen_set_", "iterable_"), "must be a list"),
+    **dict.fromkeys(("dict_", "mapping_", "model_", "dataclass_"), "must be a table of names and values"),
+    "path_": "must be a path",
+    "datetime_": "must be a date and a time such as 2026-01-31T12:00:00Z",
+    "date_": "must be a date such as 2026-01-31",
+}
+#: The longest first, so that the most specific one is found.
+_BEGINNINGS = sorted(_SENTENCES, key=len, reverse=True)
+_PLACE_IN_JSON = re.compile(r" at line (\d+) column (\d+)$")
+#: Longest value that a message repeats, in characters.
+_MOST_SHOWN = 60
+
+
+def value_problem(error: ErrorDetails, known: Iterable[str] = ()) -> str:
+    """Return what is wrong with a value, without its name and without the value.
+
+    Parameters
+    ----------
+    known
+        The names that there are, for one that is not known.
+    """
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in ("value_error", "assertion_error"):
+        return re.sub(r"^(Value error|Assertion failed), ", "", error["msg"])
+    if kind == "json_invalid":
+        place = _PLACE_IN_JSON.search(error["msg"])
+        return "is not valid JSON" + (f" in line {place[1]}, column {place[2]}" if place else "")
+    if kind == "is_instance_of":
+        return "must be a table of names and values" if context["class"] == "Mapping" else "must be a list"
+    if context.get("min_length") == 1:
+        return "must not be empty"
+    beginning = next((one for one in _BEGINNINGS if kind.startswith(one)), None)
+    if beginning is None:
+        return re.sub(r"^\w+ should ", "must ", error["msg"])
+    hint = did_you_mean(str(error["loc"][-1]), known) if kind == "extra_forbidden" else ""
+    return _SENTENCES[beginning].format_map(context) + (f".{hint}" if hint else "")
+
+
+def first_error(problem: ValidationError, known: Iterable[str] = ()) -> str:
+    """Return the first error of a validation as ``field: what is wrong``; see :func:`value_problem`."""
+    error = problem.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in error["loc"] if part != "[key]")
+    message, value = value_problem(error, known), error["input"]
+    if message.startswith("must be ") and isinstance(value, str | int | float | None):
+        message += f", not {value!r:.{_MOST_SHOWN}}"
+    return f"{field}: {message}" if field else message
