@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from storage_schemas.errors import did_you_mean
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
-    from pydantic_core import ErrorDetails
 
 #: Sentences by the beginning of the error's type; the braces take values of its context.
 _SENTENCES = {
@@ -48,7 +47,7 @@ _PLACE_IN_JSON = re.compile(r" at line (\d+) column (\d+)$")
 _MOST_SHOWN = 60
 
 
-def value_problem(error: ErrorDetails, known: Iterable[str] = ()) -> str:
+def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     """Return what is wrong with a value, without its name and without the value.
 
     Parameters
