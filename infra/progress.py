@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from storage_schemas.commit import process_alive, write_atomic
 from storage_schemas.errors import SetAside
+from storage_schemas.printable import printable
 from storage_schemas.provenance import utc_now
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class BuildProgress:
         """Count one item of a stage as done."""
         self._done[stage] += 1
         self._set_aside[stage] += set_aside
-        note = label if not set_aside else f"{label} ({set_aside} set aside)"
+        note = printable(label) + (f" ({set_aside} set aside)" if set_aside else "")
         if stage in self._tasks:
             self._bars.update(self._tasks[stage], advance=1, note=note)
         now = time.monotonic()

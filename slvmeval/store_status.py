@@ -45,6 +45,7 @@ def _versions(store: Store, name: str) -> list[dict[str, Any]]:
                 "created_at": release.info["created_at"],
                 "extends": release.info["extends"],
                 "content_checksum": release.manifest.content_checksum,
+                "damaged": dict(Counter(row.damage for row in release.sources() if row.damage)),
                 "set_aside": dict(Counter(row.reason.value for row in release.set_aside())),
             }
         )

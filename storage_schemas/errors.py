@@ -106,7 +106,8 @@ class SetAside(SlvmevalError):
     """
 
     def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(reason, message)
+        # a row is one line, whatever the name of a file
+        super().__init__(reason, printable(message, keep="\t"))
         self.reason = reason
         self.message = str(self.args[1])
 

@@ -27,6 +27,7 @@ from storage_schemas.pair import PlannedPair, ReleasePlan, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow, append_failures, known_failures
+from storage_schemas.sizes import size_text
 from storage_schemas.source import DAMAGE_TEXTS, ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
 from storage_schemas.store_wait import StoreWait
@@ -89,7 +90,7 @@ def check_models(recipe: Recipe, folders: Sequence[str], say: Callable[[str], No
 
     def reading(done: int, total: int, path: str) -> None:
         if total >= _WORTH_A_LINE:
-            say(f"checking weights, {done / 1e9:.1f} of {total / 1e9:.1f} GB: {path}")
+            say(f"checking weights, {size_text(done)} of {size_text(total)}: {path}")
 
     check = ModelCheck([Path(folder) for folder in folders], progress=reading)
     check_recipe(recipe, check)

@@ -32,6 +32,11 @@ def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str,
         "aspects": release.summary(),
         "sources": {
             "used": len(release.sources()),
+            "damaged": [
+                {"source": row.source_id, "title": row.title, "damage": row.damage}
+                for row in release.sources()
+                if row.damage
+            ],
             "set_aside": [
                 {"source": row.source_id or row.location, "reason": row.reason.value, "message": row.message}
                 for row in whole_sources(result.set_aside)

@@ -230,6 +230,7 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
     )
 
     from infra.progress import LOG_EVERY_S
+    from storage_schemas.printable import printable
 
     terminal = sys.stderr.isatty()
     bars = Progress(
@@ -250,6 +251,7 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
 
         def step(done: int, total: int, note: str = "") -> None:
             nonlocal told
+            note = printable(note)
             bars.update(task, completed=done, total=total, note=note)
             if quiet or terminal:
                 return

@@ -56,8 +56,8 @@ class VideoInfo:
     full_range
         Whether the stored planes use 0–255 for luma rather than 16–235.
     duration_s
-        Duration in seconds according to the container, 0 if unknown; of a file that is shorter than it
-        says, up to the end of its packets.
+        Duration in seconds according to the container; where it says none, and of a file that is shorter
+        than it says, up to the end of its packets.
     frame_rate
         Average frames per second according to the container, if known.
     variable_rate
@@ -198,17 +198,23 @@ def _duration_s(video: OpenVideo) -> float:
         return float(video.stream.duration * video.time_base)
     if video.container.duration:
         return video.container.duration / 1_000_000
-    return 0.0
+    return _present_s(video)
 
 
 def _present_s(video: OpenVideo) -> float:
-    """Return the end of the last whole packet that is there, in seconds."""
-    end = 0
+    """Return the end of the last whole packet that is there, in seconds.
+
+    The packets of a raw stream have no presentation times: they follow one another.
+    """
+    end, lengths = 0, 0
     with open_video(video.path, video.damaged) as again:
         for packet in again.packets():
-            if packet.pts is not None and not packet.is_corrupt:
+            if packet.is_corrupt:
+                continue
+            lengths += packet.duration or 0
+            if packet.pts is not None:
                 end = max(end, packet.pts + (packet.duration or 0) + again.offset)
-    return float(end * video.time_base)
+    return float((end or lengths) * video.time_base)
 
 
 def target_size(info: VideoInfo, long_side: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from storage_schemas.checksum_cache import remembered_digests
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, UserInputError
+from storage_schemas.sizes import size_text
 from tasks.models.backgrounds import BackgroundSet, DrawnLandscapes, open_backgrounds
 from tasks.models.base import Models
 from tasks.models.loaders import load_model
@@ -194,7 +195,7 @@ class ModelHub(Models):
         if spec is None:
             raise unknown_model(name, dict.fromkeys(self.names()))
         raise PrerequisiteError(
-            f"weights of model {name} ({spec.origin}, {spec.size / 1e6:,.0f} MB, {spec.licence}) are not in "
+            f"weights of model {name} ({spec.origin}, {size_text(spec.size)}, {spec.licence}) are not in "
             f"{self._folders()}; fetch them with: {spec.command}"
         )
 

@@ -20,7 +20,7 @@ from storage_schemas.errors import Reason, SetAside, UserInputError, suggestion
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
-from storage_schemas.regular_files import read_regular
+from storage_schemas.regular_files import check_regular, read_regular, why_unread
 from storage_schemas.value_problems import first_error
 from tasks.aspects.registry import aspect_names
 from tasks.media.decode import FrameSampler, SampledFrame
@@ -230,8 +230,12 @@ def open_video_pair(
     """
     first, second = Path(first), Path(second)
     for path in (first, second):
-        if not path.is_file():
-            raise UserInputError(f"no video {path}")
+        try:
+            check_regular(path)
+        except FileNotFoundError as problem:
+            raise UserInputError(f"no video {path}") from problem
+        except OSError as problem:
+            raise UserInputError(f"{path} is no video: {why_unread(problem)}") from problem
     if aspect not in aspect_names():
         raise UserInputError(f"no aspect {aspect!r}: {suggestion(aspect, aspect_names(), 'there are')}")
     if gold not in ("a", "b", "tie"):

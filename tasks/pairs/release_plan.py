@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.model import Frozen
@@ -154,16 +155,29 @@ def check_space(plan: ReleasePlan, store: Store, quota_bytes: int | None) -> Non
     SetAside
         `out_of_space`, with the required and the available bytes.
     """
-    needed = plan.bytes_frames + plan.bytes_degraded
-    room = plan.bytes_free
+    problem = space_problem(plan.bytes_frames + plan.bytes_degraded, store.root, plan.bytes_free, quota_bytes)
+    if problem:
+        raise SetAside(Reason.OUT_OF_SPACE, problem)
+
+
+def space_problem(needed: int, root: Path, free: int, quota_bytes: int | None) -> str:
+    """Return why a build does not fit, empty if it does.
+
+    Parameters
+    ----------
+    needed, free
+        The bytes it needs, and those free on the disk.
+    root
+        The store's folder, which may not exist yet.
+    """
     limit = "free"
     if quota_bytes is not None:
-        used = sum(path.stat().st_size for path in store.root.rglob("*") if path.is_file())
-        if quota_bytes - used < room:
-            room, limit = quota_bytes - used, "left of the profile's quota_bytes"
-    if needed > room:
-        raise SetAside(
-            Reason.OUT_OF_SPACE,
-            f"this build needs about {size_text(needed)} in {store.root}, {size_text(max(room, 0))} are "
-            f"{limit}: free space (slvmeval gc --frames), choose another --store, or build fewer sources",
-        )
+        used = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+        if quota_bytes - used < free:
+            free, limit = quota_bytes - used, "left of the profile's quota_bytes"
+    if needed <= free:
+        return ""
+    return (
+        f"this build needs about {size_text(needed)} in {root}, {size_text(max(free, 0))} are "
+        f"{limit}: free space (slvmeval gc --frames), choose another --store, or build fewer sources"
+    )

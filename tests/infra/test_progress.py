@@ -36,6 +36,14 @@ def test_a_title_that_looks_like_markup_is_shown_as_it_is(
     assert shown.count(title) > 1, "in the bar too"
 
 
+def test_a_title_cannot_turn_or_break_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with BuildProgress(quiet=True) as progress:
+        progress.expect("ingest", 1)
+        progress.done("ingest", "a\u202e4pm.b\nc")
+    assert caplog.messages == ["ingest 1/1: a\\u202e4pm.b\\nc"]
+
+
 def test_what_another_progress_of_the_process_counted_stays(tmp_path: Path) -> None:
     with BuildProgress(tmp_path, quiet=True):
         (run,) = read_runs(tmp_path)

@@ -61,6 +61,8 @@ def plan(
         fresh=fresh,
         retry=retry,
     ).options(site.model_copy(update={"store_wait_s": 0.0}))
+    from tasks.pairs.release_plan import space_problem
+
     with ExitStack() as stack:
         place = Path(options.store)
         if not (place.exists() or make_analyser(options.recipe.caption_analysis).asks_server):
@@ -76,7 +78,9 @@ def plan(
         build.inspect(InlineExecutor)
         values = plan_values(build, measured_speeds(place))
     values["store"] = str(place)
-    values["bytes"]["free"] = shutil.disk_usage(_existing(place)).free
+    space = values["bytes"]
+    space["free"] = shutil.disk_usage(_existing(place)).free
+    space["problem"] = space_problem(space["needed"], place, space["free"], options.quota_bytes)
     if as_json:
         terminal.print_json(values)
     else:
@@ -143,6 +147,11 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
         "sources": {
             "usable": len(build.reports),
             "with_work": release_plan.missing_sources,
+            "damaged": [
+                {"source": report.title, "damage": report.damage}
+                for report in build.reports.values()
+                if report.damage
+            ],
             "set_aside": [
                 {"source": row.source_id or row.location, "reason": row.reason.value, "message": row.message}
                 for row in lost
@@ -165,6 +174,8 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
 
 
 def _print(values: dict[str, Any]) -> None:
+    from storage_schemas.source import DAMAGE_TEXTS
+
     rows = [
         (
             name,
@@ -191,6 +202,10 @@ def _print(values: dict[str, Any]) -> None:
         f"GPU hours: {_hours_text(values['gpu_hours'])}",
         *(f"figures:   {name} {source}" for name, source in values["gpu_hours"]["sources"].items()),
     )
+    if needed["problem"]:
+        terminal.say(f"no space:  {needed['problem']}")
+    for row in sources["damaged"]:
+        terminal.say(f"damaged:   {row['source']}: the video is {DAMAGE_TEXTS[row['damage']]}")
     for row in sources["set_aside"]:
         terminal.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
     if not values["pairs_missing"]:

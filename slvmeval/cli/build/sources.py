@@ -65,7 +65,7 @@ def scan(
             else:
                 values = _usable(item)
             rows.append(values)
-            step(done, max(total, done), printable(str(values["video"])))
+            step(done, max(total, done), str(values["video"]))
     if as_json:
         terminal.print_json(rows)
     else:

@@ -38,7 +38,15 @@ def list_pairs(
     opened = terminal.open_release(store, release, version)
     records = opened.pairs(aspect, source)
     if as_json:
-        terminal.print_json([record.model_dump(mode="json", exclude={"segments"}) for record in records])
+        terminal.print_json(
+            [
+                {
+                    **record.model_dump(mode="json", exclude={"segments"}),
+                    "source_damage": opened.source(record.source_id).damage,
+                }
+                for record in records
+            ]
+        )
         return
     rows = [
         (
@@ -48,9 +56,10 @@ def list_pairs(
             record.aspect,
             record.operation,
             record.strength,
-            opened.source(record.source_id).title,
+            row.title + (f" ({row.damage})" if row.damage else ""),
         )
         for record in records
+        for row in [opened.source(record.source_id)]
     ]
     columns = ("pair", "clips", "frames", "aspect", "operation", "strength", "source")
     title = f"release {opened.name}, version {opened.version}: {len(rows)} pairs"
@@ -74,13 +83,17 @@ def show(
     opened = terminal.open_release(store, release, version)
     record = opened.pair(pair_id)
     if as_json:
-        terminal.print_json(record.model_dump(mode="json"))
+        damage = opened.source(record.source_id).damage
+        terminal.print_json({**record.model_dump(mode="json"), "source_damage": damage})
         return
+    from storage_schemas.source import DAMAGE_TEXTS
+
     row = opened.source(record.source_id)
+    damaged = f", the video is {DAMAGE_TEXTS[row.damage]}" if row.damage else ""
     terminal.say(
         f"pair       {record.pair_id}",
         f"aspect     {record.aspect} ({record.category}), paper's dimension {record.dimension}",
-        f"source     {row.title} ({record.source_id}), {row.licence}",
+        f"source     {row.title} ({record.source_id}), {row.licence}{damaged}",
         f"operation  {record.operation} version {record.operation_version}, strength {record.strength}, "
         f"{record.clips_degraded} clips",
         f"parameters {_flat(record.parameters)}",

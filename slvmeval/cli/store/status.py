@@ -54,11 +54,12 @@ def status(
             version["recipe"],
             version["created_at"],
             terminal.counted(version["set_aside"]),
+            terminal.counted(version["damaged"]),
         )
         for release in values["releases"]
         for version in release["versions"]
     ]
-    columns = ("release, version", "pairs", "sources", "set aside", "recipe", "created", "reasons")
+    columns = ("release, version", "pairs", "sources", "set aside", "recipe", "created", "reasons", "damaged")
     terminal.console().print(terminal.table(f"releases in {opened.root}", columns, rows, numbers=3))
     sizes = [(kind, size["count"], size_text(size["bytes"])) for kind, size in values["sizes"].items()]
     terminal.console().print(terminal.table("disk usage", ("kind", "count", "size"), sizes, 2))

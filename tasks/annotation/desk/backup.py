@@ -13,6 +13,7 @@ from sqlalchemy.exc import DatabaseError
 
 from storage_schemas.commit import sync_path
 from storage_schemas.errors import StoreError, UserInputError
+from storage_schemas.regular_files import check_regular
 from storage_schemas.votes import VotesStore
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.tables import CAMPAIGNS, META, METADATA, VOTES
@@ -86,8 +87,12 @@ def restore(desk: Desk, file: Path, votes: VotesStore) -> BackedUp:
     StoreError
         If the file is not a backup, or damaged.
     """
-    if not file.is_file():
+    if not file.exists():
         raise UserInputError(f"there is no file {file}")
+    try:
+        check_regular(file)
+    except OSError as problem:
+        raise UserInputError(f"{file} cannot be restored: {problem.strerror}") from problem
     try:
         with _opened(file, read_only=True) as source, desk.database.write() as target:
             known = target.execute(select(CAMPAIGNS.c.campaign)).scalars().all()

@@ -9,6 +9,7 @@ from typing import Any
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Failure
+from storage_schemas.sizes import size_text
 from tasks.llm.servers import ChatServer, require_videos
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import FramesAs, VlmModel
@@ -154,6 +155,6 @@ def _check_size(addresses: Sequence[str]) -> None:
     if size > MOST_INLINE_BYTES:
         raise NotJudged(
             Failure.CONTEXT_TOO_LONG,
-            f"the videos have {size / 1e6:,.0f} MB in base64, a request to Gemini takes "
-            f"{MOST_INLINE_BYTES / 1e6:,.0f} MB of them: reduce image_side, or write frames_as=images",
+            f"the videos have {size_text(size)} in base64, a request to Gemini takes "
+            f"{size_text(MOST_INLINE_BYTES)} of them: reduce image_side, or write frames_as=images",
         )

@@ -93,7 +93,7 @@ def own_guide(folder: Path, dimension: str, title: str, language: str) -> Guide 
         If it cannot be read or used.
     """
     place = folder / language / f"{dimension}.txt"
-    if not place.is_file():
+    if not place.exists():
         return None
     try:
         text = read_regular_text(place, "utf-8-sig")

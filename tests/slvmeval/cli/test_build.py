@@ -114,7 +114,7 @@ def test_everything_is_built_and_summed_up(first: Built) -> None:
     }
     for counts in made["aspects"].values():
         assert counts == {"planned": 1, "built": 1, "set_aside": 0, "reasons": {}}
-    assert made["sources"] == {"used": 1, "set_aside": []}
+    assert made["sources"] == {"used": 1, "damaged": [], "set_aside": []}
 
 
 def test_a_second_build_makes_nothing_and_starts_nothing(built: Built) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import subprocess
 from collections.abc import Callable
@@ -12,9 +13,17 @@ import pytest
 from PIL import Image
 
 from storage_schemas.frames import ColorSpec
+from storage_schemas.ids import artifact_id
+from storage_schemas.source import ClipRow
+from storage_schemas.store import FRAMES, Store
+from tasks.llm.vision_models import VlmModel
 from tasks.media.decode import FrameSampler
 from tasks.media.encode import encode_units
 from tasks.media.planes import planes_to_rgb
+from tasks.report.pictures import clip_strip, jpeg
+from tasks.scoring.judges.frame_images import video_parts
+from tasks.scoring.suites.file_video import FileVideo, FrameRate
+from tests.frame_arrays import write_frames
 
 Video = Callable[[str], Path]
 
@@ -48,8 +57,36 @@ def test_it_looks_like_its_source(name: str, video: Video, ffmpeg: str, tmp_path
     played = as_ffmpeg_shows(ffmpeg, tmp_path / "pair.mp4", width, height)
     assert np.abs(played - shown).mean() < 1
 
-    sent = io.BytesIO()
-    Image.fromarray(planes_to_rgb(planes[:1], color)[0]).save(sent, "JPEG", quality=90)
-    seen = np.asarray(Image.open(sent))
+
+@pytest.mark.parametrize("name", ["plain", "full_range"])
+def test_a_judge_and_the_gallery_show_it_as_it_looks(
+    name: str, video: Video, ffmpeg: str, tmp_path: Path
+) -> None:
+    side = FileVideo(video(name), FrameRate(fps="1", long_side=320))
+    shown = as_ffmpeg_shows(ffmpeg, video(name), 320, 180, "fps=1", "scale=320:180")[0]
+    model = VlmModel(
+        model="m", server="s", context_tokens=4096, answer_tokens=64, most_images=8, image_side=320
+    )
+    _, sent = video_parts("video", side, [0], model)
+    packed = base64.b64decode(sent["image_url"]["url"].partition(",")[2])
     # JPEG halves the colours' resolution and rounds
-    assert np.abs(seen.astype(np.int16) - shown[0]).mean() < 5
+    assert np.abs(pictured(packed) - shown).mean() < 5
+
+    sampler = FrameSampler(video(name), long_side=320)
+    color = ColorSpec(sampler.info.matrix, sampler.info.full_range)
+    store = Store.create(tmp_path / "store")
+    with store.stage(FRAMES, {"n": 1}) as staged:
+        write_frames(staged.path / "planes.zarr", [next(iter(sampler)).planes.copy()], [0.0], color)
+    clip = ClipRow(source_id="s", clip=0, start_s=0.0, end_s=1.0, first_frame=0, frame_count=1, caption="c")
+    strip = jpeg(clip_strip(store, artifact_id(FRAMES, {"n": 1}), [clip]))
+    small = as_ffmpeg_shows(
+        ffmpeg, video(name), 128, 72, "fps=1", "scale=320:180", "scale=128:72:flags=lanczos"
+    )[0]
+    tile = pictured(strip)[:72, :128]
+    # so small a JPEG has other edges, but its contrast would be 16 % more or less in the other range
+    assert abs(tile.std() / small.std() - 1) < 0.06
+    assert abs(tile.mean() - small.mean()) < 5
+
+
+def pictured(packed: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(packed))).astype(np.int16)

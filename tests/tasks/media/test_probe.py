@@ -252,3 +252,26 @@ def test_target_size_is_always_storable(width: int, height: int, quarter: int) -
 def test_long_side_must_be_a_multiple_of_four(long_side: int) -> None:
     with pytest.raises(UserInputError, match=str(long_side)):
         target_size(INFO, long_side)
+
+
+@pytest.mark.parametrize(("ending", "codec"), [("m2v", ["mpeg2video"]), ("h264", ["libx264"])])
+def test_the_length_of_a_raw_stream_is_that_of_its_packets(
+    tmp_path: Path, ffmpeg: str, ending: str, codec: list[str]
+) -> None:
+    path = tmp_path / f"raw.{ending}"
+    run(ffmpeg, "-f", "lavfi", "-i", "testsrc2=s=64x36:r=25:d=4", "-c:v", *codec, str(path))
+    assert probe(path).duration_s == 4.0
+    sampler = FrameSampler(path, fps=Fraction(5), long_side=64)
+    assert (len(list(sampler)), sampler.duration_s) == (20, 4.0)
+
+
+def test_a_name_with_a_line_break_is_said_in_one_line(tmp_path: Path, video: Video) -> None:
+    path = tmp_path / "one\ntwo.mp4"
+    shutil.copyfile(video("plain"), path)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 100)
+    with pytest.raises(SetAside) as problem:
+        probe(path)
+    assert problem.value.reason is Reason.TRUNCATED_VIDEO
+    assert "one\\ntwo.mp4: " in problem.value.message
+    assert "\n" not in problem.value.message

@@ -195,6 +195,7 @@ def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
     ("change", "message"),
     [
         ({"first": Path("nowhere.mp4")}, "no video nowhere.mp4"),
+        ({"first": Path("/dev/null")}, "/dev/null is no video: it is a device, not a file"),
         ({"aspect": "colour"}, "did you mean color?"),
         ({"aspect": "xyz"}, "there are aesthetics,"),
         ({"gold": "first"}, "say a, b or tie"),
@@ -269,7 +270,7 @@ def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
         ({**LINE, "id": "two", "video_b": "other.mp4"}, "no video .*other.mp4"),
         ({**LINE, "id": "two", "video_b": "http://host/other.mp4"}, "no video .*http"),
         ({**LINE, "id": "two", "video_b": ""}, "video_b: must not be empty"),
-        ({**LINE, "id": "two", "video_b": "deep"}, "no video .*deep"),
+        ({**LINE, "id": "two", "video_b": "deep"}, "deep is no video: it is a folder"),
         ({**LINE, "id": "../two"}, "give the source another id"),
         ({**LINE, "id": "x" * 300}, "shorten it to 200"),
         (LINE, "line 1 has the id 'one' already"),

@@ -134,6 +134,8 @@ def test_what_is_no_backup_changes_nothing(clock: HandClock, files: VotesStore, 
                 restore(other, file, files)
         with pytest.raises(UserInputError, match="there is no file"):
             restore(other, tmp_path / "missing.sqlite", files)
+        with pytest.raises(UserInputError, match="cannot be restored: it is a folder, not a file"):
+            restore(other, tmp_path, files)
         assert other.campaigns.all() == []
     address = f"sqlite:///{tmp_path / 'third.sqlite'}"
     with (

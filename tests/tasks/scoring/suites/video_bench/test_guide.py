@@ -75,6 +75,12 @@ def test_a_guide_that_cannot_be_used_is_named(tmp_path: Path, text: str, message
     assert own_guide(tmp_path, "look", "Look", "ja") is None
 
 
+def test_what_is_no_file_in_place_of_a_guide_is_named(tmp_path: Path) -> None:
+    (tmp_path / "en" / "look.txt").mkdir(parents=True)
+    with pytest.raises(UserInputError, match=r"look\.txt cannot be read: it is a folder, not a file"):
+        own_guide(tmp_path, "look", "Look", "en")
+
+
 def test_full_width_colons_are_levels_too() -> None:
     guide = Guide.read(
         "look", "Look", "ja", "# title\n見た目\n# meaning\n意味\n# scale\n1：悪い\n2：良い\n", "x"

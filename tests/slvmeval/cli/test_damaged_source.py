@@ -1,0 +1,71 @@
+"""A source whose video is cut off is named wherever sources or pairs are listed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slvmeval.cli.main import main
+from tasks.recipe import Recipe
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path,
+    add_film: Callable[[Path, int], Path],
+    small_recipe: Recipe,
+    ffmpeg: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[str]:
+    """Words of a command for two films, of which the second is cut off behind 36 of 42 s."""
+    for number in (1, 2):
+        film = add_film(tmp_path / "videos", number)
+    whole = tmp_path / "whole.mp4"
+    command = [ffmpeg, "-v", "error", "-i", str(film), "-c", "copy", "-movflags", "+faststart", str(whole)]
+    subprocess.run(command, check=True)
+    content = whole.read_bytes()
+    film.write_bytes(content[: len(content) * 6 // 7])
+    recipe = tmp_path / "recipe.json"
+    aspects = {"aesthetics": small_recipe.aspects["aesthetics"]}
+    fewer = {"aspects": aspects, "least_duration_s": 5.0, "clips_per_pair": 2}
+    recipe.write_text(small_recipe.model_copy(update=fewer).model_dump_json())
+    monkeypatch.setenv("SLVMEVAL_STORE", str(tmp_path / "store"))
+    return ["--sources", str(tmp_path / "videos"), "--recipe", str(recipe), "--damaged", "truncate"]
+
+
+def test_it_is_named_by_the_plan_the_build_and_the_lists(
+    site: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*words: str) -> str:
+        assert main(list(words)) in (0, 3)
+        return " ".join(capsys.readouterr().out.split())
+
+    marked = "film2: the video is cut off, used up to its last whole picture"
+    assert f"damaged: {marked}" in said("plan", *site)
+    planned = json.loads(said("plan", *site, "--json"))
+    assert planned["sources"]["damaged"] == [{"source": "film2", "damage": "truncated"}]
+    summary = tmp_path / "summary.json"
+    assert marked in said("build", "--direct", "--quiet", *site, "--summary", str(summary))
+    (damaged,) = json.loads(summary.read_text())["sources"]["damaged"]
+    assert (damaged["title"], damaged["damage"]) == ("film2", "truncated")
+    assert "truncated 1" in said("status")
+    assert "film2 (truncated)" in said("pairs", "list")
+    pairs = json.loads(said("pairs", "list", "--json"))
+    assert sorted(pair["source_damage"] for pair in pairs) == ["", "truncated"]
+    (cut,) = (pair["pair_id"] for pair in pairs if pair["source_damage"])
+    assert "the video is cut off" in said("pairs", "show", cut)
+    assert json.loads(said("pairs", "show", cut, "--json"))["source_damage"] == "truncated"
+
+
+def test_the_plan_says_that_the_quota_does_not_do(
+    site: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLVMEVAL_QUOTA_BYTES", "5000")
+    assert main(["plan", *site]) == 0
+    assert "5.0 kB are left of the profile's quota_bytes" in capsys.readouterr().out
+    assert main(["plan", *site, "--json"]) == 0
+    assert "quota_bytes" in json.loads(capsys.readouterr().out)["bytes"]["problem"]
