@@ -96,8 +96,7 @@ class Films:
         once = self._made(
             f"small.{name}", "-i", self.bunny, "-t", "180", "-an", "-vf", "scale=320:180", *encoder
         )
-        loop = ["-stream_loop", str(times - 1), "-i", once]
-        return self._made(f"times_{times}.small.{name}", *loop, "-map", "0:v", "-c", "copy")
+        return self.in_a_row(once, times)
 
     def long_city(self) -> Path:
         """Return the city film repeated eighty times, ten minutes of MPEG-2: 8 s would measure the start.
@@ -114,8 +113,12 @@ class Films:
 
     def repeated(self, times: int) -> Path:
         """Return the film several times in a row, without re-encoding."""
-        loop = ["-stream_loop", str(times - 1), "-i", self.bunny]
-        return self._made(f"film_times_{times}.mp4", *loop, "-map", "0:v", "-c", "copy")
+        return self.in_a_row(self.bunny, times)
+
+    def in_a_row(self, video: Path, times: int) -> Path:
+        """Return a video several times in a row, without re-encoding."""
+        loop = ["-stream_loop", str(times - 1), "-i", video]
+        return self._made(f"times_{times}.{video.name}", *loop, "-map", "0:v", "-c", "copy")
 
     def folder(self, name: str) -> Path:
         """Return an empty folder of sources."""
