@@ -24,7 +24,7 @@ from tasks.media.source_file import open_video
 
 #: The film's frames a second.
 RATE = 24
-#: How often the minute is repeated in a measured file.
+#: How often the minute stands in a measured file.
 TIMES = 4
 #: Seconds between fixed key frames; None leaves them to the encoder.
 KEY_FRAMES_S = (None, 2, 5)

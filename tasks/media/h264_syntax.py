@@ -96,7 +96,7 @@ def parse_sps(nal: bytes) -> Sps:
 
     Raises
     ------
-    Unreadable
+    InvalidBitstream
         The unit ends early or is not a sequence parameter set.
     """
     bits = Bits(unescape(nal[1:]))
@@ -165,7 +165,7 @@ def parse_avcc(extradata: bytes) -> Avcc:
 
     Raises
     ------
-    Unreadable
+    InvalidBitstream
         If the data is not such a record, for example because the stream uses start codes.
     """
     if len(extradata) < 7 or extradata[0] != 1:

@@ -102,7 +102,7 @@ class Proof:
 
     Raises
     ------
-    Refused, Unreadable
+    NotProvable, InvalidBitstream
         On construction, if the proof does not apply to this kind of stream.
     """
 
