@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.chromium", "tests.planted_evaluators", "tests.planted_suites", "tests.small_films"]
+pytest_plugins = [
+    "tests.chromium",
+    "tests.once",
+    "tests.planted_evaluators",
+    "tests.planted_suites",
+    "tests.small_films",
+]
 
 
 def pytest_configure() -> None:
@@ -43,13 +49,19 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @pytest.fixture(scope="session")
 def ffmpeg() -> str:
-    """Path of an ffmpeg command: the system's, else the one that imageio-ffmpeg carries."""
-    result = shutil.which("ffmpeg")
-    if result:
-        return result
+    """Path of the ffmpeg command of the development packages: the same one makes the films everywhere."""
     import imageio_ffmpeg
 
     return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+@pytest.fixture(scope="session", params=["bundled", "installed"])
+def each_ffmpeg(request: pytest.FixtureRequest, ffmpeg: str) -> str:
+    """Path of each ffmpeg command that is there, for tests about the command itself."""
+    path = ffmpeg if request.param == "bundled" else shutil.which("ffmpeg")
+    if path is None:
+        pytest.skip("no ffmpeg command is installed")
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
 from tasks.recipe import BUILT_IN, AspectRecipe, Recipe
+from tests.once import Once
 
 CLIPS = 14
 CLIP_S = 3
@@ -36,21 +37,18 @@ def make_film(ffmpeg: str, path: Path, number: int) -> None:
     """Write a film of 42 s and 160×90; each number has other pictures."""
     source = f"testsrc2=size=160x90:rate=5:duration={CLIPS * CLIP_S},hue=h={number * 40}"
     command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "25"]
-    subprocess.run([*command, "-pix_fmt", "yuv420p", str(path)], check=True)
+    subprocess.run([*command, "-pix_fmt", "yuv420p", str(path)], check=True, timeout=60)
 
 
 @pytest.fixture(scope="session")
-def film_maker(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+def film_maker(ffmpeg: str, once: Once) -> Callable[[int], Path]:
     """Give a film of 42 s and 160×90 by number; each has other pictures."""
-    folder = tmp_path_factory.mktemp("films")
 
-    def make(number: int) -> Path:
-        path = folder / f"film{number}.mp4"
-        if not path.exists():
-            make_film(ffmpeg, path, number)
-        return path
+    def get(number: int) -> Path:
+        name = f"film{number}"
+        return once(name, lambda folder: make_film(ffmpeg, folder / f"{name}.mp4", number)) / f"{name}.mp4"
 
-    return make
+    return get
 
 
 @pytest.fixture(scope="session")
