@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
         shared.mkdir(exist_ok=True)
         with FileLock(shared / f"{name}.lock", timeout=300):
             if not folder.exists():
+                shutil.rmtree(draft, ignore_errors=True)
                 draft.mkdir()
                 make(draft)
                 draft.rename(folder)
