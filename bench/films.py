@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import av
+import imageio_ffmpeg
 
 from slvmeval.demo.fetch import fetch_demo, read_captions
 
@@ -30,9 +31,13 @@ _OTHER_CODECS = {
 }
 
 
+#: The installed ffmpeg command, or else the one of the development packages.
+FFMPEG = shutil.which("ffmpeg") or imageio_ffmpeg.get_ffmpeg_exe()
+
+
 def run_ffmpeg(*arguments: str | Path) -> None:
     """Run the ffmpeg command quietly."""
-    command = ["ffmpeg", "-nostdin", "-v", "error", "-y", *map(str, arguments)]
+    command = [FFMPEG, "-nostdin", "-v", "error", "-y", *map(str, arguments)]
     subprocess.run(command, check=True)
 
 

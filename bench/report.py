@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.films import FFMPEG
 from storage_schemas.commit import write_atomic
 
 RATIOS = "ratios.json"
@@ -87,7 +88,9 @@ def machine() -> dict[str, Any]:
     import psutil
 
     libraries = {name: ".".join(map(str, number)) for name, number in av.library_versions.items()}
-    printed = subprocess.run(["ffmpeg", "-version"], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        [FFMPEG, "-version"], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
     return {
         "cpu": _cpu_model(),
         "cores": psutil.cpu_count(),

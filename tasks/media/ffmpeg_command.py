@@ -82,7 +82,7 @@ def find_ffmpeg() -> FfmpegCommand:
     listed = subprocess.run([path, "-version"], capture_output=True, text=True)
     named = re.match(r"ffmpeg version (\S+)", listed.stdout)
     if named is None:
-        raise PrerequisiteError(f"{path} -version does not answer as ffmpeg: {_last_lines(listed.stderr)}")
+        raise PrerequisiteError(f"{path} -version does not answer as ffmpeg: {_main_lines(listed.stderr)}")
     number = re.match(r"n?(\d+)\.(\d+)", named[1])
     if number is not None and (int(number[1]), int(number[2])) < _LEAST:
         raise PrerequisiteError(f"{path} is ffmpeg {named[1]}: install {_LEAST[0]}.{_LEAST[1]} or newer")
@@ -305,13 +305,16 @@ class _Running:
         if not status:
             return ""
         self.said.seek(0)
-        return _last_lines(self.said.read().decode(errors="replace")) or f"exit status {status}"
+        return _main_lines(self.said.read().decode(errors="replace")) or f"exit status {status}"
 
 
-def _last_lines(text: str) -> str:
-    """Return the end of what ffmpeg printed, without the addresses in memory of its parts."""
-    lines = (_ADDRESS.sub(r"[\1]", line.strip()) for line in text.strip().splitlines()[-4:])
-    return " | ".join(dict.fromkeys(lines))
+def _main_lines(text: str) -> str:
+    """Return what ffmpeg printed first and last, without the addresses in memory of its parts.
+
+    Older versions print the cause last, newer ones first, before what follows from it.
+    """
+    lines = list(dict.fromkeys(_ADDRESS.sub(r"[\1]", line.strip()) for line in text.strip().splitlines()))
+    return " | ".join(lines if len(lines) <= 4 else [*lines[:2], *lines[-2:]])
 
 
 _ADDRESS = re.compile(r"\[([^\]@]+) @ 0x[0-9a-f]+\]")

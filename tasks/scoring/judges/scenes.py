@@ -4,6 +4,9 @@ The score is that of FFmpeg's filter ``select`` (``get_scene_score`` in ``libavf
 mean absolute difference to the frame before, in 8-bit steps, or how much that differs from the same number
 one frame earlier, whichever is smaller, over 100 and at most 1. It is computed here from the frames'
 planes, with the command's results; a cut is where ``gt(scene,threshold)``.
+
+FFmpeg 5.1 and 9.0 compute the same score. For pictures narrower than a vector register of the processor (up
+to 64 px) both are wrong: their vector code also counts bytes beside the picture. Ours is that of the C code.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from tasks.scoring.features import FeatureCache, Features, FrameFeature, Rows
 
 #: The paper names FFmpeg's scene filter but no threshold; 0.3 is our choice.
 THRESHOLD = 0.3
+#: The versions of FFmpeg whose score ours was compared with.
+SCORE = "FFmpeg 5.1 to 9.0"
 
 
 class LumaChange(FrameFeature):
@@ -95,7 +100,7 @@ class Scenes:
 
 def scene_settings(threshold: float = THRESHOLD) -> dict[str, Any]:
     """Return the settings that scenes depend on, JSON-compatible."""
-    return {"filter": f"select=gt(scene,{threshold:g})", "on": "the video's own frames"}
+    return {"filter": f"select=gt(scene,{threshold:g})", "score": SCORE, "on": "the video's own frames"}
 
 
 def luma_changes(side: Side, cache: FeatureCache) -> Features:

@@ -21,8 +21,8 @@ Video = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def command(ffmpeg: str) -> FfmpegCommand:
-    return FfmpegCommand(ffmpeg, "of the tests")
+def command(each_ffmpeg: str) -> FfmpegCommand:
+    return FfmpegCommand(each_ffmpeg, "of the tests")
 
 
 def stored(

@@ -27,17 +27,17 @@ def random_side(_: Side) -> Side:
 
 
 @pytest.mark.parametrize("make", [lambda side: side, random_side])
-def test_the_score_is_that_of_ffmpeg(ffmpeg: str, seen: Side, make: Callable[[Side], Side]) -> None:
+def test_the_score_is_that_of_ffmpeg(each_ffmpeg: str, seen: Side, make: Callable[[Side], Side]) -> None:
     side = make(seen)
-    expected = filter_values(ffmpeg, side, "select='gte(scene,0)'", "lavfi.scene_score")
+    expected = filter_values(each_ffmpeg, side, "select='gte(scene,0)'", "lavfi.scene_score")
     assert len(expected) == len(side)
     assert max(expected) > 0.3
     assert np.round(scores(side), 6).tolist() == expected
 
 
 @pytest.mark.parametrize("threshold", [0.05, 0.1, 0.3])
-def test_the_cuts_are_those_of_ffmpeg(ffmpeg: str, seen: Side, threshold: float) -> None:
-    expected = filter_values(ffmpeg, seen, f"select='gt(scene,{threshold})'", "frame")
+def test_the_cuts_are_those_of_ffmpeg(each_ffmpeg: str, seen: Side, threshold: float) -> None:
+    expected = filter_values(each_ffmpeg, seen, f"select='gt(scene,{threshold})'", "frame")
     assert expected
     assert find_scenes(seen, FeatureCache(), threshold).starts == (0, *expected)
 
@@ -46,7 +46,11 @@ def test_scenes_cover_the_video_and_give_their_centres() -> None:
     scenes = find_scenes(cut_video([4, 2, 5, 3]), FeatureCache())
     assert scenes.clips == (range(4), range(4, 6), range(6, 11), range(11, 14))
     assert scenes.centres == (2, 5, 8, 12)
-    settings = {"filter": "select=gt(scene,0.3)", "on": "the video's own frames"}
+    settings = {
+        "filter": "select=gt(scene,0.3)",
+        "score": "FFmpeg 5.1 to 9.0",
+        "on": "the video's own frames",
+    }
     assert scenes.details() == {**settings, "fps": 1.0, "frames": 14, "clips": 4}
     json.dumps(scenes.details(), allow_nan=False)
 
