@@ -95,12 +95,13 @@ class Recipe:
             command += ["-color_range", "pc"]
         if self.shape == "interlaced":
             command += INTERLACED.get(self.codec, "-flags +ilme+ildct -top 1").split()
-        copied = {"cut": ["-ss", "0.7"], "turned": ["-display_rotation", "90"]}.get(self.shape)
+        copied = {"cut": ["-ss", "0.7"], "turned": []}.get(self.shape)
         first = path if copied is None else folder / f"whole_{self.name}"
-        subprocess.run([*command, str(first)], check=True, capture_output=True, timeout=120)
+        subprocess.run([*command, str(first)], check=True, capture_output=True)
         if copied is not None:
+            turn = ["-metadata:s:v", "rotate=90"] if self.shape == "turned" else []
             command = [ffmpeg, "-v", "error", "-nostdin", "-y", *copied, "-i", str(first), "-c", "copy"]
-            subprocess.run([*command, str(path)], check=True, capture_output=True, timeout=120)
+            subprocess.run([*command, *turn, str(path)], check=True, capture_output=True)
             first.unlink()
         return path
 

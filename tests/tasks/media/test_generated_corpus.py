@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -63,6 +64,15 @@ def compared(recipe: Recipe, ffmpeg: str, folder: str) -> tuple[Recipe, str, str
         difference(ours, b"".join(planes.tobytes() for planes in library.values())) if same else "count",
         difference(ours, theirs),
     )
+
+
+@pytest.fixture
+def ffmpeg() -> str:
+    """Path of the installed command, whose options and known differences these are."""
+    path = shutil.which("ffmpeg")
+    if path is None:
+        pytest.skip("no ffmpeg command is installed")
+    return path
 
 
 @pytest.mark.slow
