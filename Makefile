@@ -24,7 +24,7 @@ define install
 	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 endef
 
-.PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -63,12 +63,6 @@ build/models/brisque/svm.txt: $(STAMP)
 
 test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
 	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)"
-
-# fast tests that look for programs (ffmpeg, nginx, pdflatex) or can do more as root: what `make test` cannot hold without them
-PROGRAMS := tests/bench tests/storage_schemas tests/tasks/media tests/tasks/report tests/tasks/publish/test_report_tables.py \
-  tests/tasks/scoring/judges/test_scenes.py tests/slvmeval/cli/test_build.py tests/slvmeval/web/annotation/test_media.py
-test-programs: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)" $(PROGRAMS)
 
 test-slow: test-slow-tasks test-slow-runs  ## tests on whole films, with a real Prefect and Dask, with processes killed
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -159,6 +160,7 @@ def test_pools_and_aspects_of_a_running_build_are_tables(
     assert (run["pools"], run["summary"]) == ({}, SUMMARY)
 
 
+@pytest.mark.skipif(shutil.which("script") is None, reason="no `script`, which gives it a terminal")
 def test_watching_shows_the_pools_until_the_build_ends(store: Store, tmp_path: Path) -> None:
     path = write_state(store, "running", os.getpid())
     state = json.loads(path.read_text(encoding="utf-8"))
