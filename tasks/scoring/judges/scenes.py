@@ -5,8 +5,8 @@ mean absolute difference to the frame before, in 8-bit steps, or how much that d
 one frame earlier, whichever is smaller, over 100 and at most 1. It is computed here from the frames'
 planes, with the command's results; a cut is where ``gt(scene,threshold)``.
 
-FFmpeg 5.1 and 9.0 compute the same score. For pictures narrower than a vector register of the processor (up
-to 64 px) both are wrong: their vector code also counts bytes beside the picture. Ours is that of the C code.
+FFmpeg 5.1.9 and 9.0.2 compute the same score. For pictures narrower than a vector register of the processor
+(seen below 32 px with AVX2) both are wrong; without their vector code (`-cpuflags 0`) they agree with ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tasks.scoring.features import FeatureCache, Features, FrameFeature, Rows
 #: The paper names FFmpeg's scene filter but no threshold; 0.3 is our choice.
 THRESHOLD = 0.3
 #: The versions of FFmpeg whose score ours was compared with.
-SCORE = "FFmpeg 5.1 to 9.0"
+SCORE = "as in FFmpeg 5.1.9 and 9.0.2"
 
 
 class LumaChange(FrameFeature):

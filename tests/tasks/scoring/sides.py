@@ -80,24 +80,11 @@ def film(ffmpeg: str, path: Path) -> VideoSide:
 def filter_values(ffmpeg: str, side: Side, filters: str, name: str) -> list[float]:
     """What an FFmpeg filter notes of a side's frames under a name.
 
-    Without vector instructions: with them the scene score counts bytes beside pictures that are narrower than
-    a vector register, up to 64 px, in FFmpeg 5.1 and 9.0.
+    Without vector instructions, with which FFmpeg's scene score is wrong for very narrow pictures.
     """
     size = f"{side.width}x{side.height}"
-    source = ("-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", size, "-r", "1", "-i", "-")
-    command = [
-        ffmpeg,
-        "-v",
-        "error",
-        "-cpuflags",
-        "0",
-        *source,
-        "-vf",
-        f"{filters},metadata=print:file=-",
-        "-f",
-        "null",
-        "-",
-    ]
+    source = ("-cpuflags", "0", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", size, "-r", "1", "-i", "-")
+    command = [ffmpeg, "-v", "error", *source, "-vf", f"{filters},metadata=print:file=-", "-f", "null", "-"]
     raw = b"".join(frame.tobytes() for frame in side)
     done = subprocess.run(command, input=raw, capture_output=True, check=True, timeout=120)
     lines = done.stdout.decode().splitlines()

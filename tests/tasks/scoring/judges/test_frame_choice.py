@@ -116,7 +116,7 @@ def test_settings_and_counts_are_recorded_as_json() -> None:
         "places": list(choice.places),
         "scenes": {
             "filter": "select=gt(scene,0.3)",
-            "score": "FFmpeg 5.1 to 9.0",
+            "score": "as in FFmpeg 5.1.9 and 9.0.2",
             "on": "the video's own frames",
             "fps": 1.0,
             "frames": 11,

@@ -48,7 +48,7 @@ def test_scenes_cover_the_video_and_give_their_centres() -> None:
     assert scenes.centres == (2, 5, 8, 12)
     settings = {
         "filter": "select=gt(scene,0.3)",
-        "score": "FFmpeg 5.1 to 9.0",
+        "score": "as in FFmpeg 5.1.9 and 9.0.2",
         "on": "the video's own frames",
     }
     assert scenes.details() == {**settings, "fps": 1.0, "frames": 14, "clips": 4}
