@@ -123,7 +123,7 @@ def run_job(
     tell: Callable[[str], None],
     poll_s: float = 1.0,
 ) -> bytes:
-    """Submit a job, wait for its end, and return the file that it writes; no job remains.
+    """Submit a job and return the file that it writes; afterwards the job has ended or is ending.
 
     Parameters
     ----------
