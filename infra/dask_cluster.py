@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import dask.config
@@ -11,19 +13,23 @@ import dask.config
 import distributed  # noqa: F401
 from distributed import LocalCluster, Nanny, Worker
 
+from infra import scratch
 from infra.executor import SINGLE_THREADED
 from infra.pool import GPU_POOL, RESOURCES
+from infra.scratch import ScratchFolder
 from infra.tls import new_credentials
 
 #: The only address at which Dask's pages are served.
 LOOPBACK = "127.0.0.1"
 
 
-def dask_settings(pages: bool = False) -> dict[str, Any]:
+def dask_settings(folder: Path, pages: bool = False) -> dict[str, Any]:
     """Return settings for ``dask.config.set`` around the start of a scheduler or a worker.
 
     Parameters
     ----------
+    folder
+        Private folder for Dask's files.
     pages
         Serve the scheduler's pages. Dask opens the port in any case; otherwise it answers 404 to everything.
     """
@@ -32,6 +38,9 @@ def dask_settings(pages: bool = False) -> dict[str, Any]:
     before_start = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
     before_start.pop("MALLOC_TRIM_THRESHOLD_", None)
     return {
+        "temporary-directory": str(folder),
+        "distributed.scheduler.preload": [scratch.__name__],
+        "distributed.nanny.preload": [scratch.__name__],
         "distributed.nanny.pre-spawn-environ": before_start,
         "distributed.worker.profile.enabled": False,  # it would sample every stack a hundred times per second
         "distributed.scheduler.allowed-failures": 0,  # the driver retries, and counts attempts
@@ -40,8 +49,9 @@ def dask_settings(pages: bool = False) -> dict[str, Any]:
     }
 
 
-def dask_setup(_worker: Worker) -> None:
+def dask_setup(worker: Worker) -> None:
     """Leave Ctrl-C, which goes to all processes of a terminal, to the driver; Dask calls this in a worker."""
+    scratch.dask_setup(worker)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -53,8 +63,34 @@ class LoadingNanny(Nanny):
         super().__init__(scheduler, name=name, resources=resources, **options)
 
 
+class ScratchCluster(LocalCluster):
+    """A local cluster with a private folder for the temporary files of all its processes."""
+
+    def __init__(self, dashboard_port: int | None, **options: Any) -> None:
+        self._scratch = ScratchFolder()
+        folder = self._scratch.path
+        try:
+            with dask.config.set(dask_settings(folder, pages=dashboard_port is not None)):
+                super().__init__(  # type: ignore[no-untyped-call]
+                    local_directory=str(folder),
+                    env={**SINGLE_THREADED, "TMPDIR": str(folder)},
+                    **options,
+                )
+        except BaseException:
+            self._scratch.remove()
+            raise
+
+    async def _close(self) -> None:
+        await super()._close()  # type: ignore[no-untyped-call]
+        self._scratch.remove()
+
+
 def local_cluster(
-    workers: int, one_loads: bool = False, dashboard_port: int | None = None, **options: Any
+    workers: int,
+    one_loads: bool = False,
+    dashboard_port: int | None = None,
+    preload: Sequence[str] = (),
+    **options: Any,
 ) -> LocalCluster:
     """Return a local Dask cluster, to which only this process can connect.
 
@@ -66,22 +102,28 @@ def local_cluster(
         Give one of them the resource for loaded models.
     dashboard_port
         Port of Dask's pages on loopback; None for no pages.
+    preload
+        Modules that a worker imports before it gets work.
     options
         Passed on to :class:`distributed.LocalCluster`.
+
+    Raises
+    ------
+    PrerequisiteError
+        If the system's temporary folder is not safe from other users.
     """
-    settings = dask_settings(pages=dashboard_port is not None) | {"distributed.worker.preload": [__name__]}
-    with dask.config.set(settings):
-        return LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            env=SINGLE_THREADED,
-            memory_limit=0,  # memory is bounded by design; Dask's own limit would count the page cache
-            dashboard_address=f"{LOOPBACK}:{dashboard_port or 0}",
-            scheduler_kwargs={"dashboard": dashboard_port is not None},
-            host=LOOPBACK,
-            security=new_credentials().security(),
-            silence_logs=30,
-            worker_class=LoadingNanny if one_loads else None,
-            **options,
-        )
+    return ScratchCluster(
+        dashboard_port,
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=0,  # memory is bounded by design; Dask's own limit would count the page cache
+        dashboard_address=f"{LOOPBACK}:{dashboard_port or 0}",
+        scheduler_kwargs={"dashboard": dashboard_port is not None},
+        host=LOOPBACK,
+        security=new_credentials().security(),
+        silence_logs=30,
+        worker_class=LoadingNanny if one_loads else None,
+        preload=[__name__, *preload],
+        **options,
+    )

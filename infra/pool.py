@@ -71,7 +71,8 @@ class Pool(Frozen):
         default=(), description="Shell lines before the worker starts, such as 'module load cuda'."
     )
     scratch: str | None = Field(
-        default=None, description="Folder on the node for Dask's own files; may use $SLURM_JOB_ID."
+        default=None,
+        description="Folder on the node; jobs create private ones in it for temporary files.",
     )
     interface: str | None = Field(default=None, description="Network interface of the nodes, such as 'ib0'.")
     python: str | None = Field(

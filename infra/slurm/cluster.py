@@ -20,6 +20,7 @@ from distributed.deploy.spec import SpecCluster
 from infra.dask_cluster import LOOPBACK, dask_settings
 from infra.exit_guard import ExitGuard
 from infra.profile import Profile
+from infra.scratch import ScratchFolder
 from infra.slurm import commands
 from infra.slurm.addresses import check_prefect_server, scheduler_options
 from infra.slurm.commands import SlurmAway
@@ -161,29 +162,32 @@ class SlurmCluster(SpecCluster):
         self._credentials = new_credentials()
         security = self._credentials.security()
         pages = profile.dashboard_port is not None
+        self._scratch = ScratchFolder()
         settings = {
-            **dask_settings(pages),
+            **dask_settings(self._scratch.path, pages),
             "distributed.scheduler.idle-timeout": None,
             "distributed.scheduler.no-workers-timeout": None,
         }
-        with dask.config.set(settings):
-            super().__init__(  # type: ignore[no-untyped-call]
-                workers={},
-                scheduler={
-                    "cls": Scheduler,
-                    "options": {
-                        **options,
-                        "protocol": "tls://",
-                        "security": security,
-                        "allowed_failures": 0,
-                        "worker_ttl": f"{WORKER_TTL_S} s",
-                        "dashboard": pages,
-                        "dashboard_address": f"{LOOPBACK}:{profile.dashboard_port or 0}",
-                    },
-                },
-                security=security,
-                name=name,
-            )
+        scheduler = {
+            "cls": Scheduler,
+            "options": {
+                **options,
+                "protocol": "tls://",
+                "security": security,
+                "allowed_failures": 0,
+                "worker_ttl": f"{WORKER_TTL_S} s",
+                "dashboard": pages,
+                "dashboard_address": f"{LOOPBACK}:{profile.dashboard_port or 0}",
+            },
+        }
+        try:
+            with dask.config.set(settings):
+                super().__init__(  # type: ignore[no-untyped-call]
+                    workers={}, scheduler=scheduler, security=security, name=name
+                )
+        except BaseException:
+            self._scratch.remove()
+            raise
         try:
             self.sync(self._begin)  # type: ignore[no-untyped-call]
         except BaseException:
@@ -325,3 +329,4 @@ class SlurmCluster(SpecCluster):
             self._guard = None
             remove_run_folder(self.store, self.run)
         await super()._close()  # type: ignore[no-untyped-call]
+        self._scratch.remove()

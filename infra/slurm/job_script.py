@@ -14,6 +14,7 @@ from typing import Any
 import dask.config
 from dask_jobqueue.slurm import SLURMJob
 
+from infra import scratch
 from infra.executor import SINGLE_THREADED
 from infra.pool import RESOURCES, Pool
 from infra.profile import Profile
@@ -40,7 +41,12 @@ _UNSET: dict[str, Any] = {
 
 #: The script outlives its worker, also where SLURM ends the job: SLURM kills what is left of a job when its
 #: script ends, and that is Python's own process that removes the worker's semaphores from the node's memory.
-_OUTLIVE = "trap : TERM; trap 'sleep 1' EXIT"
+#: Then it removes the job's temporary files. Its variable is not that of the environment.
+OUTLIVE = (
+    'slvmeval_tmp=; trap : TERM; trap \'sleep 1; [ -z "$slvmeval_tmp" ] || rm -rf -- "$slvmeval_tmp"\' EXIT'
+)
+#: Where the folder of :func:`temporary_folder` is created.
+SCRATCH = "SLVMEVAL_SCRATCH"
 
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Characters that sbatch interprets in a line.
@@ -129,15 +135,16 @@ def job_script(
             memory=f"{pool.memory_bytes}B",
             interface=shlex.quote(pool.interface) if pool.interface else None,
             death_timeout=DEATH_TIMEOUT_S,
-            local_directory=_in_shell(pool_name, "scratch", pool.scratch or "${TMPDIR:-/tmp}"),
+            local_directory='"$TMPDIR"',
             python=shlex.quote(pool.python or sys.executable),
             worker_command="infra.slurm.worker",
             worker_extra_args=_worker_arguments(pool_name, pool, credential_files(run_folder(store, run))),
             job_extra_directives=[*directives(profile, pool_name, pool, store), *_excluding(pool, exclude)],
             job_script_prologue=[
-                _OUTLIVE,
+                OUTLIVE,
                 *_environment(profile, pool_name, run, store, preload),
                 *pool.setup,
+                *temporary_folder(pool_name, pool),
             ],
         )
     return str(job.job_script())  # type: ignore[no-untyped-call]
@@ -152,9 +159,23 @@ def _worker_arguments(pool_name: str, pool: Pool, files: Credentials) -> list[st
         # by default it listens on all interfaces
         *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
         *("--preload", worker_setup.__name__),
+        *("--preload-nanny", scratch.__name__),
         *("--tls-ca-file", shlex.quote(files.certificate)),
         *("--tls-cert", shlex.quote(files.certificate)),
         *("--tls-key", shlex.quote(files.key)),
+    ]
+
+
+def temporary_folder(pool_name: str, pool: Pool) -> list[str]:
+    """Return the lines that create a job's private folder and make it the place of all temporary files.
+
+    Its name cannot be guessed, so that no other user of the node can create it first.
+    """
+    made = f'"${SCRATCH}/slvmeval-XXXXXXXXXX"'
+    return [
+        f"export {SCRATCH}={_in_shell(pool_name, 'scratch', pool.scratch or '${TMPDIR:-/tmp}')}",
+        f'slvmeval_tmp=$(mkdir -p -- "${SCRATCH}" && mktemp -d -- {made})',
+        'export TMPDIR="$slvmeval_tmp"',
     ]
 
 

@@ -121,7 +121,7 @@ def _problem(folder: str, mode: int) -> str | None:
 
 
 def _scratch_problem(folder: str) -> str | None:
-    """Return why workers cannot put Dask's files there, or None."""
+    """Return why the job's script cannot keep temporary files there, or None."""
     try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     except OSError as problem:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import secrets
 import shlex
 import socket
@@ -102,9 +101,7 @@ def probe_script(script: str, node: str, name: str, output: Path, request: Mappi
     ]
     python = shlex.split(lines[-1])[0]
     source = Path(on_node.__file__).read_text(encoding="utf-8")
-    scratch = re.search(r'--local-directory ("[^"]*")', lines[-1])
     worker = [
-        *([f"export SLVMEVAL_SCRATCH={scratch[1]}"] if scratch else []),
         f"export SLVMEVAL_PROBE_REQUEST={shlex.quote(json.dumps(dict(request)))}",
         f"{shlex.quote(python)} - <<'END_OF_PROBE'",
         *source.splitlines(),

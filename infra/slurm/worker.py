@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import dask.config
 from distributed.cli.dask_worker import main as dask_worker
 
 from infra.dask_cluster import dask_settings
+from infra.scratch import why_not_private
 from infra.slurm.semaphores import let_workers_remove_names
 from infra.slurm.worker_checks import check_credentials
 from infra.tls import Credentials
@@ -28,12 +30,17 @@ def main() -> None:
     options = dict(zip(sys.argv, sys.argv[1:], strict=False))
     files = Credentials(options["--tls-cert"], options["--tls-key"])
     problems = check_credentials(files)
+    folder = options["--local-directory"]
+    if not_private := why_not_private(folder):
+        problems.append(f"{not_private}: set `scratch` of the pool to another folder of the node")
     if problems:
         sys.exit(f"error: {'; '.join(problems)}")
     tls = "distributed.comm.tls"
     # the command line has no options for clients within a worker
     client = {f"{tls}.client.cert": files.certificate, f"{tls}.client.key": files.key}
-    dask.config.set({**dask_settings(), **_NO_LIMITS, **client, "distributed.comm.require-encryption": True})
+    dask.config.set(
+        {**dask_settings(Path(folder)), **_NO_LIMITS, **client, "distributed.comm.require-encryption": True}
+    )
     dask_worker()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from distributed import Worker
 
+from infra import scratch
 from infra.pool import RESOURCES
 from infra.slurm import worker_checks
 from infra.slurm.run_folder import read_run_file, versions
@@ -36,6 +37,7 @@ ALLOW_CPU_MODELS = "SLVMEVAL_ALLOW_CPU_MODELS"
 
 def dask_setup(worker: Worker) -> None:
     """Check this worker, report the result, and give it its resource only if it is fit."""
+    scratch.dask_setup(worker)
     remove_names()
     resources = dict(worker.state.total_resources)
     _set_resources(worker, {})

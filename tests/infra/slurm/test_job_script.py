@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -92,13 +93,17 @@ def test_what_a_shell_reads_is_a_worker_with_these_arguments(tmp_path: Path) -> 
     python.parent.mkdir()
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$SLVMEVAL_WORKER_STORE" "$PYTHONSAFEPATH"\n')
     python.chmod(0o755)
-    text = script("h100", python=str(python), setup=(), scratch="/local/$JOB/a b", interface="ib0;x")
-    ran = subprocess.run(
-        ["bash"], input=text, text=True, capture_output=True, env={"JOB": "7; rm x"}, check=True
-    )
+    local = tmp_path / "local"
+    text = script("h100", python=str(python), setup=(), scratch=f"{local}/$JOB/a b", interface="ib0;x")
+    # the script's own variable is not that of the environment, which it would remove
+    variables = {"JOB": "7; rm x", "PATH": os.environ["PATH"], "slvmeval_tmp": str(python.parent)}
+    ran = subprocess.run(["bash"], input=text, text=True, capture_output=True, env=variables, check=True)
     lines = ran.stdout.splitlines()
     assert lines[:3] == ["-m", "infra.slurm.worker", "tls://10.0.0.1:34567"]
-    assert lines[lines.index("--local-directory") + 1] == "/local/7; rm x/a b"
+    folder = Path(lines[lines.index("--local-directory") + 1])
+    assert folder.parent == local / "7; rm x" / "a b"
+    assert list(folder.parent.iterdir()) == [], "removed at the end"
+    assert python.exists()
     assert lines[lines.index("--nworkers") + 1] == "4"
     assert lines[lines.index("--interface") + 1] == "ib0;x"
     assert lines[-2:] == [str(STORE), "1"]

@@ -8,7 +8,7 @@
 #SBATCH -t 01:00:00
 #SBATCH --output="/data/group store/slvmeval/cache/slurm-logs/%x-%j.log"
 #SBATCH --no-requeue
-trap : TERM; trap 'sleep 1' EXIT
+slvmeval_tmp=; trap : TERM; trap 'sleep 1; [ -z "$slvmeval_tmp" ] || rm -rf -- "$slvmeval_tmp"' EXIT
 export PYTHONSAFEPATH=1
 export OMP_NUM_THREADS=1
 export OPENBLAS_NUM_THREADS=1
@@ -21,4 +21,7 @@ export CUDA_VISIBLE_DEVICES=''
 export SLVMEVAL_WORKER_POOL=cpu
 export SLVMEVAL_WORKER_RUN=main-42
 export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
-/opt/env/bin/python -m infra.slurm.worker tls://10.0.0.1:34567 --name cpu-3 --nthreads 1 --memory-limit 2.00GiB --death-timeout 180 --local-directory "${TMPDIR:-/tmp}" --nworkers 4 --nanny --resources CPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --tls-ca-file '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-cert '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-key '/data/group store/slvmeval/cache/slurm/main-42/key.pem'
+export SLVMEVAL_SCRATCH="${TMPDIR:-/tmp}"
+slvmeval_tmp=$(mkdir -p -- "$SLVMEVAL_SCRATCH" && mktemp -d -- "$SLVMEVAL_SCRATCH/slvmeval-XXXXXXXXXX")
+export TMPDIR="$slvmeval_tmp"
+/opt/env/bin/python -m infra.slurm.worker tls://10.0.0.1:34567 --name cpu-3 --nthreads 1 --memory-limit 2.00GiB --death-timeout 180 --local-directory "$TMPDIR" --nworkers 4 --nanny --resources CPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --preload-nanny infra.scratch --tls-ca-file '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-cert '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-key '/data/group store/slvmeval/cache/slurm/main-42/key.pem'

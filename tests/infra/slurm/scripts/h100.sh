@@ -14,7 +14,7 @@
 #SBATCH --constraint=[rack1|rack2]&ib
 #SBATCH --exclude=n13
 #SBATCH --comment="two words"
-trap : TERM; trap 'sleep 1' EXIT
+slvmeval_tmp=; trap : TERM; trap 'sleep 1; [ -z "$slvmeval_tmp" ] || rm -rf -- "$slvmeval_tmp"' EXIT
 export PYTHONSAFEPATH=1
 export OMP_NUM_THREADS=1
 export OPENBLAS_NUM_THREADS=1
@@ -32,4 +32,7 @@ export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
 export SLVMEVAL_WORKER_PRELOAD='flows.prefect_executor tasks.pairs.stages'
 module load cuda/13
 export NUMBA_CACHE_DIR="$HOME/numba"
-'/data/envs/it'"'"'s mine/bin/python' -m infra.slurm.worker tls://10.0.0.1:34567 --name h100-12 --nthreads 1 --memory-limit 58.21GiB --death-timeout 180 --local-directory "/local/$USER/${SLURM_JOB_ID}" --nworkers 4 --nanny --resources GPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --tls-ca-file '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-cert '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-key '/data/group store/slvmeval/cache/slurm/main-42/key.pem' --interface ib0
+export SLVMEVAL_SCRATCH="/local/$USER/${SLURM_JOB_ID}"
+slvmeval_tmp=$(mkdir -p -- "$SLVMEVAL_SCRATCH" && mktemp -d -- "$SLVMEVAL_SCRATCH/slvmeval-XXXXXXXXXX")
+export TMPDIR="$slvmeval_tmp"
+'/data/envs/it'"'"'s mine/bin/python' -m infra.slurm.worker tls://10.0.0.1:34567 --name h100-12 --nthreads 1 --memory-limit 58.21GiB --death-timeout 180 --local-directory "$TMPDIR" --nworkers 4 --nanny --resources GPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --preload-nanny infra.scratch --tls-ca-file '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-cert '/data/group store/slvmeval/cache/slurm/main-42/certificate.pem' --tls-key '/data/group store/slvmeval/cache/slurm/main-42/key.pem' --interface ib0

@@ -1,0 +1,71 @@
+"""Folders in which other users cannot replace what we put there."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+#: As many as Linux follows.
+_MAX_LINKS = 40
+
+
+def unsafe_folder(folder: str) -> str | None:
+    """Return how other users could replace what we put into an existing folder, or None if they cannot.
+
+    Every folder on the way to it, and every link, has to be this user's or the system's. Others may write to
+    a folder only if it is like ``/tmp``, where nobody can rename what belongs to somebody else.
+    """
+    place, parts = "/", [part for part in os.path.abspath(folder).split("/") if part]  # noqa: PTH100
+    links = 0
+    while True:
+        status = os.lstat(place)
+        if status.st_uid not in _trusted_owners():
+            return f"{place} belongs to {_user_name(status.st_uid)}"
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MAX_LINKS:
+                return f"{place} leads in a circle"
+            target = os.readlink(place)  # noqa: PTH115
+            parts = [part for part in target.split("/") if part] + parts
+            place = "/" if target.startswith("/") else os.path.dirname(place)  # noqa: PTH120
+        elif _others_can_rename(status):
+            return f"{place} can be written by other users"
+        if not parts:
+            return None
+        part = parts.pop(0)
+        place = os.path.dirname(place) if part == ".." else os.path.join(place, part)  # noqa: PTH118, PTH120
+
+
+def _others_can_rename(status: os.stat_result) -> bool:
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if writable == stat.S_IWGRP and _only_member(status.st_gid):
+        return False
+    return bool(writable) and not status.st_mode & stat.S_ISVTX
+
+
+def _only_member(gid: int) -> bool:
+    """Return whether a group is the one that many systems create for each user alone."""
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _trusted_owners() -> set[int]:
+    trusted = {0, os.getuid()}
+    users = Path("/proc/self/uid_map")
+    if users.exists() and users.read_text(encoding="utf-8").split() != ["0", "0", "4294967295"]:
+        # in a container that knows few users, the system's files belong to a stand-in
+        trusted.add(int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="utf-8")))
+    return trusted
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
