@@ -12,7 +12,6 @@ from unittest.mock import patch
 
 import httpx
 import psutil
-from distributed.diskutils import WorkSpace
 
 from bench.faults.disturbed import DisturbedBuild
 from infra import leftovers
@@ -30,6 +29,8 @@ GONE_S = 180.0
 ASK_S = 30.0
 #: Age that files are given before the collection, as `gc` leaves what may belong to a run, seconds.
 OLD_S = 7200.0
+#: Of a job, see infra/slurm/job_script.py; a driver's has a shorter name.
+_JOBS_FOLDER = re.compile(r"slvmeval-[A-Za-z0-9]{10}")
 _DRAFT = re.compile(r"\..*(draft|[0-9a-f]{32})")
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -138,12 +139,9 @@ def _remains(build: DisturbedBuild) -> Iterator[str]:
 
 
 def _temporary(folder: Path) -> Iterator[Path]:
-    """Yield temporary files, except those that the next Dask worker of the machine removes."""
-    scratch = folder / "dask-scratch-space"
-    if scratch.exists():
-        WorkSpace(str(scratch))._purge_leftovers()
-    dask = {scratch, scratch / "global.lock", scratch / "purge.lock"}
-    yield from (path for path in sorted(folder.rglob("*")) if path not in dask)
+    """Yield temporary files, except those of jobs, which a script that was killed cannot remove."""
+    jobs = {path for path in folder.iterdir() if _JOBS_FOLDER.fullmatch(path.name)}
+    yield from (path for path in sorted(folder.rglob("*")) if not jobs & {path, *path.parents})
 
 
 def drafts(store: Store) -> Iterator[Path]:

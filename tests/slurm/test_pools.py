@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections import deque
@@ -32,6 +33,7 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.provenance import provenance
 from storage_schemas.store import Store
 from tests.infra.strangers import refused
+from tests.planted_files import STRANGER, plant, shared_folder
 from tests.slurm.conftest import Slurm
 
 pytestmark = pytest.mark.slurm
@@ -160,6 +162,56 @@ def test_work_runs_in_its_pool_and_idle_pools_have_no_jobs(
     assert slurm.squeue() == []
     # what a run leaves is its logs
     assert [path.name for path in (store / "cache").rglob("*.json")] == []
+
+
+def pyav() -> tuple[str, list[str], str]:
+    """Return where PyAV comes from, where Python looks for modules, and where temporary files are."""
+    import tempfile
+
+    import av
+
+    return av.__file__, sys.path, tempfile.gettempdir()
+
+
+@pytest.mark.parametrize("where", ["TMPDIR", "scratch"])
+def test_what_a_stranger_planted_for_dask_is_not_used_in_a_job(
+    where: str, store: Path, slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "thesis.txt"
+    victim.write_text("years of work", encoding="utf-8")
+    with shared_folder() as shared:
+        planted = plant(shared / "dask-scratch-space", victim)
+        if where == "TMPDIR":
+            # sbatch gives a job the variables of the one who submits it
+            monkeypatch.setenv("TMPDIR", str(shared))
+            monkeypatch.setattr(tempfile, "tempdir", None)
+        scratch = str(shared) if where == "scratch" else None
+        with driver(store, {"cpu": pool(scratch=scratch)}) as flow:
+            flow.wait_for_room("cpu", 1, 1)
+            module, paths, temporary = flow.submit("cpu", pyav).result(60)
+            assert Path(temporary).parent == shared
+            assert Path(temporary).stat().st_mode & 0o777 == 0o700
+        slurm.wait(lambda: not slurm.squeue())
+        # the script's last act
+        slurm.wait(lambda: [path.name for path in shared.iterdir()] == ["dask-scratch-space"])
+    assert not planted.has_run()
+    assert "site-packages" in module
+    assert [path for path in (*paths, *sys.path) if path.startswith(str(shared))] == []
+    assert victim.read_text(encoding="utf-8") == "years of work"
+
+
+def test_a_folder_that_another_user_made_is_refused_with_a_reason(store: Path, slurm: Slurm) -> None:
+    with shared_folder() as shared:
+        theirs = shared / "guessed"
+        theirs.mkdir()
+        theirs.chmod(0o777)
+        os.chown(theirs, STRANGER, STRANGER)
+        with (
+            driver(store, {"cpu": pool(scratch=str(theirs))}) as flow,
+            pytest.raises(PrerequisiteError, match=r"guessed belongs to .*: set `scratch`"),
+        ):
+            flow.wait_for_room("cpu", 1, 1)
+        slurm.wait(lambda: list(theirs.iterdir()) == [])
 
 
 def provenance_after(seconds: float) -> dict[str, Any]:
