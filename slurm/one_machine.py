@@ -4,11 +4,11 @@
 For tests and experiments. All its files are in one folder; its daemons listen on loopback only. It uses
 Debian's packages slurmctld slurmd slurm-client munge, and needs root.
 
-    eval "$(python slurm/one_machine.py start /tmp/s)"     start it and set SLURM_CONF in this shell
+    eval "$(python slurm/one_machine.py start build/slurm)"     start it and set SLURM_CONF in this shell
     sbatch -p h100 --gres=gpu:h100:1 --mem=500 --wrap 'echo $CUDA_VISIBLE_DEVICES'
-    python slurm/one_machine.py status /tmp/s              show its daemons, nodes and jobs
-    python slurm/one_machine.py restart /tmp/s slurmctld   kill a daemon, or slurmd-c1, and start it again
-    python slurm/one_machine.py stop /tmp/s                end all jobs and daemons
+    python slurm/one_machine.py status build/slurm        show its daemons, nodes and jobs
+    python slurm/one_machine.py restart build/slurm slurmctld   kill a daemon, or slurmd-c1, and restart it
+    python slurm/one_machine.py stop build/slurm                end all jobs and daemons
 
 The GPUs are fake: each is a clone of the null device, which suffices for Slurm. The shortest time limit of a
 job is one minute, checked about every 30 seconds. The folder log/ has the daemons' logs; log/jobs.txt has a
@@ -208,6 +208,8 @@ def _check_folder(folder: Path) -> None:
         raise SlurmTrouble(f"{folder}: choose a path of at most {LONGEST_FOLDER} plain characters")
     if _living(folder):
         raise SlurmTrouble(f"a Slurm already runs in {folder}: stop it first")
+    if folder.exists() and (folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022):
+        raise SlurmTrouble(f"{folder} can be written by other users: choose a new folder")
     if folder.exists() and any(folder.iterdir()) and not (folder / "slurm.conf").exists():
         raise SlurmTrouble(f"{folder} contains other files: choose a new folder")
     (folder / "daemons.json").unlink(missing_ok=True)

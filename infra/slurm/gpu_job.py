@@ -12,7 +12,7 @@ from infra.pool import GPU_POOL, Pool, seconds_of
 from infra.profile import Profile
 from infra.slurm import commands
 from infra.slurm.commands import SlurmAway
-from infra.slurm.job_script import OUTLIVE, directives, temporary_folder, word
+from infra.slurm.job_script import NO_EMPTY_PATHS, OUTLIVE, directives, temporary_folder, word
 from infra.slurm.run_folder import log_folder
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
@@ -95,6 +95,7 @@ def gpu_script(
         OUTLIVE,
         f"export {' '.join(f'{key}={shlex.quote(value)}' for key, value in exports.items())}",
         *pool.setup,
+        NO_EMPTY_PATHS,
         *temporary_folder(GPU_POOL, pool),
         '[ -n "$TMPDIR" ] || exit 1',
         shlex.join(command),

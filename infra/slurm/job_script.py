@@ -144,6 +144,7 @@ def job_script(
                 OUTLIVE,
                 *_environment(profile, pool_name, run, store, preload),
                 *pool.setup,
+                NO_EMPTY_PATHS,
                 *temporary_folder(pool_name, pool),
             ],
         )
@@ -177,6 +178,10 @@ def temporary_folder(pool_name: str, pool: Pool) -> list[str]:
         f'slvmeval_tmp=$(mkdir -p -- "${SCRATCH}" && mktemp -d -- {made})',
         'export TMPDIR="$slvmeval_tmp"',
     ]
+
+
+#: An empty part of PYTHONPATH, as in ``$PYTHONPATH:/more``, is the working directory despite PYTHONSAFEPATH.
+NO_EMPTY_PATHS = 'export PYTHONPATH=$(printf %s "${PYTHONPATH-}" | tr -s : | sed "s/^://; s/:$//")'
 
 
 def directives(profile: Profile, pool_name: str, pool: Pool, store: Path) -> list[str]:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +48,20 @@ def ask_hub(**request: Any) -> dict[str, Any]:
     settings = {"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0", "HF_HUB_DISABLE_TELEMETRY": "1"}
     if not sys.stderr.isatty():
         settings["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    with tempfile.TemporaryDirectory(prefix="slvmeval-hub-") as work:
-        file = Path(work, "request.json")
-        file.write_text(json.dumps(request), encoding="utf-8")
-        program = Path(__file__).with_name("hub_program.py")
-        # -P: a folder of ours in front of the path would hide packages of the same names
-        command = [sys.executable, "-P", str(program), str(file)]
-        ended = subprocess.run(command, env={**os.environ, **settings}, check=False)
-        report = Path(work, "report.json")
-        if not report.is_file():
-            raise HubProblem("ended", str(ended.returncode))
-        answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+    program = Path(__file__).with_name("hub_program.py")
+    # -P: a folder of ours in front of the path would hide packages of the same names
+    command = [sys.executable, "-P", str(program)]
+    # through pipes, since files would remain where this process is killed
+    ended = subprocess.run(
+        command,
+        env={**os.environ, **settings},
+        input=json.dumps(request).encode(),
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if ended.returncode != 0 or not ended.stdout:
+        raise HubProblem("ended", str(ended.returncode))
+    answer: dict[str, Any] = json.loads(ended.stdout)
     if "problem" in answer:
         raise HubProblem(answer["problem"], answer["detail"])
     return answer

@@ -1,16 +1,17 @@
-"""List, download or upload a repository of a hub; a separate program, ``python hub_program.py REQUEST``.
+"""List, download or upload a repository of a hub; a separate program, ``python hub_program.py``.
 
 It runs in its own process because the hub's library reads its settings on import, and everywhere else they
-forbid network access. REQUEST is a JSON file with ``what`` (``list``, ``download`` or ``upload``), ``type``
-(``model`` or ``dataset``) and ``repository``, and
+forbid network access. It reads a request from standard input, JSON with ``what`` (``list``, ``download`` or
+``upload``), ``type`` (``model`` or ``dataset``) and ``repository``, and
 
 - for ``list`` and ``download``: ``revision``, ``allow``, ``ignore``, and for ``download`` its ``folder``;
 - for ``upload``: ``folder``, ``into`` (a folder of the repository, or empty), ``message``, ``public``,
   ``files`` (what of the folder is uploaded), ``marks`` (patterns of files, one of which a repository of ours
   has) and ``keep`` (patterns of what is not removed although it is not uploaded).
 
-Beside it the program writes ``report.json``: ``{"files": [{path, size, sha256, git_sha1}]}`` as the hub lists
-them for that commit, ``{}`` after a download, ``{"commit"}`` after an upload, or ``{"problem", "detail"}``.
+It writes a report to standard output, also JSON: ``{"files": [{path, size, sha256, git_sha1}]}`` as the hub
+lists them for that commit, ``{}`` after a download, ``{"commit"}`` after an upload, or ``{"problem",
+"detail"}``.
 What was interrupted resumes. The program imports nothing of ours, and ends with its parent process.
 """
 
@@ -20,6 +21,7 @@ import ctypes
 import fnmatch
 import glob
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -31,17 +33,21 @@ _PR_SET_PDEATHSIG = 1
 _ANYBODYS = {".gitattributes", "README.md", ".gitignore"}
 
 
-def main(request: Path) -> None:
-    """Process the request in the file and write the report beside it."""
+def main() -> None:
+    """Process the request and write the report."""
+    # what the library prints is not part of the report
+    output = os.dup(1)
+    os.dup2(2, 1)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
-        asked = json.loads(request.read_text(encoding="utf-8"))
+        asked = json.load(sys.stdin)
         report = {"list": _listed, "download": _downloaded, "upload": _uploaded}[asked["what"]](asked)
     # the caller turns any error of the library, its HTTP client or the operating system into a message
     except Exception as problem:  # noqa: BLE001
         report = {"problem": _kind(problem), "detail": f"{type(problem).__name__}: {problem}"}
-    request.with_name("report.json").write_text(json.dumps(report), encoding="utf-8")
+    with os.fdopen(output, "w", encoding="utf-8") as file:
+        json.dump(report, file)
 
 
 def _listed(request: dict[str, Any]) -> dict[str, Any]:
@@ -128,4 +134,4 @@ def _kind(problem: Exception) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -141,7 +141,8 @@ def _download(archive: Archive, work: Path, index_args: Sequence[str], work_rema
     requirements = work / "requirements.txt"
     checksum = f" --hash=sha256:{archive.sha256}" if archive.sha256 else ""
     requirements.write_text(f"{pin}{checksum}\n", encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "download", *archive.pip_options, *index_args]
+    # -P: not what lies in the working directory
+    pip = [sys.executable, "-P", "-m", "pip", "download", *archive.pip_options, *index_args]
     quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     command = [*pip, *quiet, "--dest", str(work), "--requirement", str(requirements)]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

@@ -175,7 +175,7 @@ def serve_llm(
         terminal.tell(_memory_note(served))
     if batches and not (submit or script):
         folder = batches_folder(place, name)
-        answering = ["python", "-m", "infra.offline_batches", str(folder), "--", *serving]
+        answering = ["python", "-P", "-m", "infra.offline_batches", str(folder), "--", *serving]
         terminal.say(shlex.join(answering))
         terminal.tell(f"{len(waiting_batches(folder))} batches wait in {folder}")
         return

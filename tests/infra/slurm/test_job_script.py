@@ -91,12 +91,15 @@ def test_what_a_shell_reads_is_a_worker_with_these_arguments(tmp_path: Path) -> 
     """Run the script with a python that prints what it is given."""
     python = tmp_path / "a python; echo" / "python"
     python.parent.mkdir()
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$SLVMEVAL_WORKER_STORE" "$PYTHONSAFEPATH"\n')
+    python.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" "$SLVMEVAL_WORKER_STORE" "$PYTHONPATH" "$PYTHONSAFEPATH"\n'
+    )
     python.chmod(0o755)
     local = tmp_path / "local"
     text = script("h100", python=str(python), setup=(), scratch=f"{local}/$JOB/a b", interface="ib0;x")
     # the script's own variable is not that of the environment, which it would remove
     variables = {"JOB": "7; rm x", "PATH": os.environ["PATH"], "slvmeval_tmp": str(python.parent)}
+    variables["PYTHONPATH"] = ":/a b::/c:"
     ran = subprocess.run(["bash"], input=text, text=True, capture_output=True, env=variables, check=True)
     lines = ran.stdout.splitlines()
     assert lines[:3] == ["-m", "infra.slurm.worker", "tls://10.0.0.1:34567"]
@@ -106,7 +109,7 @@ def test_what_a_shell_reads_is_a_worker_with_these_arguments(tmp_path: Path) -> 
     assert python.exists()
     assert lines[lines.index("--nworkers") + 1] == "4"
     assert lines[lines.index("--interface") + 1] == "ib0;x"
-    assert lines[-2:] == [str(STORE), "1"]
+    assert lines[-3:] == [str(STORE), "/a b:/c", "1"], "no empty part, which is the working directory"
     assert ran.stderr == ""
 
 

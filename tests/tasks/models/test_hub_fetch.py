@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,10 +77,13 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
     run = subprocess.run
     staging = tmp_path / ".fetch-toy"
 
-    def killed(command: list[str], env: dict[str, str], check: bool) -> subprocess.CompletedProcess[bytes]:
-        if '"folder": null' in Path(command[-1]).read_text():
-            return run(command, env=env, check=check)
-        child = subprocess.Popen(command, env=env)
+    def killed(command: list[str], *, input: bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        if b'"folder": null' in input:
+            return run(command, input=input, **options)
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, env=options["env"])
+        assert child.stdin is not None
+        with child.stdin as pipe:
+            pipe.write(input)
         assert hub.stalled.wait(60)
         # a file is there for the next try once the hub's library has noted it
         while {"README.md.metadata", "config.json.metadata"} - {
@@ -227,3 +233,20 @@ def test_a_folder_in_the_way_is_not_overwritten(hub: FakeHub, tmp_path: Path) ->
     with pytest.raises(PrerequisiteError, match="already exists: remove it first"):
         fetch_model("toy", tmp_path)
     assert not weights_asked(hub)
+
+
+def test_a_killed_request_leaves_no_file_in_the_temporary_folder(hub: FakeHub, tmp_path: Path) -> None:
+    hub.cut_after, hub.cuts = 1000, 1
+    hub.stalls.set()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    request = {"what": "download", "type": "model", "repository": "someone/toy", "revision": REVISION}
+    request |= {"folder": str(tmp_path / "to"), "allow": None, "ignore": None}
+    command = [sys.executable, "-c", f"from tasks.models.hub_access import ask_hub; ask_hub(**{request!r})"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}) as process:
+        try:
+            assert hub.stalled.wait(60)
+        finally:
+            process.kill()
+    hub.stalls.clear()
+    assert list(temporary.iterdir()) == []

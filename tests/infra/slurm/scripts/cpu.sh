@@ -21,6 +21,7 @@ export CUDA_VISIBLE_DEVICES=''
 export SLVMEVAL_WORKER_POOL=cpu
 export SLVMEVAL_WORKER_RUN=main-42
 export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
+export PYTHONPATH=$(printf %s "${PYTHONPATH-}" | tr -s : | sed "s/^://; s/:$//")
 export SLVMEVAL_SCRATCH="${TMPDIR:-/tmp}"
 slvmeval_tmp=$(mkdir -p -- "$SLVMEVAL_SCRATCH" && mktemp -d -- "$SLVMEVAL_SCRATCH/slvmeval-XXXXXXXXXX")
 export TMPDIR="$slvmeval_tmp"

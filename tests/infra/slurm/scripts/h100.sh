@@ -32,6 +32,7 @@ export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
 export SLVMEVAL_WORKER_PRELOAD='flows.prefect_executor tasks.pairs.stages'
 module load cuda/13
 export NUMBA_CACHE_DIR="$HOME/numba"
+export PYTHONPATH=$(printf %s "${PYTHONPATH-}" | tr -s : | sed "s/^://; s/:$//")
 export SLVMEVAL_SCRATCH="/local/$USER/${SLURM_JOB_ID}"
 slvmeval_tmp=$(mkdir -p -- "$SLVMEVAL_SCRATCH" && mktemp -d -- "$SLVMEVAL_SCRATCH/slvmeval-XXXXXXXXXX")
 export TMPDIR="$slvmeval_tmp"
