@@ -7,6 +7,7 @@ import logging
 import os
 
 from infra.prefect_server import RUN_SETTINGS, log_level, set_in_environment
+from infra.surroundings import prepare_surroundings
 from storage_schemas.secrets import strike_out_of_logs
 
 
@@ -16,6 +17,7 @@ def prepare() -> None:
     In a SLURM job they also go to the job's log, even if the build is quiet in its own terminal.
     """
     strike_out_of_logs()
+    prepare_surroundings()
     set_in_environment(RUN_SETTINGS)
     for module in ("flows.prefect_executor", "tasks.pairs.stages"):
         importlib.import_module(module)

@@ -19,6 +19,7 @@ from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen, ModelServer
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.secrets import know_address
+from storage_schemas.user import cache_folder
 from storage_schemas.value_problems import value_problem
 
 #: Prefix of environment variables: ``SLVMEVAL_`` and a field's name in upper case.
@@ -32,9 +33,9 @@ _ONLY_IN_FILES = ("sources", "pools", "placement", "model_servers")
 
 
 def default_model_folder() -> str:
-    """Return the user's model folder according to the XDG base directory specification."""
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return str(Path(cache).expanduser() / "slvmeval" / "models")
+    """Return the model folder in the user's cache; without one, ``slvmeval-models`` in the working folder."""
+    cache = cache_folder()
+    return str(Path("slvmeval-models").absolute() if cache is None else cache / "models")
 
 
 def default_workers() -> int:

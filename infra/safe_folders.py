@@ -8,6 +8,8 @@ import pwd
 import stat
 from pathlib import Path
 
+from storage_schemas.user import user_name
+
 #: As many as Linux follows.
 _MAX_LINKS = 40
 
@@ -23,7 +25,7 @@ def unsafe_folder(folder: str) -> str | None:
     while True:
         status = os.lstat(place)
         if status.st_uid not in _trusted_owners():
-            return f"{place} belongs to {_user_name(status.st_uid)}"
+            return f"{place} belongs to {user_name(status.st_uid)}"
         if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > _MAX_LINKS:
@@ -62,10 +64,3 @@ def _trusted_owners() -> set[int]:
         # in a container that knows few users, the system's files belong to a stand-in
         trusted.add(int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="utf-8")))
     return trusted
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"

@@ -13,12 +13,14 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
-
-from distributed.core import Server
+from typing import TYPE_CHECKING
 
 from infra.exit_guard import ExitGuard
 from infra.safe_folders import unsafe_folder
 from storage_schemas.errors import PrerequisiteError
+
+if TYPE_CHECKING:
+    from distributed.core import Server
 
 #: Part of the name of every folder that Dask creates.
 _DASKS = "dask-scratch-space"
@@ -44,7 +46,12 @@ class ScratchFolder:
     """
 
     def __init__(self) -> None:
-        parent = Path(tempfile.gettempdir())
+        try:
+            parent = Path(tempfile.gettempdir())
+        except FileNotFoundError as missing:
+            raise PrerequisiteError(
+                "no folder for temporary files can be written: set TMPDIR to one with free space"
+            ) from missing
         problem = unsafe_folder(str(parent))
         if problem:
             raise PrerequisiteError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_file, digest_text
 from storage_schemas.regular_files import open_regular
+from storage_schemas.user import cache_folder
 
 log = logging.getLogger(__name__)
 
@@ -31,17 +31,17 @@ _MOST_OLD = 1000
 _read_here: dict[tuple[Any, ...], str] = {}
 
 
-def verified_folder() -> Path:
-    """Return the folder of the cache: ``$XDG_CACHE_HOME/slvmeval/verified``."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return Path(cache or Path.home() / ".cache") / "slvmeval" / "verified"
+def verified_folder() -> Path | None:
+    """Return the folder ``verified`` of the user's cache, or None without one."""
+    cache = cache_folder()
+    return None if cache is None else cache / "verified"
 
 
 def remembered_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of files in a folder, by name, reading only new and changed files.
 
-    A file counts as unchanged while its size, inode, mtime and ctime are the same. If the cache folder is not
-    writable, every file is read each time.
+    A file counts as unchanged while its size, inode, mtime and ctime are the same. Without a cache folder
+    that can be written, every file is read each time.
 
     Parameters
     ----------
@@ -56,8 +56,9 @@ def remembered_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
         If a file cannot be read.
     """
     folder = folder.resolve()
-    memory = _memory(verified_folder() / f"{digest_text(str(folder))[:32]}.jsonl")
-    known = memory.read_on()
+    cache = verified_folder()
+    memory = None if cache is None else _memory(cache / f"{digest_text(str(folder))[:32]}.jsonl")
+    known = {} if memory is None else memory.read_on()
     digests: dict[str, str] = {}
     news: list[list[Any]] = []
     for name in names:
@@ -73,7 +74,7 @@ def remembered_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
             _read_here[folder / name, *state] = digests[name]
             if began - max(state[2:]) > _SETTLED_NS:
                 news.append([name, *state, digests[name]])
-    if news:
+    if news and memory is not None:
         memory.add(folder, news)
     return digests
 

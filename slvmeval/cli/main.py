@@ -15,6 +15,7 @@ from types import FrameType
 import typer
 
 from infra.end_signals import end_signals
+from infra.surroundings import prepare_surroundings
 from slvmeval.cli import here, models, prompts
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, init, plan, sources
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     strike_out_of_logs()
     try:
+        prepare_surroundings()
         with _ending_cleanly():
             app(arguments)
     except SystemExit as ended:

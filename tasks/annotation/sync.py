@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
+from storage_schemas.user import user_name
 from storage_schemas.votes import Decision, Standing, Vote, VotesStore
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import annotation_folder, database_url, installation_key, sqlite_file
@@ -227,7 +227,7 @@ def decide(
     collected = VotesStore(store)
     files = campaign in collected.campaigns()
     workers = {vote.worker for vote in collected.votes([campaign])} if files else set()
-    by = by or getpass.getuser()
+    by = by or user_name()
     if database is not None or sqlite_file(store.root).exists():
         with Desk.open(database_url(store.root, database), installation_key(store.root)) as desk:
             if campaign in [one.name for one in desk.campaigns.all()]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.secrets import strike_out
-from tasks.llm.servers import ChatServer, NotAllowed, ServerDown, is_near, no_such_model, refused_key, why
+from tasks.llm.servers import (
+    ChatServer,
+    HttpStatus,
+    NotAllowed,
+    ServerDown,
+    ask_json,
+    json_client,
+    no_such_model,
+    refused_key,
+    why,
+)
 
 #: Texts per request; OpenAI accepts 2,048, smaller servers fewer.
 BATCH = 128
@@ -48,8 +55,7 @@ class EmbeddingsClient:
 
     def __init__(self, server: ChatServer) -> None:
         self.server = server
-        near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        self._opener = near if is_near(server.url) else urllib.request.build_opener()
+        self._http = json_client(server)
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Return the embeddings of texts, in their order.
@@ -97,19 +103,10 @@ class EmbeddingsClient:
 
     def _once(self, texts: Sequence[str]) -> dict[str, Any]:
         body = {"model": self.server.model, "input": list(texts), "encoding_format": "float"}
-        headers = {"Content-Type": "application/json"}
-        secret = self.server.secret()
-        if secret is not None:
-            headers["Authorization"] = f"Bearer {secret}"
-        address = f"{self.server.base}/embeddings"
-        request = urllib.request.Request(address, data=json.dumps(body).encode(), headers=headers)
         try:
-            with self._opener.open(request, timeout=self.server.timeout_s) as response:
-                answer = json.loads(response.read())
-        except urllib.error.HTTPError as problem:
-            with problem:
-                text = strike_out(problem.read(10_000).decode("utf-8", "replace"))
-            raise self._status(problem.code, text) from problem
+            answer = ask_json(self._http, self.server, "/embeddings", body)
+        except HttpStatus as problem:
+            raise self._status(problem.code, problem.text) from problem
         except (OSError, ValueError) as problem:
             raise _Unavailable(why(problem)) from problem
         if not isinstance(answer, dict):

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 import json
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import httpx2
 from pydantic import ConfigDict, SecretStr, ValidationError
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.model import OFFLINE, PROVIDER_KEYS, PROVIDER_URLS, Frozen, ModelServer, ProviderName
 from storage_schemas.offline_batches import batches_folder
+from storage_schemas.proxies import is_near
 from storage_schemas.regular_files import read_regular
 from storage_schemas.secrets import know, strike_out
 from storage_schemas.value_problems import first_error
@@ -176,14 +175,66 @@ def base_address(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1").rstrip("/") + "/v1"
 
 
-def is_near(url: str) -> bool:
-    """Return whether an address is on this machine or its local network, which proxies do not serve."""
-    host = urlsplit(url).hostname or ""
+class HttpStatus(OSError):
+    """A server answered with a status that is an error.
+
+    Attributes
+    ----------
+    code
+        The status.
+    text
+        The answer's text, without secrets.
+    """
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"HTTP {code}")
+        self.code, self.text = code, text
+
+
+def json_client(server: ChatServer) -> httpx2.Client:
+    """Return a client for :func:`ask_json`; a proxy of the environment does not lead to near servers."""
+    return httpx2.Client(
+        trust_env=not is_near(server.url),
+        follow_redirects=False,
+        # nobody closes the client
+        limits=httpx2.Limits(max_keepalive_connections=0),
+    )
+
+
+def ask_json(
+    http: httpx2.Client,
+    server: ChatServer,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    timeout_s: float | None = None,
+) -> Any:
+    """Return the JSON value at a path of a server; a body is posted.
+
+    Raises
+    ------
+    HttpStatus
+        If the server answers with an error.
+    OSError, ValueError
+        If it does not answer, or not with JSON; see :func:`why`.
+    """
+    key = server.secret()
+    name = "x-goog-api-key" if server.provider == "google" else "Authorization"
+    headers = {} if key is None else {name: key if server.provider == "google" else f"Bearer {key}"}
+    if server.provider == "anthropic":
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "." not in host
-    return address.is_loopback or address.is_private
+        response = http.request(
+            "GET" if body is None else "POST",
+            f"{server.base}{path}",
+            json=body,
+            headers=headers,
+            timeout=server.timeout_s if timeout_s is None else timeout_s,
+        )
+    except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
+        raise ConnectionError(str(problem) or type(problem).__name__) from problem
+    if not response.is_success:
+        raise HttpStatus(response.status_code, strike_out(response.text[:10_000]))
+    return response.json()
 
 
 def list_models(server: ChatServer, patience_s: float = _PATIENCE_S) -> list[str]:
@@ -195,7 +246,8 @@ def list_models(server: ChatServer, patience_s: float = _PATIENCE_S) -> list[str
         If it does not answer, or with something else; see :func:`why`.
     """
     path, list_name, name = _LISTS[server.provider]
-    values = _get(server, path, patience_s)
+    with json_client(server) as http:
+        values = ask_json(http, server, path, timeout_s=patience_s)
     try:
         return [strike_out(str(model[name])).removeprefix("models/") for model in values[list_name]]
     except (KeyError, TypeError) as problem:
@@ -214,30 +266,10 @@ _LISTS: Mapping[ProviderName, tuple[str, str, str]] = {
 _ANTHROPIC_VERSION = "2026-10-21"
 
 
-def _get(server: ChatServer, path: str, patience_s: float) -> Any:
-    """Return the JSON value at a path of a server."""
-    key = server.secret()
-    name = "x-goog-api-key" if server.provider == "google" else "Authorization"
-    headers = {} if key is None else {name: key if server.provider == "google" else f"Bearer {key}"}
-    if server.provider == "anthropic":
-        headers["anthropic-version"] = _ANTHROPIC_VERSION
-    request = urllib.request.Request(f"{server.base}{path}", headers=headers)
-    near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    opener = near if is_near(server.url) else urllib.request.build_opener()
-    try:
-        with opener.open(request, timeout=patience_s) as answer:
-            return json.loads(answer.read().decode("utf-8"))
-    except urllib.error.HTTPError as problem:
-        problem.close()  # releases the connection
-        raise
-
-
 def why(problem: Exception) -> str:
     """Return a readable reason why a server did not answer."""
-    if isinstance(problem, urllib.error.HTTPError):
-        return f"HTTP {problem.code}"
-    if isinstance(problem, urllib.error.URLError):
-        return str(problem.reason)
+    if isinstance(problem, HttpStatus | ConnectionError):
+        return str(problem)
     return f"{type(problem).__name__}: {problem}"
 
 
@@ -273,7 +305,7 @@ def check_server(server: ChatServer) -> None:
     need_library(server.provider)
     try:
         models = _models_like(server)
-    except urllib.error.HTTPError as problem:
+    except HttpStatus as problem:
         if problem.code in (401, 403):
             raise refused_key(server) from problem
         raise PrerequisiteError(f"{where} answers {why(problem)}: is it another kind of server?") from problem
@@ -300,9 +332,11 @@ def _models_like(server: ChatServer) -> list[str]:
     models = list_models(server)
     if server.model in models or server.provider == "openai":
         return models
+    path = f"{_LISTS[server.provider][0].partition('?')[0]}/{quote(server.model)}"
     try:
-        _get(server, f"{_LISTS[server.provider][0].partition('?')[0]}/{quote(server.model)}", _PATIENCE_S)
-    except urllib.error.HTTPError as problem:
+        with json_client(server) as http:
+            ask_json(http, server, path, timeout_s=_PATIENCE_S)
+    except HttpStatus as problem:
         if problem.code == 404:
             return models
         raise

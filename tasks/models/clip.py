@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +17,16 @@ from pydantic import ConfigDict, ValidationError
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
 from storage_schemas.secrets import strike_out
-from tasks.llm.servers import ChatServer, ServerDown, is_near, no_such_model, refused_key, why
+from tasks.llm.servers import (
+    ChatServer,
+    HttpStatus,
+    ServerDown,
+    ask_json,
+    json_client,
+    no_such_model,
+    refused_key,
+    why,
+)
 from tasks.models.base import OutOfMemory
 from tasks.models.clip_server.encoder import ClipEncoder, Parts, Rows
 from tasks.models.clip_server.loaders import load_transformers
@@ -146,8 +153,7 @@ class ServedClip:
     def __init__(self, server: ChatServer) -> None:
         self.server = server
         self.batches = Batches(SERVED_BATCH, owner=self)
-        near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        self._opener = near if is_near(server.url) else urllib.request.build_opener()
+        self._http = json_client(server)
 
     @cached_property
     def about(self) -> ServedModel:
@@ -233,17 +239,11 @@ class ServedClip:
             pause = min(2 * pause, 10.0)
 
     def _once(self, path: str, body: Mapping[str, Any] | None) -> Any:
-        content = None if body is None else json.dumps({"model": self.server.model, **body}).encode()
-        headers = {"Content-Type": "application/json"}
-        secret = self.server.secret()
-        if secret is not None:
-            headers["Authorization"] = f"Bearer {secret}"
-        request = urllib.request.Request(f"{self.server.base}/{path}", data=content, headers=headers)
+        asked = None if body is None else {"model": self.server.model, **body}
         try:
-            with self._opener.open(request, timeout=self.server.timeout_s) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as problem:
-            reason = _message(problem)
+            return ask_json(self._http, self.server, f"/{path}", asked)
+        except HttpStatus as problem:
+            reason = _message(problem.text)
             if problem.code in (401, 403):
                 raise refused_key(self.server) from problem
             if problem.code == 507:
@@ -267,10 +267,8 @@ class _Unreachable(Exception):
     """The server does not answer now."""
 
 
-def _message(problem: urllib.error.HTTPError) -> str:
-    with problem:
-        content = problem.read(10_000)
+def _message(text: str) -> str:
     try:
-        return strike_out(str(json.loads(content)["error"]["message"]))
+        return strike_out(str(json.loads(text)["error"]["message"]))
     except (ValueError, KeyError, TypeError):
-        return strike_out(content.decode("utf-8", "replace"))[:200]
+        return text[:200]

@@ -376,10 +376,10 @@ def erase(
 
     Example: `slvmeval annotate erase --platform prolific --identity 5f3c9a --store STORE`
     """
-    import getpass
     from dataclasses import asdict
 
     from storage_schemas.errors import UserInputError
+    from storage_schemas.user import user_name
     from storage_schemas.votes import VotesStore
     from tasks.annotation.sync import campaigns_of, erase_worker
 
@@ -396,7 +396,7 @@ def erase(
             )
         if not yes:
             _confirm(whom, affected)
-        done = [erase_worker(desk, files, name, whom, by or getpass.getuser()) for name in affected]
+        done = [erase_worker(desk, files, name, whom, by or user_name()) for name in affected]
     if as_json:
         terminal.print_json([asdict(one) for one in done])
         return

@@ -23,6 +23,7 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import OFFLINE
 from storage_schemas.offline_batches import answers_path, failure_path, requests_path
+from storage_schemas.proxies import is_near
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
 from tasks.llm.providers.anthropic_messages import arguments as anthropic_arguments
 from tasks.llm.providers.anthropic_messages import read_answer as read_anthropic
@@ -31,7 +32,7 @@ from tasks.llm.providers.gemini import json_body
 from tasks.llm.providers.gemini import read_answer as read_gemini
 from tasks.llm.providers.openai_chat import arguments as openai_arguments
 from tasks.llm.providers.openai_chat import read_answer as read_openai
-from tasks.llm.servers import ChatServer, is_near, need_library, why
+from tasks.llm.servers import ChatServer, need_library, why
 
 #: Name of our name in a batch's metadata.
 MARK = "slvmeval"

@@ -6,8 +6,9 @@ from typing import Any
 
 import httpx2
 
+from storage_schemas.proxies import is_near
 from tasks.llm.exchange import MOST_BODY_BYTES
-from tasks.llm.servers import ChatServer, is_near
+from tasks.llm.servers import ChatServer
 
 _CONNECT_S = 10.0
 

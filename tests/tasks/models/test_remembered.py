@@ -35,6 +35,12 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+def _cache() -> Path:
+    found = verified_folder()
+    assert found is not None
+    return found
+
+
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what this process knows, and let all files be old enough."""
     monkeypatch.setattr(checksum_cache, "_read_here", {})
@@ -51,7 +57,7 @@ def test_a_file_is_read_once_for_all_processes(
     another_process(monkeypatch)
     assert remembered_digests(folder, ["a.bin", "b.bin"]) == first
     assert read == ["a.bin", "b.bin"]
-    assert len(list(verified_folder().iterdir())) == 1
+    assert len(list(_cache().iterdir())) == 1
 
 
 def test_a_changed_file_is_read_again_and_no_other(
@@ -73,7 +79,7 @@ def test_a_file_that_changed_just_now_is_not_remembered(
     folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remembered_digests(folder, ["a.bin"])
-    assert not verified_folder().exists()
+    assert not _cache().exists()
     remembered_digests(folder, ["a.bin"])
     assert read == ["a.bin"]  # this process knows it all the same
     monkeypatch.setattr(checksum_cache, "_read_here", {})
@@ -89,7 +95,7 @@ def test_a_damaged_memory_costs_only_time(
 ) -> None:
     another_process(monkeypatch)
     first = remembered_digests(folder, ["a.bin"])
-    (memory,) = verified_folder().iterdir()
+    (memory,) = _cache().iterdir()
     memory.write_bytes(damage)
     another_process(monkeypatch)
     assert remembered_digests(folder, ["a.bin"]) == first
@@ -104,7 +110,7 @@ def test_lines_of_other_processes_are_read_on_and_old_ones_thrown_out(
     here = dict(checksum_cache._memories)
     another_process(monkeypatch)
     remembered_digests(folder, ["b.bin"])
-    (memory,) = verified_folder().iterdir()
+    (memory,) = _cache().iterdir()
     # torn by a kill in the middle of a line
     memory.write_bytes(memory.read_bytes() + b'["b.bin", 5, 1')
     monkeypatch.setattr(checksum_cache, "_memories", here)

@@ -1,0 +1,53 @@
+"""What every process of ours prepares before it imports libraries: proxies, and a home folder to write to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from infra.scratch import ScratchFolder
+from storage_schemas.proxies import mend_proxies
+from storage_schemas.user import TEMPORARY_HOME, can_write, home_folder
+
+#: The folders of this process, each removed at its end.
+_folders: list[ScratchFolder] = []
+
+
+def prepare_surroundings() -> None:
+    """Make the environment of this process, and of those that it starts, one in which libraries work.
+
+    Raises
+    ------
+    PrerequisiteError
+        If a folder for temporary files is needed, and there is no safe one.
+    """
+    mend_proxies(os.environ.get("PREFECT_API_URL", ""))
+    _find_home()
+
+
+def _find_home() -> None:
+    """Replace a home folder that does not exist, and keep libraries from writing to one that is read-only.
+
+    Prefect, Dask, Matplotlib and the hub's client look there for settings, and create folders.
+    """
+    if os.environ.get(TEMPORARY_HOME):
+        return
+    home = home_folder()
+    if home is None:
+        os.environ["HOME"] = os.environ[TEMPORARY_HOME] = str(_new_folder())
+        return
+    prefect = home / ".prefect"
+    if can_write(prefect) and can_write(home / ".config"):
+        return
+    folder = _new_folder()
+    if "PREFECT_HOME" not in os.environ and not can_write(prefect):
+        os.environ["PREFECT_HOME"] = str(folder / "prefect")
+        if (profiles := prefect / "profiles.toml").is_file():
+            os.environ.setdefault("PREFECT_PROFILES_PATH", str(profiles))
+    os.environ.setdefault("MPLCONFIGDIR", str(folder / "matplotlib"))
+
+
+def _new_folder() -> Path:
+    folder = ScratchFolder()
+    _folders.append(folder)
+    return folder.path
