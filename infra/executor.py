@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
 
-from storage_schemas.errors import SlvmevalError
+from storage_schemas.errors import PrerequisiteError, SlvmevalError
 from storage_schemas.secrets import strike_out_of_logs
 
 #: Restricts libraries to one thread, since there is one process per core.
@@ -115,6 +115,7 @@ class ProcessExecutor(Executor):
     """Runs items in separate processes of this machine."""
 
     def __init__(self, workers: int) -> None:
+        require_semaphores()
         self.workers = workers
         self._pool = self._start()
 
@@ -155,6 +156,24 @@ class ProcessExecutor(Executor):
     def close(self) -> None:
         """End the processes; running items finish, waiting ones are dropped."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def require_semaphores() -> None:
+    """Check that processes of this machine can share semaphores.
+
+    Raises
+    ------
+    PrerequisiteError
+        If they cannot: ``/dev/shm`` is missing, read-only or full.
+    """
+    try:
+        multiprocessing.get_context("spawn").Lock()
+    except (ImportError, OSError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise PrerequisiteError(
+            f"worker processes cannot start, because they share semaphores in /dev/shm ({reason}): mount a "
+            "writable tmpfs there; containers have options for that, such as `docker run --shm-size=1g`"
+        ) from problem
 
 
 def prepare_worker() -> None:

@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 import slvmeval
+from infra.executor import require_semaphores
 from infra.profile import Profile, load_profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
@@ -135,6 +136,7 @@ def run_checks(
     findings = [*check_python(), *check_our_packages(), *check_versions()]
     for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
         findings += check()
+    findings += check_shared_memory()
     try:
         site = load_profile(
             profile,
@@ -276,6 +278,16 @@ def check_caption_model() -> Iterator[Finding]:
             yield Finding(what, CheckVerdict.FAIL, f"module {module} is not installed: {INSTALL}")
         else:
             yield Finding(what, CheckVerdict.OK, "installed")
+
+
+def check_shared_memory() -> Iterator[Finding]:
+    """Check that worker processes of this machine can share semaphores."""
+    try:
+        require_semaphores()
+    except PrerequisiteError as problem:
+        yield Finding("shared memory", CheckVerdict.FAIL, str(problem))
+    else:
+        yield Finding("shared memory", CheckVerdict.OK, "/dev/shm can be written")
 
 
 def check_tools() -> Iterator[Finding]:
