@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from flows.declaration import FlowDeclaration, OptionsT, ResultT
-from infra.executor import Executor, InlineExecutor
+from infra.executor import Executor, InlineExecutor, require_semaphores
 from infra.leftovers import end_left_jobs
 from infra.prefect_server import log_level, prefect_environment
 from infra.profile import Profile
@@ -66,6 +66,9 @@ def run_flow(
             from infra.slurm.profile_check import require_fit
 
             require_fit(site, site.place)
+        else:
+            # Prefect would print a traceback when the cluster cannot start
+            require_semaphores()
         prefect_environment(site.prefect_api_url)
         from flows.shell import run_on_server
 
