@@ -30,6 +30,7 @@ NOT_IMPORTED = {
     "psycopg",
     "python-multipart",
     "setuptools",
+    "socksio",
 }
 
 
