@@ -30,7 +30,9 @@ def _find_home() -> None:
 
     Prefect, Dask, Matplotlib and the hub's client look there for settings, and create folders.
     """
-    if os.environ.get(TEMPORARY_HOME):
+    # a SLURM job inherits the variable, but not the folder, from the machine that submitted it
+    replaced = os.environ.get(TEMPORARY_HOME)
+    if replaced and Path(replaced).is_dir():
         return
     home = home_folder()
     if home is None:

@@ -44,6 +44,13 @@ def test_a_home_that_does_not_exist_is_replaced(tmp_path: Path) -> None:
     assert models == str(tmp_path / "slvmeval-models")
 
 
+def test_a_job_does_not_use_the_temporary_home_of_another_machine(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    home, _, models = _asked(tmp_path, HOME=gone, SLVMEVAL_TEMPORARY_HOME=gone)
+    assert Path(home).parent == tmp_path / "tmp"
+    assert models == str(tmp_path / "slvmeval-models")
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root writes anywhere")
 def test_a_home_that_is_read_only_stays_but_prefect_writes_elsewhere(tmp_path: Path) -> None:
     mine = tmp_path / "home"
