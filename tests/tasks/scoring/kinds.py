@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Failure
@@ -25,7 +25,7 @@ from tasks.llm.vision_models import MARK_TOKENS, VlmModel
 from tasks.pairs.view import Pair
 from tasks.prompt_suite.requests import Paying, Stopped
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
-from tasks.scoring.engine import Form, Outcome, Task, Work, answer_stage
+from tasks.scoring.engine import Form, Kind, Outcome, Task, Work, answer_stage
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice
 from tasks.scoring.request import PairFacts, Request
@@ -122,6 +122,16 @@ class Harness(ABC):
         return {id_[0]: failure for id_, failure in work.rows().known().items()}
 
 
+class ScriptedKind(Kind[Any]):
+    """A kind whose script may say how its units are handed over."""
+
+    script: Script
+
+    @property
+    def form(self) -> Form[Any]:
+        return self.script.form(self) if self.script.form else super().form
+
+
 # -- judgements ----------------------------------------------------------------------------------------
 
 
@@ -157,12 +167,8 @@ class NumberedPairs:
         """All are there."""
 
 
-class ScriptedJudging(Judging):
-    script: Script
-
-    @property
-    def form(self) -> Form[Request]:
-        return self.script.form(self) if self.script.form else super().form
+class ScriptedJudging(ScriptedKind, Judging):
+    """Judgements by a script."""
 
 
 @dataclass(frozen=True)
@@ -203,12 +209,8 @@ class ScriptedScorer(Scripted, Scorer):
         return [ScoredVideo(self.dimension.low, model="toy", usage=self.script.ask(int(prompt.text)))]
 
 
-class ScriptedScoring(VideoScoring):
-    script: Script
-
-    @property
-    def form(self) -> Form[ScoringUnit]:
-        return self.script.form(self) if self.script.form else super().form
+class ScriptedScoring(ScriptedKind, VideoScoring):
+    """Scores by a script."""
 
 
 @dataclass(frozen=True)
@@ -263,18 +265,13 @@ class ScriptedRoles(Roles):
         return Calls(self.model(role), cast(ChatClient, ScriptedClient(self.script)), self.answers)
 
 
-@dataclass
-class PromptWork:
+class PromptWork(NamedTuple):
     """The requests of a run, and those that it could not get an answer to."""
 
     meter: Meter
+    spending: Spending
     roles: Roles
-    failures: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def spending(self) -> Spending:
-        """What the run spends."""
-        return self.meter.spending
+    failures: dict[str, str]
 
 
 class PromptRequests(Harness):
@@ -291,7 +288,7 @@ class PromptRequests(Harness):
         toy = toy.model_copy(update={"schema_tokens": TOKENS - MARK_TOKENS - 2, "thinking_tokens": 0})
         spending = Spending(folder / "cache" / f"{run}.json", fields.get("limits", Limits()))
         roles = ScriptedRoles("talk", {"language": toy}, Servers(), AnswerStore(folder / "answers"), script)
-        return PromptWork(Meter(NAME, spending, fields.get("prices", PRICES)), roles)
+        return PromptWork(Meter(NAME, spending, fields.get("prices", PRICES)), spending, roles, {})
 
     def units(self, count: int) -> list[Step]:
         return [Step(f"key{n}", "language", "", str(n), {}, {}) for n in range(count)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from storage_schemas.errors import Reason, SetAside
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.pairs.file_pairs import VideoSide
 from tasks.pairs.view import Side
@@ -38,6 +39,19 @@ class FrameList(Side):
         if not len(places):
             return np.empty((0, self.height * 3 // 2, self.width), np.uint8)
         return np.stack([self.frames[place] for place in places])
+
+
+class Damaged(FrameList):
+    """A film whose frames cannot be read once they are needed."""
+
+    def __init__(self) -> None:
+        super().__init__([flat(90)] * 4)
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        return [f"damaged:{place}" for place in places]
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        raise SetAside(Reason.UNDECODABLE_VIDEO, "the file ends early")
 
 
 def noise(number: int, width: int = 32, height: int = 16) -> Planes:

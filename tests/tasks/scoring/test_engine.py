@@ -168,21 +168,15 @@ def test_the_prompt_maker_asks_again_for_all_that_failed(folder: Path) -> None:
 # -- what runs on the engine ---------------------------------------------------------------------------
 
 
-def test_rows_of_a_task_are_known_where_another_run_has_joined_its_files(kind: Harness, folder: Path) -> None:
-    script = Script()
-    work, units = kind.work(folder, script), kind.units(5)
-    kind.answer(work, units)
-    work.rows().add([])
-    work.rows().pack()
-    assert kind.answer(kind.work(folder, script), units).made == 0
-    assert len(script.asked) == 5
-
-
 def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
     kind: Harness, folder: Path
 ) -> None:
     script = Script(plan={0: "raises", 1: Failure.REFUSED}.get)
-    kind.answer(kind.work(folder, script), kind.units(3))
+    work = kind.work(folder, script)
+    kind.answer(work, kind.units(3))
+    # rows are known where another run has joined their files
+    work.rows().add([])
+    work.rows().pack()
     kind.answer(kind.work(folder, script, run="next"), kind.units(3), "next-0")
     assert script.asked == [0, 1, 2, 0]
     kind.answer(kind.work(folder, script, run="more", retry=True), kind.units(3), "more-0")
@@ -338,20 +332,6 @@ def test_neither_a_kill_nor_a_lost_answer_pays_twice(kind: Harness, folder: Path
     assert not records(again)
 
 
-def test_what_expires_is_left_and_handed_over_anew(kind: Harness, folder: Path) -> None:
-    provider = FakeProvider()
-    provider.expired, provider.ready = True, {"key0"}
-    script = Script(form=provider.form)
-    work, units = kind.work(folder, script), kind.units(3)
-    assert kind.answer(work, units).made == 1
-    assert kind.known(work) == {"key0": ""}
-    assert not records(work)
-    provider.ready = set(KEYS)
-    again = kind.work(folder, script, run="next")
-    assert kind.answer(again, units[1:], "next-0").made == 2
-    assert provider.handed_over == ["key0", "key1", "key2", "key1", "key2"]
-
-
 def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Path) -> None:
     provider = FakeProvider()
     provider.ready = set(KEYS)
@@ -360,12 +340,23 @@ def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Pat
     assert provider.handed_over == KEYS[:2]
     counts = work.spending.counts()[NAME]
     assert (counts["usd"], counts["reserved_usd"]) == (pytest.approx(2), 0)
-
-
-def test_a_provider_that_takes_no_batches_is_told(kind: Harness, folder: Path) -> None:
-    provider = FakeProvider()
+    # a provider that takes no batches is told
     provider.kill_at = "lacks"
-    work = kind.work(folder, Script(form=provider.form), limits=limits(usd=9))
-    assert kind.answer(work, kind.units(2)).unusable == "no batches here"
-    assert not records(work)
-    assert work.spending.counts()[NAME]["reserved_usd"] == 0
+    other = kind.work(folder, Script(form=provider.form), run="next", limits=limits(usd=9))
+    assert kind.answer(other, kind.units(4), "next-0").unusable == "no batches here"
+    assert not records(other)
+    assert other.spending.counts()[NAME]["reserved_usd"] == 0
+
+
+def test_what_expires_is_left_and_handed_over_anew(kind: Harness, folder: Path) -> None:
+    provider = FakeProvider()
+    provider.expired, provider.ready = True, {"key0"}
+    script = Script(form=provider.form)
+    for run, made, known in (("run", 1, ["key0"]), ("next", 2, KEYS[:3])):
+        work = kind.work(folder, script, run=run)
+        left = [unit for unit in kind.units(3) if unit.key not in kind.known(work)]
+        assert kind.answer(work, left, f"{run}-0").made == made
+        assert kind.known(work) == dict.fromkeys(known, "")
+        assert not records(work)
+        provider.ready = set(KEYS)
+    assert provider.handed_over == ["key0", "key1", "key2", "key1", "key2"]

@@ -1,10 +1,12 @@
-"""The parts that runs are made of: choosing evaluators, rates, limits, prices, tasks."""
+"""The parts that runs are made of: choosing evaluators, texts, rates, limits, prices, tasks."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
@@ -39,12 +41,6 @@ def row(usd: float | None = None, tokens: int = 0) -> Judgement:
 # -- choosing ----------------------------------------------------------------------------------------
 
 
-def test_settings_are_told_from_how_it_runs() -> None:
-    chosen = choice_from_text("clip?policy=each%26all&frames=3&concurrency=8&label=mine")
-    assert chosen.settings == {"policy": "each&all", "frames": 3}
-    assert (chosen.use, chosen.label, chosen.concurrency) == ("clip", "mine", 8)
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -54,9 +50,12 @@ def test_settings_are_told_from_how_it_runs() -> None:
         ("a?=3", "write NAME"),
     ],
 )
-def test_settings_that_cannot_be_read(text: str, says: str) -> None:
+def test_settings_that_cannot_be_read_and_those_that_can(text: str, says: str) -> None:
     with pytest.raises(UserInputError, match=says):
         choice_from_text(text)
+    chosen = choice_from_text("clip?policy=each%26all&frames=3&concurrency=8&label=mine")
+    assert chosen.settings == {"policy": "each&all", "frames": 3}
+    assert (chosen.use, chosen.label, chosen.concurrency) == ("clip", "mine", 8)
 
 
 def test_files_of_evaluators(tmp_path: Path) -> None:
@@ -65,21 +64,16 @@ def test_files_of_evaluators(tmp_path: Path) -> None:
     one, coin = choices_from_file(file)
     assert (one.use, one.label, one.settings) == ("coin", "one", {"seed": 3})
     assert (coin.use, coin.label) == ("coin", "coin")
-    for text, says in (
-        ("[a", "not TOML"),
-        ("[judges.x]", "[evaluators.LABEL]"),
-        ("evaluators.x = 3", "LABEL"),
-    ):
+    for text, says in {
+        "[a": "not TOML",
+        "[judges.x]": "[evaluators.LABEL]",
+        "evaluators.x = 3": "LABEL",
+    }.items():
         file.write_text(text)
-        with pytest.raises(UserInputError) as refused:
+        with pytest.raises(UserInputError, match=re.escape(says)):
             choices_from_file(file)
-        assert says in str(refused.value)
     with pytest.raises(UserInputError, match="cannot be read"):
         choices_from_file(tmp_path / "nowhere.toml")
-
-
-def test_every_built_in_evaluator_can_be_loaded() -> None:
-    assert all(callable(registry.factory(name)) for name in registry.BUILT_IN)
 
 
 def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) -> None:
@@ -89,10 +83,10 @@ def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) ->
     motion = registry.make_evaluator(choice_from_text("motion"), setup)
     assert motion.cache is setup.cache  # type: ignore[attr-defined]
     assert Setup.model_validate_json(setup.model_dump_json()) == setup
-    with pytest.raises(UserInputError, match="has no setting 'sed': did you mean seed"):
-        registry.make_evaluator(choice_from_text("coin?sed=4"), setup)
-    with pytest.raises(UserInputError, match="no setting 'cache'"):
-        registry.make_evaluator(choice_from_text("motion?cache=4"), setup)
+    for text, says in (("coin?sed=4", "'sed': did you mean seed"), ("motion?cache=4", "no setting 'cache'")):
+        with pytest.raises(UserInputError, match=says):
+            registry.make_evaluator(choice_from_text(text), setup)
+    assert all(callable(registry.factory(name)) for name in registry.BUILT_IN)
 
 
 def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -149,19 +143,14 @@ def test_answers_are_freed_from_the_order() -> None:
     assert preferred("first", "apart") == "high"
 
 
-def requests(counts: list[int]) -> list[Request]:
-    facts = [
-        PairFacts(f"p{source}-{n}", f"v{source}", "a", "a", "d", "h", "l", 1.0)
-        for source, count in enumerate(counts)
-        for n in range(count)
-    ]
-    return [Request(pair.pair_id, pair, "high_first") for pair in facts]
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 8), st.integers(1, 50))
 def test_tasks_hold_whole_sources(counts: list[int], concurrency: int, most: int) -> None:
-    asked = requests(counts)
+    asked = [
+        Request(f"p{source}-{n}", PairFacts("p", f"v{source}", "a", "a", "d", "h", "l", 1.0), "high_first")
+        for source, count in enumerate(counts)
+        for n in range(count)
+    ]
     made = batches(asked, concurrency, most)
     assert [request for batch in made for request in batch] == asked
     homes = [{request.pair.source_id for request in batch} for batch in made]
@@ -246,13 +235,13 @@ def test_limits_count_what_is_under_way(tmp_path: Path) -> None:
     spending.release("b", 0.4, 10)
     assert spending.reserve("b", 0.4, 10)
     spending.count("b", row(0.9), 0.4, 10)
-    assert spending.counts()["b"]["usd"] == 0.9
-    assert spending.counts()["b"]["reserved_usd"] == 0
+    counts = spending.counts()["b"]
+    assert (counts["usd"], counts["reserved_usd"]) == (0.9, 0)
     assert spending.reserve("free", 0.0, 0), "what costs nothing goes on"
     spending.count("free", row(0.3, 10), 0.0, 0)
     assert not spending.reserve("free", 0.0, 0), "it was not free"
-    spending.stop("b", "another reason")
-    spending.stop("b", "a later reason")
+    for reason in ("another reason", "a later reason"):
+        spending.stop("b", reason)
     assert spending.stopped("b") == "another reason"
 
 
@@ -269,3 +258,31 @@ def test_prices(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(UserInputError, match=says):
             load_prices(str(file))
+
+
+#: Beginnings of words that tell what is done to the clips of each aspect (SLVMEval, 4.3 and appendix E.2).
+OPERATIONS = {
+    "aesthetics": "contrast invert negative exchang dull flat wash pale dark bright light luma",
+    "technical_quality": "resiz resampl downscal upscal shrink small enlarg lanczos resolution detail sharp",
+    "appearance_style": "cartoon oil paint pencil sketch watercolo detail enhanc styliz drawn drawing",
+    "background_consistency": "replac landscape swap exchang composit matte other elsewhere",
+    "object_integrity": "remov eras inpaint delet missing smear vanish whole damage",
+    "color": "recolo repaint hue shift chang edit another",
+    "dynamics_degree": "freez frozen still photograph stop repeat first single",
+    "comprehensiveness": "remov cut delet missing drop omit absent lack",
+    "spatial_relationship": "mirror flip revers exchang left right swap",
+    "temporal_flow": "mov insert shuffl reorder swap exchang permut early late",
+}
+
+
+def test_judges_are_not_told_how_videos_are_degraded() -> None:
+    texts = {name: (aspect_text(name, name).description, words) for name, words in OPERATIONS.items()}
+    hints = "degrad alter manipul damage original untouched worse"
+    prompts = [
+        file for file in resources.files("tasks.scoring").joinpath("prompts").iterdir() if file.is_file()
+    ]
+    assert len(prompts) >= 6
+    texts |= {prompt.name: (prompt.read_text(encoding="utf-8"), hints) for prompt in prompts}
+    for name, (text, words) in texts.items():
+        told = [word for word in re.findall(r"[a-z]+", text.lower()) if word.startswith(tuple(words.split()))]
+        assert told == [], name

@@ -25,11 +25,7 @@ def write_lines(path: Path, rows: list[Any]) -> Path:
 
 
 #: Alignment of the real video and of two models by prompt, the same from all three annotators.
-ALIGNMENT = {
-    "ground-truth": (5, 5, 4, 5, 5),
-    "cogvideo": (1, 2, 2, 3, 2),
-    "damo-text2video": (5, 5, 4, 5, 3),
-}
+ALIGNMENT = {"ground-truth": (5, 5, 4, 5, 5), "cogvideo": (1, 2, 2, 3, 2), "damo-text2video": (5, 5, 4, 5, 3)}
 
 
 def fetv_folder(ffmpeg: str, root: Path) -> Path:
@@ -38,20 +34,17 @@ def fetv_folder(ffmpeg: str, root: Path) -> Path:
         {"video_id": f"video{number}", "prompt": f"a thing number {number}", "source": "MSRVTT"}
         for number in range(5)
     ]
-    prompts.append({"video_id": None, "prompt": "nobody filmed this", "source": "ours"})
+    prompts.append({"video_id": None, "prompt": "nobody filmed this", "source": "ours"})  # type: ignore[dict-item]
     write_lines(root / "datas/fetv_data.json", prompts)
     for human in range(3):
+        same = {
+            "static_quality": 3 + (human == 0),
+            "temporal_quality": 3,
+            "fine-grained_alignment": {"color": 3},
+        }
         for model, given in ALIGNMENT.items():
             rows = [
-                {
-                    str(number): {
-                        "video_id": f"video{number}",
-                        "static_quality": 3 + (human == 0),
-                        "temporal_quality": 3,
-                        "alignment": score,
-                        "fine-grained_alignment": {"color": 3},
-                    }
-                }
+                {str(number): {"video_id": f"video{number}", "alignment": score, **same}}
                 for number, score in enumerate(given)
             ]
             write_lines(root / f"manual_eval_results/human{human}/manual_eval_results_{model}.json", rows)

@@ -19,7 +19,9 @@ from tasks.llm.usage import NotJudged
 from tasks.models.add import add_model
 from tasks.models.hub import ModelHub
 from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges import local_models
 from tasks.scoring.judges.clip_score import ClipScore, ServedClipScore, clip_score
+from tasks.scoring.judges.local_models import HubSource
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.setup import Setup
 from tests.tasks.scoring.encoders import Planted
@@ -131,13 +133,6 @@ def made(models: Path, tmp_path: Path, **settings: Any) -> ClipScore:
 
 
 @pytest.mark.models
-def test_it_keeps_an_evaluators_promises(models: Path, tmp_path: Path) -> None:
-    check_evaluator(made(models, tmp_path, model="tiny-clip"))
-    check_evaluator(made(models, tmp_path, model="long-clip", policy="each-truncate"))
-    check_evaluator(made(models, tmp_path, model="long-clip", policy="ignore-max"))
-
-
-@pytest.mark.models
 def test_the_score_is_that_of_transformers_on_the_centre_frames(models: Path, tmp_path: Path) -> None:
     import torch
     from PIL import Image
@@ -164,6 +159,10 @@ def test_embeddings_are_kept_in_the_store_and_another_model_has_its_own(models: 
     again = made(models, tmp_path, model="tiny-clip").score(PROMPT, video, ASPECT)
     assert again.value == first.value
     assert (first.details["features"]["computed"], again.details["features"]["computed"]) == (3, 0)
+    # it keeps an evaluator's promises
+    check_evaluator(made(models, tmp_path, model="tiny-clip"))
+    for policy in ("each-truncate", "ignore-max"):
+        check_evaluator(made(models, tmp_path, model="long-clip", policy=policy))
     other = made(models, tmp_path, model="long-clip").score(PROMPT, video, ASPECT)
     half = made(models, tmp_path, model="tiny-clip", dtype="bfloat16").score(PROMPT, video, ASPECT)
     assert other.details["features"]["computed"] == half.details["features"]["computed"] == 3
@@ -225,3 +224,21 @@ def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, tmp_path
     assert caught.value.failure is Failure.SERVER_DOWN
     with pytest.raises(PrerequisiteError, match="does not answer"):
         there.check()
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_models_are_loaded_on_the_gpu_where_one_is_seen(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[tuple[str, str, dict[str, Any]]] = []
+
+    def get(self: ModelHub, name: str, **options: Any) -> str:
+        loaded.append((self.device, name, options))
+        return "a model"
+
+    monkeypatch.setattr(ModelHub, "get", get)
+    monkeypatch.setattr(local_models, "device_of", lambda pool: device if pool == "h100" else "cpu")
+    # a hub knows no device before the work is done
+    source = HubSource(ModelHub([tmp_path]), "tiny", "bfloat16")
+    assert source.loaded() == "a model"
+    assert loaded == [(device, "tiny", {"dtype": "bfloat16"})]

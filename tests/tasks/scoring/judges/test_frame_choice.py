@@ -1,7 +1,11 @@
+"""Scenes as FFmpeg finds them, and the frames that are chosen of them."""
+
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +21,8 @@ from tasks.scoring.judges.frame_choice import (
     FramePolicy,
     choose_frames,
 )
-from tests.tasks.scoring.sides import FrameList, cut_video
+from tasks.scoring.judges.scenes import find_scenes, luma_changes, scene_scores
+from tests.tasks.scoring.sides import FrameList, cut_video, filter_values, flat, noise
 
 CACHE = FeatureCache()
 CLIPS, ALL = FramePolicy(policy="clips"), FramePolicy(policy="all")
@@ -28,17 +33,13 @@ def choose(videos: list[FrameList], policy: FramePolicy, **limit: int) -> list[F
     return choose_frames(sides, policy, FrameLimit(**limit), CACHE)
 
 
-def test_the_centre_frame_of_each_scene() -> None:
-    (choice,) = choose([cut_video([4, 2, 5])], CLIPS)
-    assert choice.places == (2, 5, 8)
-    assert (choice.available, choice.candidates, choice.used, choice.fell_back) == (11, 3, "clips", False)
-
-
 def test_a_subset_where_the_limit_is_passed() -> None:
     video = cut_video([3] * 60)
     (whole,) = choose([video], CLIPS)
     (choice,) = choose_frames([video], CLIPS, VIDEOSCORE_LIMIT, CACHE)
-    assert len(whole.places) == 60
+    # the centre frame of each scene
+    assert whole.places == tuple(range(1, 180, 3))
+    assert (whole.available, whole.candidates, whole.used, whole.fell_back) == (180, 60, "clips", False)
     assert len(choice.places) == 48
     assert set(choice.places) < set(whole.places)
     assert list(choice.places) == sorted(choice.places)
@@ -72,9 +73,8 @@ def test_tokens_limit_as_frames_do() -> None:
     (choice,) = choose([video], ALL, tokens=1000, tokens_per_frame=64)
     assert (choice.most, len(choice.places), choice.fell_back) == (15, 15, True)
     assert FrameLimit(frames=3, tokens=1000, tokens_per_frame=64).most == 3
-    assert FrameLimit(tokens=0, tokens_per_frame=64).most == 0
+    assert FrameLimit(tokens=-5).most == 0
     assert FrameLimit(tokens=64, tokens_per_frame=64).most == 1
-    assert FrameLimit(tokens=-5, tokens_per_frame=64).most == 0
     assert FrameLimit().most is None
 
 
@@ -127,3 +127,62 @@ def test_settings_and_counts_are_recorded_as_json() -> None:
     }
     (everything,) = choose([cut_video([4])], ALL)
     assert everything.details()["places"] == "all"
+
+
+def scores(side: Side) -> np.ndarray:
+    return scene_scores(luma_changes(side, FeatureCache()).rows[:, 0], side.width * side.height)
+
+
+def test_scores_and_cuts_are_those_of_ffmpeg(each_ffmpeg: str, seen: Side) -> None:
+    random = FrameList([noise(n) // (1 + n % 5) for n in range(40)])
+    for side in (seen, random):
+        expected = filter_values(each_ffmpeg, side, "select='gte(scene,0)'", "lavfi.scene_score")
+        assert len(expected) == len(side)
+        assert max(expected) > 0.3
+        assert np.round(scores(side), 6).tolist() == expected
+    for threshold in (0.05, 0.3):
+        expected = filter_values(each_ffmpeg, seen, f"select='gt(scene,{threshold})'", "frame")
+        assert expected
+        assert find_scenes(seen, FeatureCache(), threshold).starts == (0, *expected)
+
+
+def test_scenes_cover_the_video_and_give_their_centres() -> None:
+    scenes = find_scenes(cut_video([4, 2, 5, 3]), FeatureCache())
+    assert scenes.clips == (range(4), range(4, 6), range(6, 11), range(11, 14))
+    assert scenes.centres == (2, 5, 8, 12)
+    settings = {
+        "filter": "select=gt(scene,0.3)",
+        "score": "as in FFmpeg 5.1.9 and 9.0.2",
+        "on": "the video's own frames",
+    }
+    assert scenes.details() == {**settings, "fps": 1.0, "frames": 14, "clips": 4}
+    json.dumps(scenes.details(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("frames", "starts"),
+    [
+        ([flat(90)] * 7, (0,)),
+        ([flat(90)], (0,)),
+        ([], ()),
+        # both changes are equal, so the second one is no jump of the change: none for FFmpeg
+        ([flat(16), flat(216), flat(16), flat(16)], (0, 1)),
+    ],
+    ids=["still", "one", "none", "second cut"],
+)
+def test_videos_of_few_scenes(frames: list[np.ndarray], starts: tuple[int, ...]) -> None:
+    scenes = find_scenes(FrameList(frames), FeatureCache())
+    assert scenes.starts == starts
+    assert len(scenes) == len(starts)
+    assert sum(map(len, scenes.clips)) == len(frames)
+
+
+def test_few_frames_are_held_and_a_second_look_computes_none(tmp_path: Path) -> None:
+    # the second half shows the first one again
+    side = FrameList([noise(n) for n in range(100)] * 2)
+    first = find_scenes(side, FeatureCache(tmp_path))
+    assert max(map(len, side.reads)) <= 32
+    assert first.changes == {"needed": 199, "computed": 100}
+    again = find_scenes(side, FeatureCache(tmp_path))
+    assert again.starts == first.starts
+    assert again.changes == {"needed": 199, "computed": 0}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,53 +18,33 @@ from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer, ProviderName
 from storage_schemas.store import Store
 from tasks.llm.answer_store import AnswerStore
-from tasks.llm.chat import ChatClient
 from tasks.llm.providers.batches import GeminiBatches, OpenAIBatches
-from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
-from tasks.llm.vision_models import VlmModel, model_from
+from tasks.llm.vision_models import model_from
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge, vlm_model
+from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge
 from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
 from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.setup import Setup
-from tests.tasks.scoring.sides import ASPECT, FrameList, cut_video, noise
+from tests.tasks.scoring.judges.asked import FIRST, Videos, client
+from tests.tasks.scoring.judges.asked import MODEL as IMAGES
+from tests.tasks.scoring.sides import ASPECT, FrameList, noise
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 from tests.tiny_models.provider_server import KEY, ProviderServer
 
-MODEL = VlmModel(
-    model="tiny", server="s", context_tokens=60_000, answer_tokens=100, most_images=400, frames="all",
-    frames_as="video", video_pixels=10_000_000, temperature=1.0, extra_body={"top_k": 20},
-)  # fmt: skip
-FIRST = json.dumps({"better": "first"})
-
-_clients: list[ChatClient] = []
+AS_VIDEO = {"most_images": 400, "frames": "all", "frames_as": "video", "video_pixels": 10_000_000}
+MODEL = IMAGES.model_copy(update=AS_VIDEO)
 
 
 @pytest.fixture(autouse=True)
-def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage_schemas.secrets._reported", {})
     monkeypatch.setenv("THE_KEY", KEY)
-    yield
-    while _clients:
-        _clients.pop().close()
-
-
-def client(url: str, provider: ProviderName = "openai") -> ChatClient:
-    key = None if provider == "openai" else "THE_KEY"
-    server = ChatServer(name="s", url=url, provider=provider, model="tiny", key_variable=key, patience_s=0.1)
-    _clients.append(ChatClient(server))
-    return _clients[-1]
 
 
 def judge(url: str, provider: ProviderName = "openai", **changes: Any) -> VideoJudge:
     model = MODEL.model_copy(update=changes)
     return VideoJudge("tiny-video", model, client(url, provider), FeatureCache())
-
-
-@pytest.fixture
-def videos() -> tuple[FrameList, FrameList]:
-    return cut_video([4, 4, 4]), cut_video([5, 4], seed=9)
 
 
 def frames_of(address: str) -> list[np.ndarray[Any, Any]]:
@@ -74,7 +53,7 @@ def frames_of(address: str) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(Image.open(io.BytesIO(base64.b64decode(one))), float) for one in data.split(",")]
 
 
-def test_a_server_gets_each_video_as_one_with_its_rate(videos: tuple[FrameList, FrameList]) -> None:
+def test_a_server_gets_each_video_as_one_with_its_rate(videos: Videos) -> None:
     with FaultyServer([Reply(FIRST)]) as server:
         asked = judge(server.url)
         answer = asked.compare("A car.", *videos, ASPECT)
@@ -91,9 +70,8 @@ def test_a_server_gets_each_video_as_one_with_its_rate(videos: tuple[FrameList, 
     }
     assert "Which" not in system
     assert [part["type"] for part in user] == ["text", "text", "video_url", "text", "video_url"]
-    assert [user[1]["text"], user[3]["text"]] == [
-        "The first video, 12 frames:", "The second video, 9 frames:",
-    ]  # fmt: skip
+    told = ["The first video, 12 frames:", "The second video, 9 frames:"]
+    assert [user[1]["text"], user[3]["text"]] == told
     for part, video in zip((user[2], user[4]), videos, strict=True):
         assert set(part) == {"type", "video_url"}
         frames = frames_of(part["video_url"]["url"])
@@ -106,14 +84,14 @@ def test_a_server_gets_each_video_as_one_with_its_rate(videos: tuple[FrameList, 
     assert MODEL.video_tokens(12, 32, 16) + MODEL.video_tokens(9, 32, 16) == (6 + 5) * (1 + 8 + 2)
     guess = asked.estimate("A car.", *videos, ASPECT)
     assert (guess.images, guess.tokens_in) == (21, answer.details["tokens"]["expected_in"])
-    as_images = judge(server.url, frames_as="images").estimate("A car.", *videos, ASPECT)
-    assert guess.tokens_in < as_images.tokens_in
-
-
-def test_answers_of_two_forms_have_other_settings() -> None:
-    one, other = (judge("http://127.0.0.1:9", frames_as=form) for form in ("video", "images"))
-    assert one.settings() != other.settings()
-    assert one.settings()["model"]["frames_as"] == "video"
+    as_images = judge(server.url, frames_as="images")
+    assert guess.tokens_in < as_images.estimate("A car.", *videos, ASPECT).tokens_in
+    # answers of two forms have other settings
+    assert asked.settings() != as_images.settings()
+    assert asked.settings()["model"]["frames_as"] == "video"
+    with FaultyServer([Reply("no JSON")]) as server, pytest.raises(NotJudged) as problem:
+        judge(server.url).compare("A car.", *videos, ASPECT)
+    assert problem.value.details["frames_as"] == "video"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +104,7 @@ def test_answers_of_two_forms_have_other_settings() -> None:
     ],
 )
 def test_what_cannot_be_a_video_is_sent_as_images(
-    changes: dict[str, Any], frames: int, videos: tuple[FrameList, FrameList]
+    changes: dict[str, Any], frames: int, videos: Videos
 ) -> None:
     with FaultyServer([Reply(FIRST)]) as server:
         answer = judge(server.url, **changes).compare("A car.", *videos, ASPECT)
@@ -137,7 +115,7 @@ def test_what_cannot_be_a_video_is_sent_as_images(
     assert answer.details["frames_as"] == "images"
 
 
-def test_videos_of_two_rates_or_one_frame_are_sent_as_images(videos: tuple[FrameList, FrameList]) -> None:
+def test_videos_of_two_rates_or_one_frame_are_sent_as_images(videos: Videos) -> None:
     slow = FrameList(videos[1].frames)
     slow.fps = 0.5
     with FaultyServer([Reply(FIRST)]) as server:
@@ -150,35 +128,20 @@ def test_videos_of_two_rates_or_one_frame_are_sent_as_images(videos: tuple[Frame
     assert server.seen[2].body["media_io_kwargs"]["video"]["fps"] == 0.5
 
 
-def test_a_failure_says_the_form_too(videos: tuple[FrameList, FrameList]) -> None:
-    with FaultyServer([Reply("no JSON")]) as server, pytest.raises(NotJudged) as problem:
-        judge(server.url).compare("A car.", *videos, ASPECT)
-    assert problem.value.details["frames_as"] == "video"
-
-
-def test_a_judge_that_says_where_gets_the_times_with_the_video(videos: tuple[FrameList, FrameList]) -> None:
-    reply = json.dumps({"better": "first", "intervals": [{"start_s": 1, "end_s": 3}]})
-    with FaultyServer([Reply(reply)]) as server:
-        asked = IntervalJudge("where", MODEL, client(server.url), FeatureCache())
-        answer = asked.compare("A car.", *videos, ASPECT)
-        (seen,) = server.seen
-    kinds = [part["type"] for part in seen.body["messages"][1]["content"]]
-    assert kinds == ["text", "text", "video_url", "text", "video_url"]
-    assert answer.details["intervals"] == [[1.0, 3.0]]
-
-
-def test_a_captioner_gets_a_video_and_its_description_says_so(
-    tmp_path: Path, videos: tuple[FrameList, FrameList]
-) -> None:
+def test_judges_that_say_where_and_captioners_get_videos_too(tmp_path: Path, videos: Videos) -> None:
+    where = json.dumps({"better": "first", "intervals": [{"start_s": 1, "end_s": 3}]})
     described = [Reply(json.dumps({"description": name})) for name in ("a", "b")]
-    with FaultyServer([*described, Reply(FIRST)]) as server:
+    with FaultyServer([Reply(where), *described, Reply(FIRST)]) as server:
         both = (MODEL, client(server.url))
+        answer = IntervalJudge("where", *both, FeatureCache()).compare("A car.", *videos, ASPECT)
+        assert answer.details["intervals"] == [[1.0, 3.0]]
         asked = TextJudge("tiny-text", both, Descriptions(*both, AnswerStore(tmp_path), FeatureCache()))
         answer = asked.compare("A car.", *videos, ASPECT)
         bodies = [seen.body for seen in server.seen]
     sent = [[part["type"] for part in body["messages"][1]["content"]] for body in bodies]
-    assert sent == [["text", "text", "video_url"]] * 2 + [["text"]]
-    assert ["media_io_kwargs" in body for body in bodies] == [True, True, False]
+    video = ["text", "video_url"]
+    assert sent == [["text", *video, *video], ["text", *video], ["text", *video], ["text"]]
+    assert ["media_io_kwargs" in body for body in bodies] == [True, True, True, False]
     assert answer.details["frames_as"] == "video"
 
 
@@ -212,7 +175,7 @@ def test_google_gets_an_mp4_of_all_frames(side: int) -> None:
 
 
 def test_videos_too_large_for_a_request_to_google_are_a_reason(
-    monkeypatch: pytest.MonkeyPatch, videos: tuple[FrameList, FrameList]
+    monkeypatch: pytest.MonkeyPatch, videos: Videos
 ) -> None:
     monkeypatch.setattr("tasks.scoring.judges.sent_frames.MOST_INLINE_BYTES", 1000)
     with ProviderServer("google") as server, pytest.raises(NotJudged, match="reduce image_side") as problem:
@@ -221,7 +184,7 @@ def test_videos_too_large_for_a_request_to_google_are_a_reason(
     assert not server.seen
 
 
-def test_batches_have_the_same_form(videos: tuple[FrameList, FrameList]) -> None:
+def test_batches_have_the_same_form(videos: Videos) -> None:
     asked = judge("http://127.0.0.1:9")
     line = OpenAIBatches(asked.server).line("k", asked.make_request("A car.", *videos, ASPECT))
     body = json.loads(line)["body"]
@@ -251,15 +214,6 @@ def test_a_server_that_cannot_take_it_is_refused_at_the_start(
     }
     with pytest.raises(UserInputError, match=message):
         make_evaluator(choice_from_text(words), Setup(store_path=store, model_servers=named))
-
-
-def test_only_qwen3_vl_sends_videos_by_default() -> None:
-    own = vlm_model("mine", {"model": "org/vlm", "server": "gpu"})
-    forms = [own.frames_as, *(vlm_model(name).frames_as for name in ("gpt-5", "gpt-5-mini", "qwen3-vl"))]
-    assert forms == ["images", "images", "images", "video"]
-
-
-def test_suites_send_images() -> None:
     given = {"model": "m", "server": "s", "frames_as": "video"}
     with pytest.raises(UserInputError, match="vlm: suites send frames as images"):
         model_from(given, "vlm", {}, {"context_tokens": 9000, "answer_tokens": 99, "most_images": 4})

@@ -123,19 +123,16 @@ def test_a_prompt_that_is_too_long_loses_its_end_and_that_is_said() -> None:
     assert 0 < told["tokens_read"] < 4096
     assert model.asked[0][1].count("x" * told["tokens_read"]) == 1
     assert result.details["tokens"] <= model.positions
+    # a caption cannot add a frame
+    scorer.score(f"a {FRAME_MARK} {{frames}} dog", cut_video([4, 5]), aspect("color"))
+    assert model.asked[1][1].count(FRAME_MARK) == 2
+    assert "{frames}" in model.asked[1][1]
     short = planted()[0].score(PROMPT, cut_video([4, 5]), aspect("color")).details["prompt"]
     assert not short["cut"]
     assert short["tokens"] == short["tokens_read"] == len(PROMPT)
     with pytest.raises(NotJudged) as caught:
         planted(most_tokens=64)[0].score(PROMPT, cut_video([4, 5]), aspect("color"))
     assert caught.value.failure is Failure.CONTEXT_TOO_LONG
-
-
-def test_a_caption_cannot_add_a_frame() -> None:
-    scorer, model = planted()
-    scorer.score(f"a {FRAME_MARK} {{frames}} dog", cut_video([4, 5]), aspect("color"))
-    assert model.asked[0][1].count(FRAME_MARK) == 2
-    assert "{frames}" in model.asked[0][1]
 
 
 def test_an_aspect_of_ones_own_needs_a_dimension() -> None:
@@ -178,13 +175,8 @@ def test_missing_weights_are_said_with_the_command(tmp_path: Path) -> None:
 def test_it_keeps_an_evaluators_promises_with_a_checkpoint_of_the_real_classes(tmp_path: Path) -> None:
     from tests.tiny_models.video_score import tiny_video_score
 
-    add_model(
-        "tiny-score",
-        tiny_video_score(tmp_path / "checkpoint"),
-        tmp_path / "weights",
-        kind="video-score",
-        licence="CC0-1.0",
-    )
+    checkpoint = tiny_video_score(tmp_path / "checkpoint")
+    add_model("tiny-score", checkpoint, tmp_path / "weights", kind="video-score", licence="CC0-1.0")
     store = Store.create(tmp_path / "store")
     setup = Setup(store_path=str(store.root), model_folders=(str(tmp_path / "weights"),))
     chosen = EvaluatorChoice(use="videoscore", settings={"model": "tiny-score", "dtype": "float32"})

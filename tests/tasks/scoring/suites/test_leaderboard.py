@@ -1,15 +1,20 @@
-"""Means and ranks: the paper's own scores give the paper's own ranks; what failed is missing, never zero."""
+"""Means, ranks and correlations: the paper's own scores give its own ranks; what failed is missing."""
 
 from __future__ import annotations
 
 import csv
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
+from scipy import stats
 
 from storage_schemas.suite_score import SuiteScore
 from tasks.report.suite_leaderboard import board_table, write_board
-from tasks.scoring.suites.base import Dimension
+from tasks.report.suite_tables import correlation_figure, correlation_tables
+from tasks.scoring.suites.base import Dimension, SuitePrompt
+from tasks.scoring.suites.human_ratings import VideoKey
 from tasks.scoring.suites.leaderboard import (
     Mean,
     board_of,
@@ -34,10 +39,9 @@ PRINTED = {
 }
 
 
-def dimension(name: str, group: str, high: float = 5) -> Dimension:
-    return Dimension(
-        name=name, title=name, group=group, low=0, high=high, about="", behind="", source="table 1"
-    )
+def dimension(name: str, group: str = "g", **fields: Any) -> Dimension:
+    given = {"name": name, "title": name, "group": group, "low": 0, "high": 5, "source": "table 1"}
+    return Dimension.model_validate({**given, "about": "", "behind": "", **fields})
 
 
 DIMENSIONS = [dimension(name, QUALITY if place < 4 else ALIGNMENT) for place, name in enumerate(NAMES)]
@@ -67,17 +71,9 @@ def test_the_papers_scores_give_the_papers_ranks() -> None:
     assert result == {model: ranks for model, (_, ranks) in PRINTED.items()}
     assert [line.model for line in board.lines] == list(PRINTED)
     assert board.lines[0].groups[QUALITY].mean_rank == 1.0
-
-
-def test_equal_values_share_a_rank_and_the_next_is_passed_over() -> None:
+    # equal values share a rank and the next is passed over
     assert ranks_of({"a": 0.1 + 0.2, "b": 0.3, "c": 1.0}) == {"a": 2, "b": 2, "c": 1}
     assert ranks_of({"a": 1.5, "b": 2.0}, least_first=True) == {"a": 1, "b": 2}
-
-
-def test_whose_prompts_were_sent_is_said_by_dimension() -> None:
-    rows = [row("a", "p1", 4, prompts="built-in"), row("b", "p1", 4, prompts="mine, 12ab")]
-    rows += [row("a", "p2", 4, prompts="built-in"), row("a", "p1", 1, dimension="scene")]
-    assert prompts_sent(rows) == {"imaging": "built-in; mine, 12ab"}
 
 
 def test_what_failed_is_missing_in_a_mean_and_repeats_count_once() -> None:
@@ -89,6 +85,10 @@ def test_what_failed_is_missing_in_a_mean_and_repeats_count_once() -> None:
     assert [(line.model, line.overall.rank) for line in board.lines] == [("a", 1), ("b", None)]
     both = [*rows, row("b", "p2", 1)]
     assert {one.prompt_id for one in common_prompts(both)} == {"p2"}
+    # whose prompts were sent is said by dimension
+    sent = [row("a", "p1", 4, prompts="built-in"), row("b", "p1", 4, prompts="mine, 12ab")]
+    sent += [row("a", "p2", 4, prompts="built-in"), row("a", "p1", 1, dimension="scene")]
+    assert prompts_sent(sent) == {"imaging": "built-in; mine, 12ab"}
 
 
 def test_the_newest_score_with_the_newest_settings_counts() -> None:
@@ -117,14 +117,10 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
     wordings = {"imaging": "<i>mine</i>, 12ab", "scene": "built-in"}
     board = board_of("Suite", dimensions, means, {"scene": 2}, wordings)
     page = write_board(board, tmp_path / "out").read_text()
-    assert "&lt;b&gt;a&lt;/b&gt;" in page
-    assert "<b>a" not in page
-    assert "4.25" in page
-    assert "50.0" in page
-    assert "1 failed" in page
-    assert "older settings of scene" in page
+    for told in ("&lt;b&gt;a&lt;/b&gt;", "4.25", "50.0", "1 failed", "older settings of scene"):
+        assert told in page
     assert "different numbers of videos" in page
-    for foreign in ("http://", "https://", "src="):
+    for foreign in ("<b>a", "<i>mine", "http://", "https://", "src="):
         assert foreign not in page
     with (tmp_path / "out" / "leaderboard.csv").open() as file:
         first = next(csv.DictReader(file))
@@ -132,7 +128,6 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
     assert (first[f"{QUALITY} rank"], first["imaging_failed"]) == ("1", "1")
     # whose prompts were sent
     assert (first["imaging_prompts"], first["scene_prompts"]) == ("<i>mine</i>, 12ab", "built-in")
-    assert "<i>mine" not in page
     for wording in ("&lt;i&gt;mine&lt;/i&gt;, 12ab: imaging.", "built-in: scene."):
         assert f"Prompts sent to models, {wording}" in page
     assert "built-in: scene." in (tmp_path / "out" / "leaderboard.md").read_text()
@@ -140,16 +135,13 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
     assert "Prompts sent to models: built-in." in same.note
     assert r"\begin{longtable}" in (tmp_path / "out" / "leaderboard.tex").read_text()
     assert "| b | 3.00 | 2 | – | – |" in (tmp_path / "out" / "leaderboard.md").read_text()
+    # of nobody or of one
     assert board_table(board_of("Suite", [], {})).empty
+    for few in ({}, {"imaging": {"a": Mean(1.0, 1)}}):
+        assert write_board(board_of("Suite", DIMENSIONS, few), tmp_path / "few").is_file()
     # nothing is said of scales that the suite does not have
     assert "in per cent" in page
     assert "in per cent" not in board_table(board_of("Suite", dimensions[:1], means)).note
-
-
-@pytest.mark.parametrize("models", [0, 1])
-def test_a_board_of_nobody_or_of_one(models: int, tmp_path: Path) -> None:
-    means = {"imaging": {"a": Mean(1.0, 1)}} if models else {}
-    assert write_board(board_of("Suite", DIMENSIONS, means), tmp_path / "out").is_file()
 
 
 def test_groups_have_means_as_in_the_table_of_locot2v_bench(tmp_path: Path) -> None:
@@ -177,11 +169,74 @@ def test_groups_have_means_as_in_the_table_of_locot2v_bench(tmp_path: Path) -> N
         first = next(csv.DictReader(file))
     assert float(first["mean"]) == pytest.approx(0.7217, abs=1e-4)
     assert float(first["static mean"]) == pytest.approx(0.91145)
-
-
-def test_dimensions_of_different_scales_have_no_mean_in_common() -> None:
+    # dimensions of different scales have no mean in common
     dimensions = [dimension("imaging", QUALITY), dimension("scene", ALIGNMENT, high=3)]
     board = board_of("Video-Bench", dimensions, {one.name: {"a": Mean(2.0, 1)} for one in dimensions})
-    assert not board.averaged
-    assert board.lines[0].mean is None
+    assert (board.averaged, board.lines[0].mean) == (False, None)
     assert not [column for column in board_table(board).columns if column.key.endswith("mean")]
+
+
+def runs(**scores: list[float]) -> dict[str, dict[int, dict[VideoKey, float]]]:
+    videos = [VideoKey(model="m", prompt_id=f"p{number}") for number in range(3)]
+    return {name: {0: dict(zip(videos, values, strict=True))} for name, values in scores.items()}
+
+
+SUITE = [
+    dimension("raw", "static", high=10, averaged=False),
+    dimension("sharp", "static", high=1),
+    dimension("clean", "static", high=1),
+    dimension("even", "motion", high=1),
+]
+
+
+def test_groups_are_correlated_by_the_mean_of_each_videos_dimensions() -> None:
+    result = runs(raw=[9, 1, 5], sharp=[0.2, 0.4, 0.9], clean=[0.4, 0.8, 0.1], even=[0.5, 0.7, 0.6])
+    # a failed dimension is missing, never zero
+    del result["clean"][0][VideoKey(model="m", prompt_id="p2")]
+    by_name = {table.name: table for table in correlation_tables(result, SUITE, {})}
+    (row,) = by_name["correlations-groups"].rows
+    x, y = [0.3, 0.6, 0.9], [0.5, 0.7, 0.6]
+    assert (row["first"], row["second"], row["videos"]) == ("static", "motion", 3)
+    assert row["pearson"] == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert row["spearman"] == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert row["kendall"] == pytest.approx(stats.kendalltau(x, y).statistic)
+    assert "correlations-groups" not in {one.name for one in correlation_tables(result, SUITE[1:3], {})}
+
+
+def test_models_have_means_in_each_category_as_in_the_leaderboard() -> None:
+    def of(model: str, *values: float) -> dict[VideoKey, float]:
+        return {VideoKey(model=model, prompt_id=f"p{at}"): value for at, value in enumerate(values)}
+
+    result = {
+        "raw": {0: of("a", 9, 9, 9)},
+        "sharp": {0: of("a", 0.2, 0.4, 0.9) | of("b", 0.5)},
+        "clean": {0: of("a", 0.6)},
+        "even": {0: of("a", 0.1, 0.3, 0.5)},
+    }
+    prompts = {
+        f"p{at}": SuitePrompt(prompt_id=f"p{at}", text="x", category=category)
+        for at, category in enumerate(("life", "life", "nature"))
+    }
+    by_name = {table.name: table for table in correlation_tables(result, SUITE, prompts)}
+    rows = {(row["category"], row["model"]): row for row in by_name["categories"].rows}
+    assert list(rows) == [("life", "a"), ("life", "b"), ("nature", "a")]
+    # sharp is 0.3 over two videos, clean 0.6 over the one that has it
+    life = rows["life", "a"]
+    assert (life["videos"], life["static"], life["motion"]) == (2, pytest.approx(0.45), pytest.approx(0.2))
+    assert life["mean"] == pytest.approx(0.325)
+    assert rows["life", "b"]["mean"] == 0.5
+    assert by_name["categories"].cells()[1][3:] == ["50.0", "–", "50.0"]
+    without = {name: prompt.model_copy(update={"category": ""}) for name, prompt in prompts.items()}
+    assert "categories" not in {table.name for table in correlation_tables(result, SUITE, without)}
+
+
+def test_the_suites_order_is_kept_and_the_grid_writes_numbers_as_the_table_does() -> None:
+    suite = [dimension(name) for name in ("zest", "mild", "absent", "able")]
+    result = runs(other=[1, 2, 3], able=[3, 2, 1], zest=[1, 2, 3], mild=[3, 1, 2])
+    table, *_ = correlation_tables(result, suite, {})
+    pairs = [(row["first"], row["second"]) for row in table.rows]
+    assert pairs == list(combinations(("zest", "mild", "able", "other"), 2))
+    assert table.cells()[0][5] == "−0.50"
+    svg = correlation_figure(table).svg.decode()
+    assert ">−0.50<" in svg
+    assert ">-0.50<" not in svg

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flows.score.options import EvaluateOptions
+from flows.score.results import EvaluationResult
 from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import JudgementsStore
@@ -29,38 +30,31 @@ Capture = pytest.CaptureFixture[str]
 def uve(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """UVE-Bench with three films: `long` is longer than `short`; a row each of the four answers, one lost."""
     root = tmp_path_factory.mktemp("uve")
-    films = root / "uve_bench_videos/bench"
     for name, seconds in (("long", 3), ("short", 1), ("other", 1)):
-        short_film(ffmpeg, films / f"{name}_1.mp4", seconds, 40 * len(name))
+        short_film(ffmpeg, root / f"uve_bench_videos/bench/{name}_1.mp4", seconds, 40 * len(name))
     rows = {
-        "long-short": ("long_1.mp4", "short_1.mp4", "A is better"),
-        "short-long": ("short_1.mp4", "long_1.mp4", "B is better"),
-        "short-other": ("short_1.mp4", "other_1.mp4", "same bad"),
-        "long-other": ("long_1.mp4", "other_1.mp4", "same good"),
-        "lost": ("long_1.mp4", "gone_1.mp4", "A is better"),
+        "long-short": "A is better",
+        "short-long": "B is better",
+        "short-other": "same bad",
+        "long-other": "same good",
+        "long-gone": "A is better",
     }
-    annotations = {
-        id_: {
-            "video_a": a,
-            "video_b": b,
-            "prompt": None,
-            "preference": preference,
-            "aspect": "dynamic_degree",
-            "subaspects": ["dynamic_degree", "technical_quality"],
-            "dataset": "bench",
-        }
-        for id_, (a, b, preference) in rows.items()
-    }
+    about = {"prompt": None, "aspect": "dynamic_degree", "dataset": "bench"}
+    about["subaspects"] = ["dynamic_degree", "technical_quality"]
+    annotations = {}
+    for id_, preference in rows.items():
+        a, b = (f"{name}_1.mp4" for name in id_.split("-"))
+        annotations[id_] = {"video_a": a, "video_b": b, "preference": preference, **about}
     (root / "annotations.json").write_text(json.dumps(annotations))
     return root
 
 
-def options(store: Path, pairs: MetaSetPairs, *evaluators: str) -> EvaluateOptions:
+def judged(store: Path, pairs: MetaSetPairs, *evaluators: str) -> EvaluationResult:
     chosen = tuple(map(choice_from_text, evaluators))
-    return EvaluateOptions(store=str(store), evaluators=chosen, pairs_from=pairs)
+    return evaluate_inline(EvaluateOptions(store=str(store), evaluators=chosen, pairs_from=pairs))
 
 
-def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path) -> None:
+def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path, tmp_path: Path) -> None:
     pairs = meta_set_from_text(f"uve:{uve}?fps=4&long_side=64")
     by_key = {outcome.key: id_ for id_, outcome in pairs.meta_pairs().items()}
     pair = pairs.open(by_key["short-long-dynamic_degree"])
@@ -75,16 +69,10 @@ def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path) -> None:
     assert facts[pair.id].source_id == "uve-bench-1"
     assert facts[pair.id].fps == 4.0
     # the same videos in the other order are the same question; another sampling is another one
-    other = facts[by_key["long-short-dynamic_degree"]]
-    assert (other.high_checksum, other.low_checksum) == (
-        facts[pair.id].high_checksum,
-        facts[pair.id].low_checksum,
-    )
+    other, same = facts[by_key["long-short-dynamic_degree"]], facts[pair.id]
+    assert (other.high_checksum, other.low_checksum) == (same.high_checksum, same.low_checksum)
     assert not {one.pair_id for one in meta_set_from_text(f"uve:{uve}?fps=2").facts()} & set(facts)
-
-
-def test_an_aspect_with_our_name_keeps_the_sets_meaning(uve: Path, tmp_path: Path) -> None:
-    pairs = meta_set_from_text(f"uve:{uve}")
+    # an aspect with our name keeps the set's meaning
     own = pairs.text("technical_quality", "technical_quality", "")
     assert "single frames" in own.description
     (tmp_path / "descriptions").mkdir()
@@ -93,16 +81,30 @@ def test_an_aspect_with_our_name_keeps_the_sets_meaning(uve: Path, tmp_path: Pat
 
 
 def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
-    uve: Path, tmp_path: Path, planted: PlantedPackage
+    uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture
 ) -> None:
-    pairs = meta_set_from_text(f"uve:{uve}?fps=1&long_side=64")
-    asked = options(tmp_path / "store", pairs, "lengths", "planted?mood=first")
-    result = evaluate_inline(asked)
-    assert result.exit_code == 0
-    assert result.pairs == 8
+    where = f"uve:{uve}?fps=1&long_side=64"
+    pairs, site = meta_set_from_text(where), ["--store", str(tmp_path / "store")]
+    assert main(["meta-sets", "check", where, "--json"]) == 3
+    output = json.loads(capsys.readouterr().out)
+    assert output["aspects"]["technical_quality"] == {"a": 1, "b": 1, "tie": 2}
+    assert output["left_out"] == {"video_missing": 1}
+    assert output["examples"][0]["where"] == "long-gone"
+    Store.create(tmp_path / "store")
+    report = ["report", "--pairs", where, *site, "--out", str(tmp_path / "report"), "--quiet"]
+    assert main(report) == 1
+    assert "nobody has judged UVE-Bench, " in capsys.readouterr().err
+    words = ["evaluate", "--pairs", where, "-e", "lengths", "-e", "planted?mood=first", *site, "--quiet"]
+    assert main([*words, "--dry-run"]) == 0
+    assert "UVE-Bench" in capsys.readouterr().out
+
+    result = judged(tmp_path / "store", pairs, "lengths", "planted?mood=first")
+    assert (result.exit_code, result.pairs) == (0, 8)
     assert "left out: video_missing 1" in result.title
-    again = evaluate_inline(asked)
-    assert [one.asked for one in again.evaluators] == [0, 0]
+    asked = planted.asked("first")
+    assert main([*words, "--direct", "--workers", "1"]) == 0
+    assert "UVE-Bench, " in capsys.readouterr().out
+    assert planted.asked("first") == asked
     rows = JudgementsStore(Store.open(tmp_path / "store")).rows()
     outcome = {
         (one.evaluator, one.aspect): one for one in agreements(rows, pairs.facts(), pairs.meta_pairs())
@@ -116,88 +118,23 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
     first = outcome["first", "dynamic_degree"]
     # who always says `first` is right in one order of each pair that has a better one
     assert (first.with_ties.accuracy, first.without_ties.accuracy, first.calibrated) == (0.25, 0.5, None)
-
-
-def test_own_pairs_go_the_same_way(uve: Path, tmp_path: Path, planted: PlantedPackage) -> None:
-    films = uve / "uve_bench_videos/bench"
-    rows = [
-        {
-            "id": "mine",
-            "video_a": str(films / "long_1.mp4"),
-            "video_b": str(films / "short_1.mp4"),
-            "prompt": "a picture",
-            "aspect": "comprehensiveness",
-            "gold": "b",
-        }
-    ]
-    file = write_lines(tmp_path / "pairs.jsonl", rows)
-    pairs = meta_set_from_text(f"pairs:{file}")
-    assert pairs.facts()[0].dimension == "scene"
-    evaluate_inline(options(tmp_path / "store", pairs, "lengths"))
-    (row,) = JudgementsStore(Store.open(tmp_path / "store")).rows()
-    assert (row.preferred, row.aspect, row.score_high, row.score_low) == (
-        "low",
-        "comprehensiveness",
-        1.0,
-        3.0,
-    )
-    with pytest.raises(UserInputError, match="own folder"):
-        meta_set_from_text(f"pairs:{file}?videos=x").facts()
-
-
-def test_a_video_that_is_none_is_a_failure_and_no_wrong_answer(
-    uve: Path, tmp_path: Path, planted: PlantedPackage
-) -> None:
-    text = tmp_path / "text.mp4"
-    text.write_text("no film")
-    film = uve / "uve_bench_videos/bench/long_1.mp4"
-    about = {"prompt": "x", "aspect": "aesthetics", "gold": "a"}
-    rows = [
-        {"id": "bad", "video_a": str(film), "video_b": str(text), **about},
-        {"id": "good", "video_a": str(film), "video_b": str(film.with_name("short_1.mp4")), **about},
-    ]
-    pairs = meta_set_from_text(f"pairs:{write_lines(tmp_path / 'pairs.jsonl', rows)}")
-    result = evaluate_inline(options(tmp_path / "store", pairs, "lengths"))
-    outcome = JudgementsStore(Store.open(tmp_path / "store")).rows()
-    assert result.exit_code == 3
-    assert sorted((row.failure or "", row.preferred or "") for row in outcome) == [
-        ("", "high"),
-        ("video_unreadable", ""),
-    ]
-
-
-def test_the_commands(uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture) -> None:
-    where, store = f"uve:{uve}?long_side=64", str(tmp_path / "store")
-    assert main(["meta-sets", "check", where, "--json"]) == 3
-    output = json.loads(capsys.readouterr().out)
-    assert output["aspects"]["technical_quality"] == {"a": 1, "b": 1, "tie": 2}
-    assert output["left_out"] == {"video_missing": 1}
-    assert output["examples"][0]["where"] == "lost"
-    words = ["evaluate", "--pairs", where, "-e", "lengths", "--store", store]
-    assert main([*words, "--dry-run", "--quiet"]) == 0
-    assert "UVE-Bench" in capsys.readouterr().out
-    assert main([*words, "--direct", "--workers", "1", "--quiet"]) == 0
-    assert "UVE-Bench, " in capsys.readouterr().out
-    assert main(["meta-sets", "agreement", where, "--store", store, "--json"]) == 0
-    rows = {row["aspect"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["dynamic_degree"]["with_ties"]["accuracy"] == 0.75
-    assert rows["dynamic_degree"]["without_ties"]["pairs"] == 2
-    assert main(["meta-sets", "agreement", where, "--store", store, "--ties", "all"]) == 2
-    assert main(["evaluate", "main", "--pairs", where, "-e", "coin", "--store", store]) == 1
+    assert main(["meta-sets", "agreement", where, *site, "--json"]) == 0
+    told = {(row["aspect"], row["evaluator"]): row for row in json.loads(capsys.readouterr().out)}
+    assert told["dynamic_degree", "lengths"]["with_ties"]["accuracy"] == 0.75
+    assert told["dynamic_degree", "lengths"]["without_ties"]["pairs"] == 2
+    assert main(["meta-sets", "agreement", where, *site, "--ties", "all"]) == 2
+    assert main(["evaluate", "main", "--pairs", where, "-e", "coin", *site]) == 1
     assert "take the place of a release" in capsys.readouterr().err
     assert main(["meta-sets", "list"]) == 0
     assert "VideoGen-RewardBench" in capsys.readouterr().out
+    assert main(["compare", "lengths", "first", "--pairs", where, *site]) == 0
+    assert "lengths against first" in capsys.readouterr().out
+    _check_report(tmp_path / "report", report)
+    assert main([*report, "--against", "paper"]) == 1
+    assert "--against: only for a release" in capsys.readouterr().err
 
 
-def test_a_report_on_a_set(uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture) -> None:
-    where, site = f"uve:{uve}?long_side=64", ["--store", str(tmp_path / "store")]
-    out = tmp_path / "report"
-    words = ["report", "--pairs", where, *site, "--out", str(out), "--quiet"]
-    Store.create(tmp_path / "store")
-    assert main(words) == 1
-    assert "nobody has judged UVE-Bench, " in capsys.readouterr().err
-    judges = ["-e", "lengths", "-e", "planted?mood=first"]
-    assert main(["evaluate", "--pairs", where, *judges, *site, "--direct", "--quiet"]) == 0
+def _check_report(out: Path, words: list[str]) -> None:
     assert main(words) == 0
     accuracies = _csv(out / "tables" / "accuracy.csv")
     # over the two pairs of each aspect that have a better video, which is the longer one
@@ -217,10 +154,31 @@ def test_a_report_on_a_set(uve: Path, tmp_path: Path, planted: PlantedPackage, c
     assert main([*words, "--public", "--pair-pages", "1", "-e", "lengths", "-e", "first"]) == 0
     (public,) = (out / "pairs").iterdir()
     assert "data:image/jpeg" not in public.read_text(encoding="utf-8")
-    assert main([*words, "--against", "paper"]) == 1
-    assert "--against: only for a release" in capsys.readouterr().err
-    assert main(["compare", "lengths", "first", "--pairs", where, *site]) == 0
-    assert "lengths against first" in capsys.readouterr().out
+
+
+def test_own_pairs_go_the_same_way_and_a_video_that_is_none_is_a_failure(
+    uve: Path, tmp_path: Path, planted: PlantedPackage
+) -> None:
+    films, text = uve / "uve_bench_videos/bench", tmp_path / "text.mp4"
+    text.write_text("no film")
+    about = {"video_a": str(films / "long_1.mp4"), "prompt": "x", "aspect": "comprehensiveness", "gold": "b"}
+    rows = [
+        {"id": "mine", "video_b": str(films / "short_1.mp4"), **about},
+        {"id": "bad", "video_b": str(text), **about},
+    ]
+    file = write_lines(tmp_path / "pairs.jsonl", rows)
+    pairs = meta_set_from_text(f"pairs:{file}")
+    assert pairs.facts()[0].dimension == "scene"
+    assert judged(tmp_path / "store", pairs, "lengths").exit_code == 3
+    held = [
+        (row.failure, row.preferred, row.aspect, row.score_high, row.score_low)
+        for row in JudgementsStore(Store.open(tmp_path / "store")).rows()
+    ]
+    assert ("video_unreadable", None, "comprehensiveness") in [row[:3] for row in held]
+    assert (None, "low", "comprehensiveness", 1.0, 3.0) in held
+    assert len(held) == 2
+    with pytest.raises(UserInputError, match="own folder"):
+        meta_set_from_text(f"pairs:{file}?videos=x").facts()
 
 
 def _csv(path: Path) -> list[dict[str, str]]:

@@ -51,27 +51,17 @@ def test_uve_asks_for_each_subaspect(tmp_path: Path) -> None:
     loaded = uve(tmp_path, {"bench-1": UVE_ROW, "bench-2": {**text, "difficulty": "hard"}})
     assert not loaded.left_out
     result = {pair.key: pair for pair in loaded.pairs}
-    assert list(result) == [
-        "bench-1-dynamic_degree",
-        "bench-1-subject_motion_degree",
-        "bench-2-tv_alignment",
-    ]
+    assert list(result) == ["bench-1-dynamic_degree", "bench-1-subject_motion_degree", "bench-2-tv_alignment"]
     first, last = result["bench-1-dynamic_degree"], result["bench-2-tv_alignment"]
     assert (first.prompt, first.gold, first.aspect) == ("", "b", "dynamic_degree")
     assert first.video_a == tmp_path / "uve_bench_videos/bench/modelA/modelA_00007.mp4"
     assert (last.prompt, last.gold, last.details["difficulty"]) == ("a ball", "tie", "hard")
     # the same prompt's videos are not independent
     assert {pair.group for pair in loaded.pairs} == {"bench-00007"}
-
-
-@pytest.mark.parametrize(
-    ("words", "gold"),
-    [("A is better", "a"), ("B is better", "b"), ("same good", "tie"), ("Same  Bad", "tie")],
-)
-def test_the_four_answers_of_uve(tmp_path: Path, words: str, gold: str) -> None:
-    (pair, _) = uve(tmp_path, {"x": {**UVE_ROW, "preference": words}}).pairs
-    assert pair.gold == gold
-    assert pair.details["preference"] == words
+    # the four answers
+    golds = {"A is better": "a", "B is better": "b", "same good": "tie", "Same  Bad": "tie"}
+    pairs = uve(tmp_path, {words: {**UVE_ROW, "preference": words} for words in golds}).pairs
+    assert {pair.details["preference"]: pair.gold for pair in pairs} == golds
 
 
 def test_rows_of_uve_that_do_not_fit_harm_no_other(tmp_path: Path) -> None:
@@ -133,74 +123,67 @@ def rewardbench(root: Path, *lines: str, header: str = HEADER) -> LoadedSet:
 
 
 def test_rewardbench_has_four_answers_a_row(tmp_path: Path) -> None:
-    loaded = rewardbench(
-        tmp_path, 'videos/a.mp4,kling,"a cat, that\nsings",24,120,videos/b.mp4,luma,24,120,A,same,B,'
-    )
-    assert {pair.aspect: pair.gold for pair in loaded.pairs} == {
-        "visual_quality": "a",
-        "motion_quality": "tie",
-        "text_alignment": "b",
-    }
+    row = 'videos/a.mp4,kling,"a cat, that\nsings",24,120,videos/b.mp4,luma,24,120,A,same,B,'
+    loaded = rewardbench(tmp_path, row)
+    golds = {pair.aspect: pair.gold for pair in loaded.pairs}
+    assert golds == {"visual_quality": "a", "motion_quality": "tie", "text_alignment": "b"}
     assert {pair.prompt for pair in loaded.pairs} == {"a cat, that\nsings"}
     assert loaded.pairs[0].details == {"A_model": "kling", "B_model": "luma"}
-    assert [(one.where, one.reason) for one in loaded.left_out] == [("row 1", NO_GOLD)]
+    assert reasons(loaded) == {"row 1": NO_GOLD}
 
 
 def test_rewardbench_with_the_authors_other_column(tmp_path: Path) -> None:
-    header = "path_A,path_B,prompt,ALL"
-    loaded = rewardbench(
-        tmp_path,
-        "videos/a.mp4,videos/b.mp4,a dog,B",
-        "videos/a.mp4,videos/b.mp4,a dog,A",
-        "videos/a.mp4,videos/gone.mp4,a dog,B",
-        "../a.mp4,videos/b.mp4,a dog,B",
-        "videos/a.mp4",
-        header=header,
+    a, b = "videos/a.mp4", "videos/b.mp4"
+    rows = (
+        f"{a},{b},a dog,B",
+        f"{a},{b},a dog,A",
+        f"{a},videos/gone.mp4,a dog,B",
+        f"../a.mp4,{b},a dog,B",
+        a,
     )
+    loaded = rewardbench(tmp_path, *rows, header="path_A,path_B,prompt,ALL")
     (pair,) = loaded.pairs
     assert (pair.aspect, pair.gold) == ("overall", "b")
     assert list(reasons(loaded).values()) == ["video_missing", "unsafe_path", MALFORMED, "duplicate_id"]
-    with pytest.raises(UserInputError, match="no column path_A"):
-        rewardbench(tmp_path, "1,2", header="x,y")
-    with pytest.raises(UserInputError, match="VQ or MQ"):
-        rewardbench(tmp_path, "1,2,3", header="path_A,path_B,prompt")
+    for header, said in (("x,y", "no column path_A"), ("path_A,path_B,prompt", "VQ or MQ")):
+        with pytest.raises(UserInputError, match=said):
+            rewardbench(tmp_path, "1,2,3", header=header)
 
 
 def fetv(root: Path) -> Path:
     """Two prompts, the second without a real video; annotators saw not quite the same."""
-    write_lines(
-        root / "fetv_data.json",
-        [{"video_id": 100, "prompt": "waves"}, {"video_id": None, "prompt": "a unicorn"}],
-    )
-
-    def scores(human: int, model: str, *rows: Any) -> None:
-        write_lines(root / f"manual_eval_results/human{human}/manual_eval_results_{model}.json", list(rows))
-
-    scores(0, "ground-truth", {"0": {"video_id": "100", "alignment": 5, "static_quality": 4}})
-    scores(1, "ground-truth", {"0": {"video_id": "100", "alignment": 3, "static_quality": 4}})
-    scores(0, "damo-text2video", {"0": {"alignment": 4, "static_quality": 4}}, {"1": {"alignment": 2}})
-    scores(
-        1, "zeroscope", {"0": {"alignment": 4}}, {"1": {"alignment": 3}}, {"9": {"alignment": 3}}, {"0": {}}
-    )
+    prompts = [{"video_id": 100, "prompt": "waves"}, {"video_id": None, "prompt": "a unicorn"}]
+    write_lines(root / "fetv_data.json", prompts)
+    four, real = {"alignment": 4, "static_quality": 4}, {"video_id": "100", "static_quality": 4}
+    for human, model, rows in (
+        (0, "ground-truth", [{"0": {**real, "alignment": 5}}]),
+        (1, "ground-truth", [{"0": {**real, "alignment": 3}}]),
+        (0, "damo-text2video", [{"0": four}, {"1": {"alignment": 2}}]),
+        (
+            1,
+            "zeroscope",
+            [{"0": {"alignment": 4}}, {"1": {"alignment": 3}}, {"9": {"alignment": 3}}, {"0": {}}],
+        ),
+    ):
+        write_lines(root / f"manual_eval_results/human{human}/manual_eval_results_{model}.json", rows)
     touch(
-        root / "videos", "real_videos/100.mp4", "modelscope-t2v/videos/0.gif", "modelscope-t2v/videos/1.gif"
+        root / "videos", "real_videos/100.mp4", "zeroscope/videos/0.mp4", "zeroscope/videos/1_a unicorn.mp4"
     )
-    touch(root / "videos", "zeroscope/videos/0.mp4", "zeroscope/videos/1_a unicorn.mp4")
+    touch(root / "videos", "modelscope-t2v/videos/0.gif", "modelscope-t2v/videos/1.gif")
     return root
 
 
 def test_fetv_compares_means_of_those_who_scored_both(tmp_path: Path) -> None:
     loaded = Fetv().load(fetv(tmp_path), None)
     result = {pair.key: pair for pair in loaded.pairs}
-    # annotator 0 gave 5 to the real video and 4 to the model's; annotator 1 never saw the latter
-    assert result["0|damo-text2video|ground-truth|alignment"].gold == "b"
+    assert {key: pair.gold for key, pair in result.items()} == {
+        # annotator 0 gave 5 to the real video and 4 to the model's; annotator 1 never saw the latter
+        "0|damo-text2video|ground-truth|alignment": "b",
+        "0|damo-text2video|ground-truth|static_quality": "tie",
+        # annotator 1 gave 3 and 4; nobody scored both models
+        "0|ground-truth|zeroscope|alignment": "b",
+    }
     assert result["0|damo-text2video|ground-truth|alignment"].details["scores"] == [4, 5]
-    # annotator 1 gave 3 and 4
-    assert result["0|ground-truth|zeroscope|alignment"].gold == "b"
-    assert result["0|damo-text2video|ground-truth|static_quality"].gold == "tie"
-    # nobody scored both of these
-    assert "0|damo-text2video|zeroscope|alignment" not in result
-    assert len(result) == 3
     assert result["0|ground-truth|zeroscope|alignment"].video_b.name == "0.mp4"
     assert {pair.prompt for pair in loaded.pairs} == {"waves"}
     assert list(loaded.reasons().items()) == [(MALFORMED, 1), (NO_GOLD, 1)]
@@ -208,9 +191,7 @@ def test_fetv_compares_means_of_those_who_scored_both(tmp_path: Path) -> None:
 
 def test_videos_of_fetv_are_found_by_all_their_names(tmp_path: Path) -> None:
     files = read_fetv(fetv(tmp_path))
-    names = [
-        files.video(model, number).name for model, number in (("damo-text2video", "1"), ("zeroscope", "1"))
-    ]
+    names = [files.video(model, "1").name for model in ("damo-text2video", "zeroscope")]
     assert names == ["1.gif", "1_a unicorn.mp4"]
     (tmp_path / "videos/real_videos/100.mp4").unlink()
     loaded = Fetv().load(tmp_path, None)
@@ -220,14 +201,6 @@ def test_videos_of_fetv_are_found_by_all_their_names(tmp_path: Path) -> None:
     (tmp_path / "fetv_data.json").write_text('{"video_id": 1}\n')
     with pytest.raises(UserInputError, match="line 1, has no prompt"):
         read_fetv(tmp_path)
-
-
-def test_every_own_aspect_is_described() -> None:
-    texts = descriptions()
-    assert set(texts) == set(SETS) - {"pairs"}
-    assert set(texts["videogen-rewardbench"]) == set(ASPECTS.values())
-    assert len(texts["uve"]) == 15
-    assert all(len(text) > 40 for own in texts.values() for text in own.values())
 
 
 @pytest.mark.parametrize(
@@ -247,12 +220,14 @@ def test_what_a_command_line_may_say(text: str, says: str) -> None:
         meta_set_from_text(text)
 
 
-def test_options_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_and_aspects_of_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = meta_set_from_text("fetv:data?videos=my%20films&fps=30/4&long_side=256")
     assert (result.path, result.videos) == (str(tmp_path / "data"), str(tmp_path / "my films"))
-    assert (result.fps, result.long_side, meta_set_from_text("uve:x").fps) == (
-        "30/4",
-        256,
-        meta_set("uve").fps,
-    )
+    assert (result.fps, result.long_side) == ("30/4", 256)
+    assert meta_set_from_text("uve:x").fps == meta_set("uve").fps
+    texts = descriptions()
+    assert set(texts) == set(SETS) - {"pairs"}
+    assert set(texts["videogen-rewardbench"]) == set(ASPECTS.values())
+    assert len(texts["uve"]) == 15
+    assert all(len(text) > 40 for own in texts.values() for text in own.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,17 @@ from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.locot2v.dimensions import CLARITY_NAMES
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tests.tasks.scoring.sides import FrameList, flat
-from tests.tiny_models.faulty_server import FaultyServer, Reply
+from tests.tasks.scoring.suites.told import Told
+from tests.tiny_models.faulty_server import Reply
 
 #: The models that the suite asks for, by role.
 SEES, READS, LOCATES, EMBEDS = "sees", "reads", "locates", "embeds"
 MODELS = (SEES, READS, LOCATES, EMBEDS)
+#: As a user sets them.
+ROLES: dict[str, Any] = {
+    role: {"model": model, "server": "s"}
+    for role, model in zip(("multimodal", "language", "locating", "embeddings"), MODELS, strict=True)
+}
 
 
 def event(event: str, subject: str, setting: str, action: str, camera: str = "still") -> dict[str, str]:
@@ -32,9 +37,7 @@ def event(event: str, subject: str, setting: str, action: str, camera: str = "st
 RISE = event("sun rises", "sun", "sea", "rises")
 WAVE = event("man waves", "man", "beach", "waves")
 PROMPT = SuitePrompt(
-    prompt_id="p",
-    text="Base words here. The mood is calm.",
-    details={"base": "sun rises man waves"},
+    prompt_id="p", text="Base words here. The mood is calm.", details={"base": "sun rises man waves"}
 )
 
 #: What the usual server says at each step.
@@ -124,7 +127,7 @@ def images(body: Mapping[str, Any]) -> int:
     return sum(part["type"] == "image_url" for part in body["messages"][1]["content"])
 
 
-def steps(server: FaultyServer) -> list[str]:
+def steps(server: Told) -> list[str]:
     """Return the steps that the server was asked for, without the question whether it is there."""
     return [step(one.body) for one in server.seen if "input" in one.body or "response_format" in one.body]
 
@@ -140,25 +143,20 @@ def video(film: FrameList, digest: str = "digest") -> SuiteVideo:
     return SuiteVideo("a", PROMPT.prompt_id, 0, digest, film)
 
 
-def setup(folder: Path, server: FaultyServer) -> Setup:
+def setup(server: Told) -> Setup:
     """A site with a store and this server alone."""
-    root = folder / "store"
+    root = server.folder / "store"
     if not root.is_dir():
         Store.create(root)
     return Setup(store_path=str(root), model_servers={"s": ModelServer(url=server.url, patience_s=0.1)})
 
 
-def suite(folder: Path, server: FaultyServer, **settings: Any) -> Locot2vBench:
-    roles = {
-        role: {"model": model, "server": "s"}
-        for role, model in zip(("multimodal", "language", "locating", "embeddings"), MODELS, strict=True)
-    }
-    return Locot2vBench(setup(folder, server), **{**roles, **settings})
+def suite(server: Told, **settings: Any) -> Locot2vBench:
+    return Locot2vBench(setup(server), **{**ROLES, **settings})
 
 
 def score(
-    folder: Path,
-    server: FaultyServer,
+    server: Told,
     name: str,
     prompt: SuitePrompt = PROMPT,
     repeat: int = 0,
@@ -166,7 +164,7 @@ def score(
     **settings: Any,
 ) -> ScoredVideo | NotJudged:
     """Score one video by a suite of its own, as another process would."""
-    scorer = suite(folder, server, **settings).scorer(name)
+    scorer = suite(server, **settings).scorer(name)
     (result,) = scorer.score(prompt, [video(film() if of is None else of)], repeat)
     return result
 

@@ -7,14 +7,11 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from storage_schemas.errors import Reason, SetAside
-from storage_schemas.frames import Planes
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
 from tasks.scoring.setup import Setup
@@ -23,7 +20,8 @@ from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, DIMENSIONS
 from tasks.scoring.suites.video_bench.instructions import sections_of
 from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.scoring.sides import FrameList, flat
-from tests.tiny_models.faulty_server import FaultyServer, Reply, Seen
+from tests.tasks.scoring.suites.told import Told
+from tests.tiny_models.faulty_server import Reply, Seen
 
 PROMPT = SuitePrompt(prompt_id="p", text="A red ball rolls over a {meadow}.")
 #: Models that the server has: the paper's.
@@ -110,12 +108,12 @@ def lights(body: Mapping[str, Any]) -> list[float]:
     return result
 
 
-def steps(server: FaultyServer) -> list[str]:
+def steps(server: Told) -> list[str]:
     """Return the steps that the server was asked for, without questions whether it is there at all."""
     return [step(seen.body) for seen in server.seen if "response_format" in seen.body]
 
 
-def only(server: FaultyServer, name: str) -> Seen:
+def only(server: Told, name: str) -> Seen:
     """Return the one request of a step."""
     (seen,) = [seen for seen in server.seen if step(seen.body) == name]
     return seen
@@ -128,31 +126,19 @@ def film(frames: int = 8, fps: float = 4.0, luma: int = 100) -> FrameList:
     return made
 
 
-class Damaged(FrameList):
-    """A film whose frames cannot be read once they are needed."""
-
-    def __init__(self) -> None:
-        super().__init__([flat(90)] * 4)
-
-    def frame_ids(self, places: Any) -> list[str]:
-        return [f"damaged:{place}" for place in places]
-
-    def planes(self, places: Any) -> Planes:
-        raise SetAside(Reason.UNDECODABLE_VIDEO, "the file ends early")
-
-
 def video(model: str, film: FrameList, sample: int = 0, digest: str = "") -> SuiteVideo:
     """One model's video of the prompt."""
     return SuiteVideo(model, PROMPT.prompt_id, sample, digest or f"digest of {model}", film)
 
 
-def setup(folder: Path, server: FaultyServer) -> Setup:
+def setup(server: Told) -> Setup:
     """A site with a store and this server alone."""
-    root = folder / "store"
-    Store.create(root)
+    root = server.folder / "store"
+    if not root.is_dir():
+        Store.create(root)
     return Setup(store_path=str(root), model_servers={"openai": ModelServer(url=server.url, patience_s=0.1)})
 
 
-def suite(folder: Path, server: FaultyServer, **settings: Any) -> VideoBench:
+def suite(server: Told, **settings: Any) -> VideoBench:
     """The suite as another process would make it."""
-    return VideoBench(setup(folder, server), **settings)
+    return VideoBench(setup(server), **settings)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -49,12 +47,8 @@ class LongFilm(FrameList):
 )
 def test_two_frames_a_second_and_the_last(frames: int, fps: float, expected: list[int]) -> None:
     assert sampled_places(np.arange(frames) / fps, 2.0) == expected
-
-
-def test_frames_of_uneven_time_stamps_are_those_on_the_screen() -> None:
-    times = np.array([0.0, 0.1, 0.2, 1.7, 1.8, 2.0])
-    # at 0.5, 1.0 and 1.5 s the third frame is still shown
-    assert sampled_places(times, 2.0) == [0, 2, 5]
+    # of uneven time stamps those on the screen: at 0.5, 1.0 and 1.5 s the third frame is still shown
+    assert sampled_places(np.array([0.0, 0.1, 0.2, 1.7, 1.8, 2.0]), 2.0) == [0, 2, 5]
 
 
 def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:
@@ -119,6 +113,11 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
     (plain,) = shown_frames([one], "imaging_quality", settings, GPT, 0)
     assert plain.grid is None
     assert plain.images == 5
+    # the size of frames is the model's
+    small = GPT.model_copy(update={"image_side": 16, "detail": None})
+    parts = settings.exhibit("color_consistency", {"video": one}).fit(small, 0).parts()
+    assert {picture.size for picture in pictures({"messages": [{}, {"content": parts}]})} == {(16, 8)}
+    assert "detail" not in parts[1]["image_url"]
 
 
 @pytest.mark.parametrize(
@@ -133,11 +132,3 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
 )
 def test_images_count_as_the_guide_says(model: VlmModel, size: tuple[int, int], tokens: int) -> None:
     assert model.image_tokens(*size) == tokens
-
-
-def test_the_size_of_frames_is_the_model_s(tmp_path: Path) -> None:
-    model = GPT.model_copy(update={"image_side": 16, "detail": None})
-    one = {"video": SampledVideo("a", film())}
-    parts = VideoBenchSettings().exhibit("color_consistency", one).fit(model, 0).parts()
-    assert {picture.size for picture in pictures({"messages": [{}, {"content": parts}]})} == {(16, 8)}
-    assert "detail" not in parts[1]["image_url"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from tasks.scoring.instructions import aspect_text
 from tasks.scoring.judges.prompt_length import ApproximateTokens
 from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.request import PairFacts, make_requests
-from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
+from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 from tasks.scoring.suites.video_bench.judge import VideoBenchJudge, aspect_dimensions
 from tests.tasks.scoring.sides import FrameList
+from tests.tasks.scoring.suites.told import Told
 from tests.tasks.scoring.suites.video_bench.talking import (
     MODELS,
     USUAL,
@@ -36,7 +36,7 @@ from tests.tasks.scoring.suites.video_bench.talking import (
     steps,
     text,
 )
-from tests.tiny_models.faulty_server import FaultyServer, Reply
+from tests.tiny_models.faulty_server import Reply
 
 PROMPT = "A red ball rolls.\nIt comes to rest.\nNight falls."
 FIVE = ["describe", "first assistant", "second assistant", "answer", "score"]
@@ -46,8 +46,8 @@ def aspect(name: str) -> AspectText:
     return aspect_text(name, name)
 
 
-def judge(folder: Path, server: FaultyServer, **settings: Any) -> VideoBenchJudge:
-    return VideoBenchJudge(setup(folder, server), **settings)
+def judge(server: Told, **settings: Any) -> VideoBenchJudge:
+    return VideoBenchJudge(setup(server), **settings)
 
 
 def pair() -> tuple[FrameList, FrameList]:
@@ -70,56 +70,44 @@ class Seeing(Talk):
         return super().__call__(number, body)
 
 
-def test_every_aspect_has_a_dimension() -> None:
-    mapping = aspect_dimensions()
-    assert set(mapping) == set(aspect_names())
-    assert set(mapping.values()) <= set(BY_NAME)
-
-
-@pytest.mark.parametrize("name", sorted(aspect_dimensions()))
-def test_how_often_an_aspect_is_asked(tmp_path: Path, name: str) -> None:
+def orders(made: VideoBenchJudge, name: str) -> list[str]:
     facts = PairFacts("p", "s", name, name, "digest", "high", "low", 4.0)
-    with FaultyServer(Seeing(), MODELS) as server:
-        made = judge(tmp_path, server)
-        orders = [one.order for one in make_requests(made, facts, aspect(name))]
-        answer = made.compare(PROMPT, *pair(), aspect(name))
-        asked = steps(server)
-    if BY_NAME[aspect_dimensions()[name]].group == QUALITY:
-        assert orders == ["high_first", "low_first"]
-        assert asked == ["few-shot"]
-        assert answer.details["calls"] == 1
-    else:
-        # the order of two videos that are scored apart has no say: the pair counts once
-        assert len(orders) == 1
-        assert asked == FIVE * 2
-        assert answer.details["calls"] == 10
-    assert answer.details["dimension"] == aspect_dimensions()[name]
+    return [one.order for one in make_requests(made, facts, aspect(name))]
 
 
-def test_a_pair_is_the_batch_in_both_orders(tmp_path: Path) -> None:
+def test_a_pair_is_the_batch_in_both_orders(server: Told) -> None:
     bright, dark = pair()
-    with FaultyServer(Talk(), MODELS) as server:
-        made = judge(tmp_path, server)
-        one = made.compare(PROMPT, bright, dark, aspect("technical_quality"))
-        other = made.compare(PROMPT, dark, bright, aspect("technical_quality"))
-        assert steps(server) == ["few-shot"] * 2
-        (first, second) = [lights(seen.body) for seen in server.seen]
+    made = judge(server)
+    assert orders(made, "technical_quality") == ["high_first", "low_first"]
+    one = made.compare(PROMPT, bright, dark, aspect("technical_quality"))
+    other = made.compare(PROMPT, dark, bright, aspect("technical_quality"))
+    assert steps(server) == ["few-shot"] * 2
+    (first, second) = [lights(seen.body) for seen in server.seen]
     assert first[0] > first[1]
     assert second[0] < second[1]
     assert (one.choice, other.choice) == ("first", "second")
     assert one.details["scores"] == other.details["scores"][::-1]
-    assert one.usage.tokens_in == 100
-    assert one.usage.frames == 10
+    assert (one.usage.tokens_in, one.usage.frames, one.details["calls"]) == (100, 10, 1)
+    # a model that likes what comes first is seen to
+    server.say(Talk(scores=lambda shown: [5, 2]))
+    choices = [made.compare(PROMPT, *order, aspect("aesthetics")).choice for order in (pair(), pair()[::-1])]
+    assert choices == ["first", "first"]
+    server.say(Talk(scores=lambda shown: [4, 4]))
+    assert made.compare(PROMPT, *pair(), aspect("dynamics_degree")).choice == "tie"
+    # one video on both sides is scored once
+    assert made.compare(PROMPT, bright, bright, aspect("color")).choice == "tie"
+    assert steps(server)[1:] == FIVE
+    assert len(addresses(only(server, "score").body)) == 5
 
 
 @pytest.mark.parametrize(("name", "asked"), [("technical_quality", "few-shot"), ("color", "score")])
-def test_a_single_request_shows_one_video_and_scores_it(tmp_path: Path, name: str, asked: str) -> None:
-    with FaultyServer(Seeing(), [MODELS[0]]) as server:
-        made = judge(tmp_path, server, single_request=True)
-        estimates = made.estimate(PROMPT, *pair(), aspect(name))
-        answer = made.compare(PROMPT, *pair(), aspect(name))
-        assert steps(server) == [asked] * 2
-        assert [len(addresses(seen.body)) for seen in server.seen] == [5, 5]
+def test_a_single_request_shows_one_video_and_scores_it(server: Told, name: str, asked: str) -> None:
+    server.say(Seeing(), [MODELS[0]])
+    made = judge(server, single_request=True)
+    estimates = made.estimate(PROMPT, *pair(), aspect(name))
+    answer = made.compare(PROMPT, *pair(), aspect(name))
+    assert steps(server) == [asked] * 2
+    assert [len(addresses(seen.body)) for seen in server.seen] == [5, 5]
     # each video has its own request, so the order has no say
     assert not made.asks_both_orders(aspect(name))
     assert sum(one.requests for one in estimates) == answer.details["calls"] == 2
@@ -127,66 +115,49 @@ def test_a_single_request_shows_one_video_and_scores_it(tmp_path: Path, name: st
     assert set(answer.details) >= {"first", "second"}
 
 
-def test_a_model_that_likes_what_comes_first_is_seen_to(tmp_path: Path) -> None:
-    with FaultyServer(Talk(scores=lambda shown: [5, 2]), MODELS) as server:
-        made = judge(tmp_path, server)
-        bright, dark = pair()
-        choices = [
-            made.compare(PROMPT, *order, aspect("aesthetics")).choice
-            for order in ((bright, dark), (dark, bright))
-        ]
-    assert choices == ["first", "first"]
-
-
 @pytest.mark.parametrize(("name", "sent"), [("aesthetics", True), ("technical_quality", False)])
-def test_aesthetics_has_the_prompt_as_far_as_it_fits(tmp_path: Path, name: str, sent: bool) -> None:
+def test_aesthetics_has_the_prompt_as_far_as_it_fits(server: Told, name: str, sent: bool) -> None:
     prompt = "\n".join(f"Scene {number}: " + "a ball rolls, " * 40 for number in range(200))
     small = {"model": MODELS[0], "context_tokens": 12_000, "answer_tokens": 1000}
-    with FaultyServer(Talk(), MODELS) as server:
-        made = judge(tmp_path, server, multimodal=small)
-        (expected,) = made.estimate(prompt, *pair(), aspect(name))
-        result = made.compare(prompt, *pair(), aspect(name))
-        output = text(server.seen[-1].body)
+    made = judge(server, multimodal=small)
+    (expected,) = made.estimate(prompt, *pair(), aspect(name))
+    result = made.compare(prompt, *pair(), aspect(name))
+    output = text(server.seen[-1].body)
     assert all(f"Scene {number}: " in output for number in (0, 199)) == sent
     assert result.details.get("prompt", {}).get("cut", False) == sent
     assert (expected.tokens_in > 5000) == sent
     assert expected.tokens_in < 11_000
 
 
-def test_equal_scores_are_a_tie(tmp_path: Path) -> None:
-    with FaultyServer(Talk(scores=lambda shown: [4, 4]), MODELS) as server:
-        made = judge(tmp_path, server)
-        assert made.compare(PROMPT, *pair(), aspect("dynamics_degree")).choice == "tie"
-        assert made.compare(PROMPT, *pair(), aspect("color")).choice == "tie"
-
-
-def test_each_video_is_scored_once_for_all_aspects_of_a_dimension(tmp_path: Path) -> None:
+def test_each_video_is_scored_once_for_all_aspects_of_a_dimension(server: Told) -> None:
+    mapping = aspect_dimensions()
+    assert set(mapping) == set(aspect_names())
+    assert set(mapping.values()) <= set(BY_NAME)
     bright, dark = pair()
-    with FaultyServer(Seeing(), MODELS) as server:
-        made = judge(tmp_path, server)
-        result = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
-        turned = made.compare(PROMPT, dark, bright, aspect("temporal_flow"))
-        assert steps(server) == FIVE * 2
-    assert result.choice == "first"
-    assert result.details["scores"] == [3, 1]
-    assert turned.choice == "second"
-    assert turned.details["calls"] == 0
-    assert turned.usage.tokens_in == 0
-    assert len(result.details["first"]["conversation"]) == 5 == len(result.details["second"]["conversation"])
+    server.say(Seeing())
+    made = judge(server)
+    # the order of two videos that are scored apart has no say: the pair counts once
+    assert len(orders(made, "comprehensiveness")) == 1
+    result = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
+    turned = made.compare(PROMPT, dark, bright, aspect("temporal_flow"))
+    assert steps(server) == FIVE * 2
+    assert (result.choice, result.details["scores"], result.details["calls"]) == ("first", [3, 1], 10)
+    assert result.details["dimension"] == mapping["comprehensiveness"]
+    assert (turned.choice, turned.details["calls"], turned.usage.tokens_in) == ("second", 0, 0)
+    assert [len(result.details[which]["conversation"]) for which in ("first", "second")] == [5, 5]
     assert result.usage.tokens_in == 600
     assert sum(one.tokens_in for one in result.usage.others) == 400
 
 
-def test_a_long_prompt_loses_the_end_of_each_caption(tmp_path: Path) -> None:
+def test_a_long_prompt_loses_the_end_of_each_caption(server: Told) -> None:
     captions = [f"Scene {number}: " + "a ball rolls over the meadow, " * 40 for number in range(200)]
     prompt = "\n".join([*captions, "The end."])
     small = {"model": MODELS[0], "context_tokens": 12_000, "answer_tokens": 1000}
-    with FaultyServer(Talk(), MODELS) as server:
-        made = judge(tmp_path, server, multimodal=small)
-        result = made.compare(prompt, *pair(), aspect("comprehensiveness"))
-        output = text(next(seen.body for seen in server.seen if step(seen.body) == "score"))
-        frames = [len(addresses(seen.body)) for seen in server.seen if addresses(seen.body)]
-        whole = judge(tmp_path, server).compare(prompt[:3000], *pair(), aspect("comprehensiveness"))
+    made = judge(server, multimodal=small)
+    result = made.compare(prompt, *pair(), aspect("comprehensiveness"))
+    output = text(next(seen.body for seen in server.seen if step(seen.body) == "score"))
+    frames = [len(addresses(seen.body)) for seen in server.seen if addresses(seen.body)]
+    whole = judge(server).compare(prompt[:3000], *pair(), aspect("comprehensiveness"))
     cut = result.details["prompt"]
     assert cut["cut"]
     assert cut["captions"] == 201
@@ -197,22 +168,21 @@ def test_a_long_prompt_loses_the_end_of_each_caption(tmp_path: Path) -> None:
     assert "The end." in output
     assert frames == [5] * 6
     assert not whole.details["prompt"]["cut"]
-
-
-def test_a_prompt_that_cannot_be_cut_enough_is_a_reason(tmp_path: Path) -> None:
-    small = {"model": MODELS[0], "context_tokens": 2000, "answer_tokens": 1000}
-    with FaultyServer(Talk(), MODELS) as server, pytest.raises(NotJudged) as problem:
-        judge(tmp_path, server, multimodal=small).compare("a\n" * 9000, *pair(), aspect("comprehensiveness"))
+    asked = len(server.seen)
+    small["context_tokens"] = 2000
+    with pytest.raises(NotJudged) as problem:
+        judge(server, multimodal=small).compare("a\n" * 9000, *pair(), aspect("comprehensiveness"))
     assert problem.value.failure is Failure.CONTEXT_TOO_LONG
-    assert not server.seen
+    assert len(server.seen) == asked
 
 
 @pytest.mark.parametrize(("name", "odd", "paid"), [("color", "score", 1000), ("aesthetics", "few-shot", 100)])
 def test_an_odd_answer_says_of_which_dimension_and_video(
-    tmp_path: Path, name: str, odd: str, paid: int
+    server: Told, name: str, odd: str, paid: int
 ) -> None:
-    with FaultyServer(Seeing({odd: {"score": 9}}), MODELS) as server, pytest.raises(NotJudged) as problem:
-        judge(tmp_path, server).compare(PROMPT, *pair(), aspect(name))
+    server.say(Seeing({odd: {"score": 9}}))
+    with pytest.raises(NotJudged) as problem:
+        judge(server).compare(PROMPT, *pair(), aspect(name))
     assert problem.value.failure is Failure.NOT_UNDERSTOOD
     assert f"{aspect_dimensions()[name]} of the first video: {odd}" in problem.value.message
     usage = problem.value.usage
@@ -226,40 +196,38 @@ def test_an_odd_answer_says_of_which_dimension_and_video(
         assert json.loads(last["answer"]) == {"score": 9}
 
 
-def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
-    with FaultyServer(Talk(), MODELS) as server:
-        made = judge(tmp_path, server)
-        quality = made.estimate(PROMPT, *pair(), aspect("aesthetics"))
-        chain = made.estimate(PROMPT, *pair(), aspect("color"))
-        assert not server.seen
-        assert [one.images for one in quality] == [10]
-        assert len(chain) == 10
-        # no request for one video stands for the other's
-        assert len({one.once for one in chain}) == 10
-        # two aspects of one dimension share their requests
-        flow = made.estimate(PROMPT, *pair(), aspect("temporal_flow"))
-        style = made.estimate(PROMPT, *pair(), aspect("appearance_style"))
-        assert [one.once for one in flow] == [one.once for one in style]
-        assert all(one.once for one in flow)
-        made.compare(PROMPT, *pair(), aspect("color"))
-        assert list(made.estimate(PROMPT, *pair(), aspect("color"))) == []
+def test_a_dry_run_asks_nobody(server: Told) -> None:
+    made = judge(server)
+    quality = made.estimate(PROMPT, *pair(), aspect("aesthetics"))
+    chain = made.estimate(PROMPT, *pair(), aspect("color"))
+    assert not server.seen
+    assert [one.images for one in quality] == [10]
+    assert len(chain) == 10
+    # no request for one video stands for the other's
+    assert len({one.once for one in chain}) == 10
+    # two aspects of one dimension share their requests
+    flow = made.estimate(PROMPT, *pair(), aspect("temporal_flow"))
+    style = made.estimate(PROMPT, *pair(), aspect("appearance_style"))
+    assert [one.once for one in flow] == [one.once for one in style]
+    assert all(one.once for one in flow)
+    made.compare(PROMPT, *pair(), aspect("color"))
+    assert list(made.estimate(PROMPT, *pair(), aspect("color"))) == []
 
 
-def test_another_mapping_and_another_repeat_are_other_judges(tmp_path: Path) -> None:
-    with FaultyServer(Talk(), MODELS) as server:
-        usual = judge(tmp_path, server)
-        other = judge(tmp_path, server, mapping={"temporal_flow": "temporal_consistency"})
-        assert other.asks_both_orders(aspect("temporal_flow"))
-        assert not usual.asks_both_orders(aspect("temporal_flow"))
-        assert other.settings() != usual.settings()
-        again = judge(tmp_path, server, repeat=1)
-        assert again.settings() != usual.settings()
-        for made in (usual, again):
-            made.compare(PROMPT, *pair(), aspect("aesthetics"))
-        assert len(server.seen) == 2
-        strange = AspectText(name="smell", dimension="smell", description="-")
-        with pytest.raises(UserInputError, match="smell"):
-            usual.compare(PROMPT, *pair(), strange)
+def test_another_mapping_and_another_repeat_are_other_judges(server: Told) -> None:
+    usual = judge(server)
+    other = judge(server, mapping={"temporal_flow": "temporal_consistency"})
+    assert other.asks_both_orders(aspect("temporal_flow"))
+    assert not usual.asks_both_orders(aspect("temporal_flow"))
+    assert other.settings() != usual.settings()
+    again = judge(server, repeat=1)
+    assert again.settings() != usual.settings()
+    for made in (usual, again):
+        made.compare(PROMPT, *pair(), aspect("aesthetics"))
+    assert len(server.seen) == 2
+    strange = AspectText(name="smell", dimension="smell", description="-")
+    with pytest.raises(UserInputError, match="smell"):
+        usual.compare(PROMPT, *pair(), strange)
 
 
 @pytest.mark.parametrize(
@@ -273,15 +241,13 @@ def test_another_mapping_and_another_repeat_are_other_judges(tmp_path: Path) -> 
         ("video-bench?frame=2", "no setting 'frame'"),
     ],
 )
-def test_settings_that_do_not_fit(tmp_path: Path, words: str, said: str) -> None:
-    with FaultyServer(Talk(), MODELS) as server, pytest.raises(UserInputError, match=said):
-        make_evaluator(choice_from_text(words), setup(tmp_path, server))
+def test_settings_that_do_not_fit(server: Told, words: str, said: str) -> None:
+    with pytest.raises(UserInputError, match=said):
+        make_evaluator(choice_from_text(words), setup(server))
 
 
-def test_it_is_an_evaluator_as_authors_are_told(tmp_path: Path) -> None:
-    with FaultyServer(Talk(), MODELS) as server:
-        where = setup(tmp_path, server)
-        check_evaluator(make_evaluator(choice_from_text("video-bench"), where))
+def test_it_is_an_evaluator_as_authors_are_told(server: Told) -> None:
+    check_evaluator(make_evaluator(choice_from_text("video-bench"), setup(server)), frames=24)
 
 
 def test_rough_tokens_cover_a_text() -> None:
@@ -292,13 +258,3 @@ def test_rough_tokens_cover_a_text() -> None:
         assert not ends or ends[-1] == length
         assert ends == sorted(ends)
     assert tokens.count("x" * 46) == 10
-
-
-def test_the_score_request_has_the_frames_again(tmp_path: Path) -> None:
-    with FaultyServer(Talk(), MODELS) as server:
-        judge(tmp_path, server).suite.scorer("color_consistency").check()
-        bright = film()
-        judge(tmp_path, server).compare(PROMPT, bright, bright, aspect("color"))
-        # one video on both sides is scored once
-        assert steps(server) == FIVE
-        assert len(addresses(only(server, "score").body)) == 5

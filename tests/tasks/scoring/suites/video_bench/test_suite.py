@@ -1,8 +1,9 @@
-"""The suite itself: dimensions and scales, settings, criteria of a user's own, the authors' prompt file."""
+"""The suite itself: dimensions, settings, what raters read, criteria of a user's own, prompt files."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +14,37 @@ from storage_schemas.ids import canonical_json
 from storage_schemas.store import Store
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.guide import Guide, own_guide
 from tasks.scoring.suites.registry import make_suite, settings_of_variant, suite_variants
 from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
 from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, BY_NAME, DIMENSIONS, QUALITY
 from tasks.scoring.suites.video_bench.few_shot import FewShot
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
+from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.scoring.sides import FrameList, flat
-from tests.tasks.scoring.suites.video_bench.talking import (
-    MODELS,
-    PROMPT,
-    Talk,
-    setup,
-    suite,
-    video,
-)
-from tests.tiny_models.faulty_server import FaultyServer
+from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.video_bench.talking import MODELS, PROMPT, Talk, setup, suite, video
 
 
-def test_nine_dimensions_with_the_paper_s_scales(tmp_path: Path) -> None:
-    with FaultyServer(Talk(), MODELS) as server:
-        made = suite(tmp_path, server)
-        assert [one.name for one in made.dimensions] == list(BY_NAME)
-        scales = {one.name: (one.low, one.high) for one in DIMENSIONS}
-        threes = {name for name, scale in scales.items() if scale == (1, 3)}
-        assert threes == {f"{what}_consistency" for what in ("object_class", "action", "color", "scene")}
-        assert set(scales.values()) == {(1, 3), (1, 5)}
-        assert [one.group for one in DIMENSIONS].count(QUALITY) == 4
-        assert len(DIMENSIONS) == 9
-        for one in DIMENSIONS:
-            scorer = made.scorer(one.name)
-            scorer.check()
-            assert scorer.batch == ("prompt" if one.group == QUALITY else "video")
-            canonical_json(scorer.settings())
-        with pytest.raises(UserInputError, match="did you mean color_consistency"):
-            made.scorer("colour_consistency")
+def test_nine_dimensions_with_the_paper_s_scales(server: Told) -> None:
+    made = suite(server)
+    assert [one.name for one in made.dimensions] == list(BY_NAME) == [one.name for one in DIMENSIONS]
+    threes = {f"{what}_consistency" for what in ("object_class", "action", "color", "scene")}
+    assert [one.group for one in DIMENSIONS].count(QUALITY) == 4
+    assert len(DIMENSIONS) == 9
+    for one in DIMENSIONS:
+        assert (one.low, one.high) == (1, 3 if one.name in threes else 5)
+        scorer = made.scorer(one.name)
+        scorer.check()
+        assert scorer.batch == ("prompt" if one.group == QUALITY else "video")
+        canonical_json(scorer.settings())
+    with pytest.raises(UserInputError, match="did you mean color_consistency"):
+        made.scorer("colour_consistency")
+    # a model that the server does not have is said before any work
+    server.say(Talk(), [MODELS[0]])
+    made.scorer("imaging_quality").check()
+    with pytest.raises(PrerequisiteError, match="gpt-4o-mini"):
+        made.scorer("color_consistency").check()
 
 
 @pytest.mark.parametrize("name", list(BY_NAME))
@@ -81,16 +79,13 @@ def test_colours_are_told_where_the_paper_tells_them() -> None:
         assert all(word in told[name].lower() for word in ("black", "white", "grey or cream"))
     # the middle grade is weighed before 1 or 2
     assert "before you give 1 or 2" in told["score"]
-
-
-def test_aesthetics_are_judged_with_the_prompt_in_view() -> None:
-    settings = VideoBenchSettings()
-    told = {
-        one.name: FewShot(one, settings).system.split("Look at this:")[1].split("The scale")[0]
+    # aesthetics are judged with the prompt in view
+    quality = {
+        one.name: FewShot(one, VideoBenchSettings()).system.split("Look at this:")[1].split("The scale")[0]
         for one in DIMENSIONS
         if one.group == QUALITY
     }
-    assert [name for name, words in told.items() if "prompt" in words] == ["aesthetic_quality"]
+    assert [name for name, words in quality.items() if "prompt" in words] == ["aesthetic_quality"]
 
 
 @pytest.mark.parametrize(
@@ -111,83 +106,60 @@ def test_aesthetics_are_judged_with_the_prompt_in_view() -> None:
         ({"baselines": {"semantic": "clip"}, "shots": -1}, "shots"),
     ],
 )
-def test_settings_that_do_not_fit(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
-    with FaultyServer(Talk(), MODELS) as server, pytest.raises(UserInputError, match=said):
-        make_suite("video-bench", setup(tmp_path, server), settings)
+def test_settings_that_do_not_fit(server: Told, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserInputError, match=said):
+        make_suite("video-bench", setup(server), settings)
 
 
-def test_a_model_that_the_server_does_not_have_is_said_before_any_work(tmp_path: Path) -> None:
-    with FaultyServer(Talk(), [MODELS[0]]) as server:
-        made = suite(tmp_path, server)
-        made.scorer("imaging_quality").check()
-        with pytest.raises(PrerequisiteError, match="gpt-4o-mini"):
-            made.scorer("color_consistency").check()
-
-
-def test_only_what_a_score_depends_on_is_in_its_settings(tmp_path: Path) -> None:
-    with FaultyServer(Talk(), MODELS) as server:
-
-        def changed(name: str, **settings: Any) -> bool:
-            usual = suite(tmp_path, server).scorer(name).settings()
-            return suite(tmp_path, server, **settings).scorer(name).settings() != usual
-
-        high = {"model": MODELS[0], "detail": "high"}
-        assert changed("color_consistency", multimodal=high)
-        assert changed("imaging_quality", multimodal=high)
-        assert changed("imaging_quality", shots=3)
-        assert not changed("color_consistency", shots=3)
-        assert changed("color_consistency", questions=1)
-        assert not changed("imaging_quality", questions=1)
-        assert changed("motion_effects", grid=False)
-        assert not changed("imaging_quality", grid=False)
-        assert not changed("motion_effects", grid={})
-        assert changed("aesthetic_quality", quality_prompt=[])
-        assert not changed("imaging_quality", quality_prompt=[])
-        assert changed("imaging_quality", fps=1)
-        assert changed("scene_consistency", most_frames=9)
-        other = {"model": MODELS[1], "temperature": 0.5}
-        assert changed("scene_consistency", language=other)
-        assert not changed("imaging_quality", language=other)
+@pytest.mark.parametrize(
+    ("settings", "changed", "same"),
+    [
+        ({"multimodal": {"model": MODELS[0], "detail": "high"}}, "color_consistency imaging_quality", ""),
+        ({"shots": 3}, "imaging_quality", "color_consistency"),
+        ({"questions": 1}, "color_consistency", "imaging_quality"),
+        ({"grid": False}, "motion_effects", "imaging_quality"),
+        ({"grid": {}}, "", "motion_effects"),
+        ({"quality_prompt": []}, "aesthetic_quality", "imaging_quality"),
+        ({"fps": 1}, "imaging_quality", ""),
+        ({"most_frames": 9}, "scene_consistency", ""),
+        ({"language": {"model": MODELS[1], "temperature": 0.5}}, "scene_consistency", "imaging_quality"),
         # how long answers are guessed to be changes none
-        guess = {"model": MODELS[0], "thinking_tokens": 9}
-        assert not changed("imaging_quality", multimodal=guess)
+        ({"multimodal": {"model": MODELS[0], "thinking_tokens": 9}}, "", "imaging_quality"),
+    ],
+)
+def test_only_what_a_score_depends_on_is_in_its_settings(
+    server: Told, settings: dict[str, Any], changed: str, same: str
+) -> None:
+    usual, other = suite(server), suite(server, **settings)
+    for name in f"{changed} {same}".split():
+        equal = other.scorer(name).settings() == usual.scorer(name).settings()
+        assert equal == (name in same.split()), name
 
 
-def test_each_ablation_changes_the_dimensions_that_its_table_has(tmp_path: Path) -> None:
+def test_each_ablation_changes_the_dimensions_that_its_table_has(server: Told) -> None:
     quality = {one.name for one in DIMENSIONS if one.group == QUALITY}
-    alignment = set(BY_NAME) - quality
-    in_grids = {"temporal_consistency", "motion_effects"}
-    expected = {
+    site = setup(server)
+
+    def settings_of(**settings: Any) -> dict[str, Any]:
+        made = make_suite("video-bench", site, settings)
+        return {one.name: made.scorer(one.name).settings() for one in made.dimensions}
+
+    usual = settings_of()
+    changed = {}
+    for name in set(suite_variants("video-bench")) - {"baselines"}:
+        mine = settings_of(**settings_of_variant("video-bench", name, {}))
+        changed[name] = {one for one in mine if mine[one] != usual[one]}
+    assert changed == {
         "single-request": set(BY_NAME),
         "without-few-shot": quality,
-        "without-chain-of-query": alignment,
-        "without-grid": in_grids,
+        "without-chain-of-query": set(BY_NAME) - quality,
+        "without-grid": {"temporal_consistency", "motion_effects"},
         "gpt-4o-2024-11-20": set(BY_NAME),
         "3-shot": quality,
         "5-shot": quality,
     }
-    with FaultyServer(Talk(), MODELS) as server:
-        site = setup(tmp_path, server)
-
-        def settings_of(**settings: Any) -> dict[str, Any]:
-            made = make_suite("video-bench", site, settings)
-            return {one.name: made.scorer(one.name).settings() for one in made.dimensions}
-
-        usual = settings_of()
-        changed = {
-            name: {
-                one
-                for one, mine in settings_of(**settings_of_variant("video-bench", name, {})).items()
-                if mine != usual[one]
-            }
-            for name in suite_variants("video-bench")
-            if name != "baselines"
-        }
-        single = settings_of(single_request=True)
-        # HU-GPT is made of the single parts
-        without = settings_of(chain_of_query=False, shots=1, grid=False)
-    assert changed == expected
-    assert single == without
+    # HU-GPT is made of the single parts
+    assert settings_of(single_request=True) == settings_of(chain_of_query=False, shots=1, grid=False)
 
 
 @pytest.mark.parametrize(
@@ -202,12 +174,9 @@ def test_each_ablation_changes_the_dimensions_that_its_table_has(tmp_path: Path)
 def test_a_name_of_a_variant_that_does_not_fit(variant: str, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UserInputError, match=said):
         settings_of_variant("video-bench", variant, settings)
-
-
-def test_settings_of_a_variant_are_the_paper_s_or_the_user_s() -> None:
-    assert settings_of_variant("video-bench", "", {"fps": 1}) == {"fps": 1}
-    assert settings_of_variant("video-bench", "3-shot", {"fps": 1}) == {"shots": 3, "fps": 1}
-    assert settings_of_variant("video-bench", "mine", {"fps": 1}) == {"fps": 1}
+    # else they are the paper's or the user's
+    for name, sets in (("", {}), ("3-shot", {"shots": 3}), ("mine", {})):
+        assert settings_of_variant("video-bench", name, {"fps": 1}) == {"fps": 1, **sets}
 
 
 def test_baselines_score_by_a_metric_on_its_own_scale(tmp_path: Path) -> None:
@@ -221,16 +190,12 @@ def test_baselines_score_by_a_metric_on_its_own_scale(tmp_path: Path) -> None:
     # no model is needed for flow; a still film does not move
     scorer = made.scorer("motion_effects")
     scorer.check()
-    (still,) = scorer.score(PROMPT, [video("a", FrameList([flat(90)] * 4))])
-    assert isinstance(still, ScoredVideo)
-    assert (still.value, scorer.dimension.name, scorer.dimension.high) == (0.0, "motion_effects", 1.0)
-    assert still.details["metric"] == "dynamic_degree by dis"
-    (other,) = (
-        make_suite("video-bench", site, {"baselines": "cpu-approx"})
-        .scorer("motion_effects")
-        .score(PROMPT, [video("a", FrameList([flat(90)] * 4))])
-    )
-    assert isinstance(other, ScoredVideo)
+    other = make_suite("video-bench", site, {"baselines": "cpu-approx"}).scorer("motion_effects")
+    for one in (scorer, other):
+        (still,) = one.score(PROMPT, [video("a", FrameList([flat(90)] * 4))])
+        assert isinstance(still, ScoredVideo)
+        assert (still.value, one.dimension.name, one.dimension.high) == (0.0, "motion_effects", 1.0)
+        assert still.details["metric"] == "dynamic_degree by dis"
     # raw scores of the aesthetic head end at 10
     assert made.dimension("aesthetic_quality").high == 10
     with pytest.raises(PrerequisiteError, match=r"tiny-clip.*is the setting baselines here"):
@@ -261,17 +226,15 @@ def test_criteria_of_a_user_s_own(tmp_path: Path) -> None:
     assert told["score"] == "Score Words on meaning. by Words on scale."
     assert "Words on second assistant." in told["second assistant"]
     assert ChainOfQuery(scene, mine).systems["describe"] == ChainOfQuery(scene, ours).systems["describe"]
-    (criteria / "color_consistency.txt").write_text("\n".join(lines[:-1]), encoding="utf-8")
-    with pytest.raises(UserInputError, match="section 'notes' is missing"):
-        ChainOfQuery(color, mine)
-    (criteria / "color_consistency.txt").write_text("", encoding="utf-8")
-    with pytest.raises(UserInputError, match="it is empty"):
-        ChainOfQuery(color, mine)
+    for text, said in (("\n".join(lines[:-1]), "section 'notes' is missing"), ("", "it is empty")):
+        (criteria / "color_consistency.txt").write_text(text, encoding="utf-8")
+        with pytest.raises(UserInputError, match=said):
+            ChainOfQuery(color, mine)
     with pytest.raises(UserInputError, match="is not a folder"):
         ChainOfQuery(color, VideoBenchSettings(prompts=str(tmp_path / "nowhere")))
 
 
-def test_the_authors_prompt_file(tmp_path: Path) -> None:
+def test_the_authors_prompt_file(server: Told) -> None:
     entries = [
         {"prompt": "Somebody whistles", "dimension": "action"},
         {"prompt": "A teal kettle", "dimension": "color"},
@@ -279,51 +242,33 @@ def test_the_authors_prompt_file(tmp_path: Path) -> None:
         {"prompt": "A kettle on the moon", "dimension": "overall_consistency"},
         {"prompt_en": "A harbour ", "dimension": ["scene", "imaging_quality"]},
     ]
-    file = tmp_path / "full.json"
+    file = server.folder / "full.json"
     file.write_text(json.dumps(entries), encoding="utf-8")
-    with FaultyServer(Talk(), MODELS) as server:
-        made = suite(tmp_path, server)
-        prompts = made.read_prompts(file)
-        assert prompts is not None
-        assert [one.prompt_id for one in prompts] == [
-            "action-001", "color-001", "color-002", "overall_consistency-001", "scene-001",
-        ]  # fmt: skip
-        # the prompts on actions serve the moving dimensions, those on everything the still ones
-        assert [one.dimensions for one in prompts] == [
-            ("action_consistency", "temporal_consistency", "motion_effects"),
-            ("color_consistency",),
-            ("color_consistency",),
-            ("video_text_consistency", "imaging_quality", "aesthetic_quality"),
-            ("scene_consistency", "imaging_quality"),
-        ]
-        assert prompts[-1].text == "A harbour"
-        assert prompts[0].theme == "action"
-        file.write_text(json.dumps({"0": "One.", "1": "Two."}), encoding="utf-8")
-        numbered = made.read_prompts(file)
-        assert numbered is not None
-        assert [(one.prompt_id, one.text, one.dimensions) for one in numbered] == [
-            ("0", "One.", ()),
-            ("1", "Two.", ()),
-        ]
+    made = suite(server)
+    prompts = made.read_prompts(file)
+    assert prompts is not None
+    # the prompts on actions serve the moving dimensions, those on everything the still ones
+    assert {one.prompt_id: one.dimensions for one in prompts} == {
+        "action-001": ("action_consistency", "temporal_consistency", "motion_effects"),
+        "color-001": ("color_consistency",),
+        "color-002": ("color_consistency",),
+        "overall_consistency-001": ("video_text_consistency", "imaging_quality", "aesthetic_quality"),
+        "scene-001": ("scene_consistency", "imaging_quality"),
+    }
+    assert (prompts[-1].text, prompts[0].theme) == ("A harbour", "action")
+    file.write_text(json.dumps({"0": "One.", "1": "Two."}), encoding="utf-8")
+    numbered = [(one.prompt_id, one.text, one.dimensions) for one in made.read_prompts(file) or ()]
+    assert numbered == [("0", "One.", ()), ("1", "Two.", ())]
 
 
 @pytest.mark.parametrize(
     "content",
-    [
-        "prompt_id,text\na,b\n",
-        '{"prompt_id": "a", "text": "b"}',
-        '[{"text": "a"}]',
-        "[]",
-        "{}",
-        "[1]",
-        "\xff",
-    ],
+    ["prompt_id,text\na,b\n", '{"prompt_id": "a", "text": "b"}', '[{"text": "a"}]', "[]", "{}", "\xff"],
 )
-def test_another_file_is_left_to_others(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "prompts"
+def test_another_file_is_left_to_others(server: Told, content: str) -> None:
+    file = server.folder / "prompts"
     file.write_text(content, encoding="latin-1")
-    with FaultyServer(Talk(), MODELS) as server:
-        assert suite(tmp_path, server).read_prompts(file) is None
+    assert suite(server).read_prompts(file) is None
 
 
 @pytest.mark.parametrize(
@@ -335,8 +280,67 @@ def test_another_file_is_left_to_others(tmp_path: Path, content: str) -> None:
         ("a", "is no object"),
     ],
 )
-def test_a_damaged_entry_of_the_authors_file_is_named(tmp_path: Path, entry: Any, said: str) -> None:
+def test_a_damaged_entry_of_the_authors_file_is_named(
+    server: Told, tmp_path: Path, entry: Any, said: str
+) -> None:
     file = tmp_path / "full.json"
     file.write_text(json.dumps([{"prompt": "a", "dimension": "color"}, entry]), encoding="utf-8")
-    with FaultyServer(Talk(), MODELS) as server, pytest.raises(UserInputError, match=said):
-        suite(tmp_path, server).read_prompts(file)
+    with pytest.raises(UserInputError, match=said):
+        suite(server).read_prompts(file)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    return Setup(store_path=str(Store.create(tmp_path_factory.mktemp("store") / "store").root))
+
+
+def test_every_dimension_has_a_guide_with_the_levels_of_its_scale(site: Setup) -> None:
+    suite = VideoBench(site)
+    for dimension in DIMENSIONS:
+        parts = []
+        for language in ("en", "ja"):
+            guide = suite.guide(dimension.name, language)
+            assert guide is not None
+            scale = range(int(dimension.low), int(dimension.high) + 1)
+            assert [level for level, _ in guide.levels] == list(scale)
+            told = [guide.meaning, *guide.look_at, *guide.notes, *(words for _, words in guide.levels)]
+            assert not re.search(r"\b(model|JSON|samples|frames are)\b", " ".join(told))
+            assert (language == "ja") == bool(re.search("[ぁ-ん]", " ".join(told)))
+            parts.append((len(guide.look_at), len(guide.notes)))
+        assert parts[0] == parts[1]
+
+
+def test_a_users_prompts_are_the_raters_too(site: Setup, tmp_path: Path) -> None:
+    folder = tmp_path / "own" / "video-bench-criteria"
+    folder.mkdir(parents=True)
+    text = "# meaning\nMine.\n# look at\n- Here.\n# scale\n1: a\n2: b\n3: c\n4: d\n5: e\n# notes\n- None.\n"
+    (folder / "imaging_quality.txt").write_text(text)
+    made = VideoBench(site.model_copy(update={"prompts": str(tmp_path / "own")}))
+    guide = made.guide("imaging_quality", "en")
+    assert guide is not None
+    assert (guide.title, guide.meaning, guide.levels[4]) == ("Imaging quality", "Mine.", (5, "e"))
+    assert made.guide("imaging_quality", "fr") is None
+    # full-width colons are levels too
+    text = "# title\n見た目\n# meaning\n意味\n# scale\n1：悪い\n2：良い\n"
+    guide = Guide.read("look", "Look", "ja", text, "x")
+    assert (guide.title, guide.levels) == ("見た目", ((1, "悪い"), (2, "良い")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# meaning\nx\n", "one line for each level"),
+        ("# meaning\nx\n# scale\n1: a\n3: b\n", "one line for each level"),
+        ("# scale\n1: a\n2: b\n", "'meaning' is missing"),
+        ("", "cannot be read: it is a folder, not a file"),
+    ],
+)
+def test_a_guide_that_cannot_be_used_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "en").mkdir()
+    if text:
+        (tmp_path / "en" / "look.txt").write_text(text)
+    else:
+        (tmp_path / "en" / "look.txt").mkdir()
+    with pytest.raises(UserInputError, match=f"look.txt.*{message}"):
+        own_guide(tmp_path, "look", "Look", "en")
+    assert own_guide(tmp_path, "look", "Look", "ja") is None

@@ -1,17 +1,28 @@
-"""Arithmetic on features, without any model."""
+"""Arithmetic on features, events and their consistency, without any model."""
 
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from tasks.models.base import Box, Segmenter
 from tasks.scoring.features import FeatureCache, FrameFeature
 from tasks.scoring.suites.locot2v import picture_models
 from tasks.scoring.suites.locot2v.aesthetic_quality import places_at, share_of_bound, upper_bound
-from tasks.scoring.suites.locot2v.event_consistency import event_places, phrase_of
+from tasks.scoring.suites.locot2v.event_consistency import (
+    between_events,
+    event_places,
+    inter_event,
+    intra_event,
+    phrase_of,
+    within_event,
+)
 from tasks.scoring.suites.locot2v.events import EventClip, PromptEvent
 from tasks.scoring.suites.locot2v.picture_models import feature_rows
 from tasks.scoring.suites.locot2v.region_features import (
@@ -23,7 +34,9 @@ from tasks.scoring.suites.locot2v.region_features import (
     present,
     without,
 )
+from tasks.scoring.suites.locot2v.settings import MatchSettings
 from tasks.scoring.suites.locot2v.technical_quality import logistic, technical_score
+from tasks.scoring.suites.locot2v.text_alignment import inversions, match_events
 from tasks.scoring.suites.locot2v.visual_scorers import neighbour_cosines
 from tasks.scoring.suites.locot2v.visual_settings import TechnicalSettings
 from tests.tasks.scoring.suites.locot2v.videos import Endless, scenes
@@ -58,12 +71,15 @@ def test_neighbours_are_compared_across_parts() -> None:
     assert neighbour_cosines([rows[:1], rows[1:2], rows[2:]]) == whole
     assert neighbour_cosines([rows[:1]]).value is None
     assert neighbour_cosines([np.array([[1.0, 0], [-1, 0]])]).value == 0
+    # frames without a thing are left out
+    seen = np.array([[1, 0.5, 0.5], [0, 0, 0], [1, 1, 0]], np.float32)
+    assert present(seen).tolist() == [[0.5, 0.5], [1, 0]]
 
 
 def test_features_of_a_long_video_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_models, "MOST_KEPT", 50)
+    monkeypatch.setattr(picture_models, "MOST_KEPT", 40)
     cache, feature = FeatureCache(), Means()
-    for count, kept in ((40, 40), (120, 0)):
+    for count, kept in ((36, 36), (70, 0)):
         video = Endless(count)
         for _ in range(2):
             feature.asked.clear()
@@ -74,20 +90,18 @@ def test_features_of_a_long_video_are_not_kept(monkeypatch: pytest.MonkeyPatch) 
         assert len(feature.asked) == count - kept
 
 
-def test_a_frame_a_second_from_the_first_on() -> None:
-    assert places_at(scenes([50], fps=24.0), 1.0) == [0, 24, 48]
-    assert places_at(scenes([3], fps=1.0), 1.0) == [0, 1, 2]
-    assert places_at(scenes([2], fps=0.5), 1.0) == [0, 1]
-    assert places_at(scenes([5], fps=2.5), 1.0) == [0, 2]
-    assert places_at(scenes([1]), 1.0) == [0]
+@pytest.mark.parametrize(
+    ("frames", "fps", "places"),
+    [(50, 24.0, [0, 24, 48]), (3, 1.0, [0, 1, 2]), (2, 0.5, [0, 1]), (5, 2.5, [0, 2]), (1, 8.0, [0])],
+)
+def test_a_frame_a_second_from_the_first_on(frames: int, fps: float, places: list[int]) -> None:
+    assert places_at(scenes([frames], fps=fps), 1.0) == places
 
 
 def test_the_bound_is_the_mean_of_the_best_tenth() -> None:
     assert upper_bound(range(100)) == pytest.approx(94.5)
     assert upper_bound([4.0, 6.0]) == 6.0
-    assert share_of_bound(5, 6.25) == 0.8
-    assert share_of_bound(7, 6.25) == 1
-    assert share_of_bound(-1, 6.25) == 0
+    assert [share_of_bound(score, 6.25) for score in (5, 7, -1)] == [0.8, 1, 0]
 
 
 def test_technical_quality_is_the_logistic_of_normalised_numbers() -> None:
@@ -167,22 +181,84 @@ def test_masks_within_boxes_leave_out_what_is_beside_the_thing() -> None:
     assert cut_out(frame, masks_of(small, frame, Discs())) is None
 
 
-def test_frames_without_a_thing_are_left_out() -> None:
-    rows = np.array([[1, 0.5, 0.5], [0, 0, 0], [1, 1, 0]], np.float32)
-    assert present(rows).tolist() == [[0.5, 0.5], [1, 0]]
+def test_an_events_frames_are_spread_over_it_and_its_subject_has_no_article() -> None:
+    def places(first: int, end: int, fps: float = 1.0) -> list[int]:
+        clip = EventClip(0, PromptEvent(event="e"), 0.0, 1.0, first, end)
+        return list(event_places(clip, 24.0, fps, 64))
 
-
-def clip(first: int, end: int) -> EventClip:
-    return EventClip(0, PromptEvent(event="e"), 0.0, 1.0, first, end)
-
-
-def test_an_events_frames_are_spread_over_it() -> None:
-    assert event_places(clip(24, 72), 24.0, 2.0, 64) == [30, 42, 54, 66]
-    assert event_places(clip(10, 11), 24.0, 1.0, 64) == [10]
-    assert len(event_places(clip(0, 6), 24.0, 1.0, 64)) == 2
-    assert len(event_places(clip(0, 24_000), 24.0, 1.0, 64)) == 64
-
-
-def test_a_subjects_name_is_compared_without_its_article() -> None:
+    assert places(24, 72, 2.0) == [30, 42, 54, 66]
+    assert places(10, 11) == [10]
+    assert (len(places(0, 6)), len(places(0, 24_000))) == (2, 64)
     assert phrase_of("The  brown Dog.") == phrase_of("a brown dog") == "brown dog"
     assert phrase_of("unspecified") == "" == phrase_of(" . ")
+
+
+EAST, NORTH = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+BETWEEN = np.array([1.0, 1.0])
+
+
+def test_each_frame_is_held_against_the_first_and_the_one_before() -> None:
+    half = np.sqrt(0.5)
+    # frame 1: first and before are the same; frame 2: cosine 0 with the first, half with the one before
+    assert within_event(np.stack([EAST, BETWEEN, NORTH])) == pytest.approx((half + half / 2) / 2)
+    # a thing that stays is consistent; opposite features count as nothing, not below
+    assert within_event(np.stack([EAST, 2 * EAST, 7 * EAST])) == pytest.approx(1)
+    assert within_event(np.stack([EAST])) is None
+    assert within_event(np.stack([EAST, -EAST])) == 0
+
+
+def test_between_events_the_means_are_compared() -> None:
+    thing = {0: np.stack([EAST, NORTH]), 2: np.stack([BETWEEN]), 5: np.stack([EAST])}
+    half = np.sqrt(0.5)
+    assert between_events(thing) == pytest.approx((1 + half + half) / 3)
+    assert between_events({0: np.stack([EAST])}) is None
+
+
+def test_means_over_things_and_events() -> None:
+    steady = {0: np.stack([EAST, EAST]), 1: np.stack([EAST, EAST])}
+    broken = {0: np.stack([EAST, NORTH])}
+    result = intra_event([steady, broken])
+    assert result.value == pytest.approx(2 / 3)
+    assert result.steps == 3
+    assert inter_event([steady, broken]).value == pytest.approx(1)
+    # what was found nowhere has no value
+    assert intra_event([]).value is None
+    nowhere = inter_event([{0: np.stack([EAST])}, {1: np.stack([NORTH, NORTH])}])
+    assert nowhere.value is None
+    assert "two events" in nowhere.why
+
+
+ONES = np.ones((4, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("order", "turned"), [((0, 1, 2), 0), ((1, 0, 2), 1), ((1, 2, 0), 2), ((2, 1, 0), 3)]
+)
+def test_a_wrong_order_costs_its_share(order: tuple[int, ...], turned: int) -> None:
+    result = match_events(np.eye(3)[:, list(np.argsort(order))], ONES, MatchSettings(order_penalty=0.6))
+    assert result.inversions == turned == inversions([m.video_event for m in result.matches])
+    assert result.value == pytest.approx(1 - 0.6 * turned / 3)
+    assert [(m.prompt_event, m.video_event) for m in result.matches] == list(enumerate(order))
+    with pytest.raises(ValueError, match="do not fit"):
+        match_events(np.eye(3), np.ones((4, 2, 3)))
+
+
+def test_a_score_is_the_description_times_the_mean_of_the_fields() -> None:
+    fields = np.array([0.2, 0.4, 0.6, 0.8]).reshape(4, 1, 1)
+    result = match_events(np.array([[0.5]]), fields)
+    assert result.value == pytest.approx(0.25)
+    assert result.matches[0].fields == pytest.approx(0.5)
+    # missing events count where that is wanted
+    description, fields = np.ones((4, 2)), np.ones((4, 4, 2))
+    assert match_events(description, fields).value == 1
+    assert match_events(description, fields, MatchSettings(over="prompt")).value == 0.5
+    assert match_events(np.ones((2, 0)), np.ones((4, 2, 0))).value == 0
+    assert match_events(np.ones((0, 2)), np.ones((4, 0, 2))).value is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(arrays(np.float64, (4, 4), elements=st.floats(0, 1)))
+def test_it_is_the_best_of_all_matchings(weights: np.ndarray) -> None:
+    result = match_events(weights, np.ones((1, 4, 4)), MatchSettings(order_penalty=0))
+    best = max(sum(weights[row, column] for row, column in enumerate(p)) for p in permutations(range(4)))
+    assert result.value == pytest.approx(best / 4)

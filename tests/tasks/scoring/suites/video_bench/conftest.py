@@ -1,0 +1,18 @@
+"""The server of these tests, with the usual answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.video_bench.talking import MODELS, Talk
+
+
+@pytest.fixture
+def server(listening: Told, tmp_path: Path) -> Told:
+    """A server with the usual answers, and a folder for the test's store."""
+    listening.say(Talk(), MODELS)
+    listening.folder = tmp_path
+    return listening
