@@ -31,6 +31,6 @@ def closed_clients() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def listening(closed_clients: None) -> Iterator[Told]:
     """A server for all tests of a file."""
-    with Told() as server:
+    server = Told()
+    with server:
         yield server
-    # clients go before it does

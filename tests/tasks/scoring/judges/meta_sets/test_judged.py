@@ -6,6 +6,7 @@ import csv
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def uve(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "long-other": "same good",
         "long-gone": "A is better",
     }
-    about = {"prompt": None, "aspect": "dynamic_degree", "dataset": "bench"}
+    about: dict[str, Any] = {"prompt": None, "aspect": "dynamic_degree", "dataset": "bench"}
     about["subaspects"] = ["dynamic_degree", "technical_quality"]
     annotations = {}
     for id_, preference in rows.items():

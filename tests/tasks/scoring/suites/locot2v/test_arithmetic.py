@@ -103,7 +103,12 @@ def test_constants_that_make_no_sense_are_refused_before_a_video_is_read(
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Note each flow that is computed from now on."""
     flows: list[Any] = []
-    monkeypatch.setattr(optical_flow, "dis_flow", lambda *frames: flows.append(frames) or dis_flow(*frames))
+
+    def counted(*frames: Any) -> Any:
+        flows.append(frames)
+        return dis_flow(*frames)
+
+    monkeypatch.setattr(optical_flow, "dis_flow", counted)
     return flows
 
 
