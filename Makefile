@@ -15,6 +15,9 @@ TORCH_PARTS := torch torchvision triton cuda-bindings cuda-pathfinder cuda-toolk
 MARKED = $$(grep -rlE 'mark\.$(1)\b' $(2) --include='*.py' | sed 's:/conftest\.py$$::' | sort -u)
 # for tests that also wait: a process more than there are cores
 MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# nothing is written outside build/ and .venv
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/caches/hypothesis
+
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
 DOCS := .venv/.docs
@@ -141,7 +144,7 @@ lint: env
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --cache-dir build/caches/import-linter
 
 lock:  ## resolve the lock file anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes \
@@ -155,4 +158,4 @@ lock:  ## resolve the lock file anew (needs uv)
 	  --no-header --constraint requirements.lock -o requirements-release.lock
 
 clean:  ## remove what was built, but not the environment
-	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build
