@@ -27,7 +27,7 @@ define install
 	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 endef
 
-.PHONY: help env env-models demo docs test test-fast test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -66,6 +66,11 @@ build/models/brisque/svm.txt: $(STAMP)
 
 test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
 	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)"
+
+# fast tests that look for programs, or do more as root
+test-programs: env build/models/u2netp.onnx  ## fast tests that do more where ffmpeg, nginx or LaTeX is installed, or as root
+	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)" \
+	  $$(grep -rlE 'each_ffmpeg|shutil\.which|needs_root|small_disk' tests --include='test_*.py')
 
 test-slow: test-slow-tasks test-slow-runs  ## tests on whole films, with a real Prefect and Dask, with processes killed
 
