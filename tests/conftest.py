@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.chromium",
@@ -18,6 +19,10 @@ pytest_plugins = [
     "tests.planted_suites",
     "tests.small_films",
 ]
+
+# how long an example takes says how busy the machine is
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
 
 
 def pytest_configure() -> None:

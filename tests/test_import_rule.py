@@ -52,6 +52,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name in PACKAGES:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
+    # the checkout may be read-only
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
     for _, importer, imported in [*PLANTED, *PROTECTED]:
         # an import inside of a function counts, too
         with (folder / f"{importer.replace('.', '/')}.py").open("a", encoding="utf-8") as file:
