@@ -88,5 +88,5 @@ def test_without_shared_memory_the_reason_is_said(monkeypatch: pytest.MonkeyPatc
 
 def test_too_little_address_space_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (3_000_000_000, -1))
-    with pytest.raises(PrerequisiteError, match=r"`ulimit -v` limits each to 3\.0 GB .* at least 5 GB"):
+    with pytest.raises(PrerequisiteError, match=r"`ulimit -v` allows 3\.0 GB .* at least 5 GB"):
         ProcessExecutor(1)
