@@ -74,13 +74,15 @@ test-programs: env build/models/u2netp.onnx  ## fast tests that do more where ff
 
 test-slow: test-slow-tasks test-slow-runs  ## tests on whole films, with a real Prefect and Dask, with processes killed
 
+# tests that share a Prefect server or a Slurm run in the order of their files
+IN_ORDER := -p no:randomly
 # in two: only the first may run beside other tests
 SLOW := slow and not browser and not slurm and not models and not gpu
 test-slow-tasks: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
 
 test-slow-runs: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "$(SLOW)" \
+	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) $(IN_ORDER) --dist loadgroup --durations=15 -m "$(SLOW)" \
 	  $(call MARKED,slow,tests --exclude-dir=tasks)
 
 test-browser: env  ## tests of the pages in a real Chromium
@@ -103,7 +105,7 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
-	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 \
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -n 2 $(IN_ORDER) --dist loadfile --durations=15 \
 	  -m slurm tests/slurm
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with the sources: python -m bench.growth)

@@ -38,9 +38,9 @@ def test_loopback_that_is_down_is_said_at_once(monkeypatch: pytest.MonkeyPatch) 
         raise OSError(101, "Network is unreachable")
 
     monkeypatch.setattr("socket.create_connection", refuse)
-    with pytest.raises(PrerequisiteError, match=r"127\.0\.0\.1 .* \(Network is unreachable\)"):
-        with _embedded_server("a:b"):
-            raise AssertionError("it started")
+    output = r"127\.0\.0\.1 .* \(Network is unreachable\)"
+    with pytest.raises(PrerequisiteError, match=output), _embedded_server("a:b"):
+        raise AssertionError("it started")
 
 
 def test_a_server_whose_starter_is_gone_ends_while_it_starts() -> None:
