@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from storage_schemas.proxies import mend_proxies
+
 pytest_plugins = [
     "tests.chromium",
     "tests.once",
@@ -26,7 +28,8 @@ settings.load_profile("here")
 
 
 def pytest_configure() -> None:
-    """Take Ctrl-C, and so let the tests' processes take it: in the background a shell has us ignore it."""
+    """Let tests ask their servers without a proxy, and take Ctrl-C, which a shell has us ignore in the background."""
+    mend_proxies()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
