@@ -28,7 +28,7 @@ settings.load_profile("here")
 
 
 def pytest_configure() -> None:
-    """Let tests ask their servers without a proxy, and take Ctrl-C, which a shell has us ignore in the background."""
+    """Ask servers of tests without a proxy; take Ctrl-C, which a shell has us ignore in the background."""
     mend_proxies()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
