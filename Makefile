@@ -18,6 +18,8 @@ MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 # nothing is written outside build/ and .venv
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/caches/hypothesis
 
+# `make test ORDER=` draws an order of the tests and prints its seed, with which it can be repeated
+ORDER ?= -p no:randomly
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
 DOCS := .venv/.docs
@@ -65,28 +67,26 @@ build/models/brisque/svm.txt: $(STAMP)
 	@touch $@
 
 test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)"
+	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) -m "$(OTHERS)"
 
 # fast tests that look for programs, or do more as root
 test-programs: env build/models/u2netp.onnx  ## fast tests that do more where ffmpeg, nginx or LaTeX is installed, or as root
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)" \
+	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) -m "$(OTHERS)" \
 	  $$(grep -rlE 'each_ffmpeg|shutil\.which|needs_root|small_disk' tests --include='test_*.py')
 
 test-slow: test-slow-tasks test-slow-runs  ## tests on whole films, with a real Prefect and Dask, with processes killed
 
-# tests that share a Prefect server or a Slurm run in the order of their files
-IN_ORDER := -p no:randomly
 # in two: only the first may run beside other tests
 SLOW := slow and not browser and not slurm and not models and not gpu
 test-slow-tasks: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
+	$(BIN)/python -m pytest $(ORDER) -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
 
 test-slow-runs: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) $(IN_ORDER) --dist loadgroup --durations=15 -m "$(SLOW)" \
+	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "$(SLOW)" \
 	  $(call MARKED,slow,tests --exclude-dir=tasks)
 
 test-browser: env  ## tests of the pages in a real Chromium
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser,tests)
+	$(BIN)/python -m pytest $(ORDER) -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser,tests)
 
 # a small model of sentences, 91 MB
 build/models/all-minilm-l6-v2/config.json: $(STAMP)
@@ -94,10 +94,10 @@ build/models/all-minilm-l6-v2/config.json: $(STAMP)
 	@touch $@
 
 test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models,tests)
+	$(BIN)/python -m pytest $(ORDER) -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models,tests)
 
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them
-	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m pytest $(ORDER) -m gpu
 
 # each of two processes has a Slurm of its own; with more of them too many Prefect servers start at once
 test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
@@ -105,7 +105,7 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
-	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -n 2 $(IN_ORDER) --dist loadfile --durations=15 \
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest $(ORDER) -n 2 --dist loadfile --durations=15 \
 	  -m slurm tests/slurm
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with the sources: python -m bench.growth)
