@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,3 +177,41 @@ def build_small() -> Callable[[Path], Small]:
 def small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Small:
     """Give the release; a test that changes its store makes one of its own."""
     return build_small(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let reports draw nothing, which takes a second each."""
+    monkeypatch.setattr("tasks.report.release_report.figures_of", lambda *_: [])
+
+
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    """Give a list of what a page complains of or asks of the network; it stays empty."""
+    told: list[str] = []
+    yield told
+    assert told == []
+
+
+@pytest.fixture
+def open_page(chromium: Any, told: list[str]) -> Iterator[Callable[..., Any]]:
+    contexts = []
+
+    def open_(url: str, width: int = 1280, scheme: str = "light", **more: Any) -> Any:
+        size = {"width": width, "height": 900}
+        context = chromium.new_context(viewport=size, color_scheme=scheme, **more)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("console", lambda message: told.append(message.text))
+        page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None,
+        )
+        page.goto(url)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()

@@ -116,6 +116,7 @@ def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: 
         assert part in page
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
     judged_small: Release, pages: Path, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
     assert "Private pages." in (pages / "index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_frames_that_are_gone_are_said_to_be_gone(
     build_small: Callable[[Path], Small], tmp_path: Path
 ) -> None:
@@ -184,6 +186,7 @@ def costs(pages: Path) -> dict[str, dict[str, Any]]:
         return {line["evaluator"]: line for line in csv.DictReader(lines)}
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_what_it_took(judged_small: Release, pages: Path, tmp_path: Path) -> None:
     result = costs(pages)
     assert result["vlm"]["requests"] == "16"

@@ -364,6 +364,13 @@ def test_what_a_user_does_wrong(
     push_release(exported, DEMO, False, "Release demo")
     with pytest.raises(PrerequisiteError, match="does not show lab/demo @ v9"):
         pulled(tmp_path / "store", "v9")
+    # somebody else's dataset is not overwritten
+    files = hub.dataset(DEMO).files
+    files.clear()
+    files["years_of_work.csv"] = b"1,2"
+    with pytest.raises(UserInputError, match=r"has other files \(years_of_work.csv\)"):
+        push_release(exported, DEMO, True, "Release demo")
+    assert list(files) == ["years_of_work.csv"]
     monkeypatch.setenv("HF_TOKEN", "hf_anotherOne")
     with pytest.raises(PrerequisiteError, match="log in") as refused:
         pulled(tmp_path / "store")
@@ -371,16 +378,6 @@ def test_what_a_user_does_wrong(
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(PrerequisiteError, match="run the same command again"):
         pulled(tmp_path / "store")
-
-
-def test_somebody_elses_dataset_is_not_overwritten(exported: Path, hub: DatasetHub) -> None:
-    push_release(exported, DEMO, True, "Release demo")
-    files = hub.dataset(DEMO).files
-    files.clear()
-    files["years_of_work.csv"] = b"1,2"
-    with pytest.raises(UserInputError, match=r"has other files \(years_of_work.csv\)"):
-        push_release(exported, DEMO, True, "Release demo")
-    assert list(files) == ["years_of_work.csv"]
 
 
 def test_submissions_go_the_same_way(exported: Path, hub: DatasetHub, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.release import Release
 from storage_schemas.votes import VotesStore
-from tasks.report.accuracy import matrix_of
+from tasks.report.accuracy import Matrix
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
 from tasks.report.release_report import ReleaseReport, report_of
@@ -19,14 +19,12 @@ from tasks.votes.release_votes import read_release_votes
 from tests.papers.tables import printed, rows
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 from tests.tasks.report.latex_source import columns_of, environments, lines_of, plain_text
-from tests.tasks.report.printed_release import printed_release
 from tests.tasks.votes.voting import votes_on
 
 
 @pytest.fixture(scope="module")
-def paper() -> dict[str, PaperPiece]:
+def paper(judgements: JudgedRelease, matrix: Matrix) -> dict[str, PaperPiece]:
     """Give the pieces of the paper's own release; its correlations and retention are typed in."""
-    gathered = printed_release()
     correlations = [
         {
             "evaluator": row["evaluator"],
@@ -58,7 +56,7 @@ def paper() -> dict[str, PaperPiece]:
         "duration-correlation": Table("duration-correlation", "", (), tuple(correlations)),
         **dict.fromkeys(empty, Table("", "", (), (), empty="nothing")),
     }
-    pieces = paper_pieces(gathered, matrix_of(gathered), tables, {})
+    pieces = paper_pieces(judgements, matrix, tables, {})
     return {piece.name: piece for piece in pieces}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import UserInputError
-from tasks.report.accuracy import MatrixCell, matrix_of
+from tasks.report.accuracy import Matrix, MatrixCell, matrix_of
 from tasks.report.evaluator_tables import duration_tables
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.people_tables import filter_tables, retention_table
@@ -23,10 +24,10 @@ from tasks.report.table import Table
 from tasks.statistics.cells import cell_of
 from tasks.statistics.intervals import wilson_interval
 from tests.papers.tables import JUDGES, SCORERS, claims, printed, rows
-from tests.tasks.report.printed_release import printed_release
 from tests.tasks.statistics.making import few
 
 Place = tuple[str, str, str]
+Hold = Callable[[str], Against]
 
 
 @pytest.fixture(scope="module")
@@ -114,32 +115,24 @@ def test_every_value_says_its_table_and_section(paper: dict[Place, PublishedValu
     assert paper["1", "release", "longest_s"].value == 10486.0
 
 
-@pytest.fixture(scope="module")
-def judgements() -> JudgedRelease:
-    return printed_release()
+EMPTY_CELL = cell_of([])
 
 
 @pytest.fixture(scope="module")
 def tables(judgements: JudgedRelease) -> dict[str, Table]:
-    made = [
-        facts_table(judgements.release),
-        *duration_tables(judgements),
-        retention_table(judgements),
-        *filter_tables(judgements),
-    ]
-    return {table.name: table for table in made}
-
-
-EMPTY_CELL = cell_of([])
-
-
-def held(where: str, judgements: JudgedRelease, tables: dict[str, Table]) -> Against:
-    return hold_against(read_published(where), judgements, matrix_of(judgements), tables)
+    made = [facts_table(judgements.release), *duration_tables(judgements), retention_table(judgements)]
+    return {table.name: table for table in (*made, *filter_tables(judgements))}
 
 
 @pytest.fixture(scope="module")
-def against_paper(judgements: JudgedRelease, tables: dict[str, Table]) -> Against:
-    return held("paper", judgements, tables)
+def hold(judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]) -> Hold:
+    """Hold a release that was judged as the paper prints against a file."""
+    return lambda where: hold_against(read_published(where), judgements, matrix, tables)
+
+
+@pytest.fixture(scope="module")
+def against_paper(hold: Hold) -> Against:
+    return hold("paper")
 
 
 def test_the_papers_own_answers_do_not_differ_from_the_paper(against_paper: Against) -> None:
@@ -239,15 +232,9 @@ def write(folder: Path, rows: str, gives: str = "accuracy", columns: object = ("
     ],
 )
 def test_what_does_not_fit_is_one_line_and_not_compared(
-    tmp_path: Path,
-    judgements: JudgedRelease,
-    tables: dict[str, Table],
-    rows_: str,
-    gives: str,
-    columns: object,
-    line: str,
+    tmp_path: Path, hold: Hold, rows_: str, gives: str, columns: object, line: str
 ) -> None:
-    against = held(write(tmp_path, rows_, gives, columns), judgements, tables)
+    against = hold(write(tmp_path, rows_, gives, columns))
     (problem,) = against.problems
     assert problem.startswith(f"table 9{line}")
     compared = [row for table in against.tables for row in table.rows]
@@ -255,40 +242,30 @@ def test_what_does_not_fit_is_one_line_and_not_compared(
     assert len(compared) == ("stands in" in line)
 
 
-def test_a_mistake_leaves_the_rest(
-    tmp_path: Path, judgements: JudgedRelease, tables: dict[str, Table]
-) -> None:
-    against = held(
-        write(tmp_path, 'human = ["90", "?"]\nnobody = ["50", "50"]\nclipscore = ["66.2±6.5", ""]'),
-        judgements,
-        tables,
-    )
+def test_a_mistake_leaves_the_rest(tmp_path: Path, hold: Hold) -> None:
+    lines = 'human = ["90", "?"]\nnobody = ["50", "50"]\nclipscore = ["66.2±6.5", ""]'
+    against = hold(write(tmp_path, lines))
     assert against.problems == ("table 9, human, aesthetics: '?' is not a number: not compared",)
     assert against.absent == ("evaluator nobody (table 9): it has no answers on this release: not compared",)
     (table,) = against.tables
     assert table.title == "Accuracy, against Mine"
-    assert {(row["evaluator"], row["aspect"], row["differs"]) for row in table.rows} == {
-        ("human", "color", ""),
-        ("clipscore", "color", "no"),
-    }
+    compared = {(row["evaluator"], row["aspect"], row["differs"]) for row in table.rows}
+    assert compared == {("human", "color", ""), ("clipscore", "color", "no")}
+    # a label of one's own may name a row
+    (own,) = hold(write(tmp_path, '"clipscore-ignore-max" = [60, 50]')).tables
+    assert {row["evaluator"] for row in own.rows} == {"clipscore-ignore-max"}
 
 
 def test_a_mean_over_other_aspects_is_not_compared(
     judgements: JudgedRelease, tables: dict[str, Table]
 ) -> None:
     trials = tuple(one for one in judgements.trials if one.pair.aspect in ("color", "aesthetics"))
-    against = held("paper", replace(judgements, trials=trials, all_trials=trials), tables)
+    part = replace(judgements, trials=trials, all_trials=trials)
+    against = hold_against(read_published("paper"), part, matrix_of(part), tables)
     assert {row["aspect"] for row in against.tables[0].rows} == {"color", "aesthetics"}
     reason = "the published one is over more aspects than the report has: not compared"
     left_out = {line for line in against.absent if reason in line}
     assert left_out == {f"mean of aspects (text): {reason}", f"all pairs (text): {reason}"}
-
-
-def test_a_label_of_ones_own_may_name_a_row(
-    tmp_path: Path, judgements: JudgedRelease, tables: dict[str, Table]
-) -> None:
-    against = held(write(tmp_path, '"clipscore-ignore-max" = [60, 50]'), judgements, tables)
-    assert {row["evaluator"] for row in against.tables[0].rows} == {"clipscore-ignore-max"}
 
 
 @pytest.mark.parametrize(
