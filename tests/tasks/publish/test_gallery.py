@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +14,18 @@ from storage_schemas.store import ENCODED, FRAMES
 from tasks.publish.gallery.data import script_json
 from tasks.publish.gallery.write import write_gallery
 from tasks.report.pictures import GUTTER, TILE_WIDTH, contact_sheet
+from tests.tasks.publish.pages import Elements
 
 FREE, SECRET = "film/<b>one</b>", "secret two"
 
 
-class Page(HTMLParser):
-    """Collects what a browser would load, and the data that a page carries."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.scripts = 0
-        self.policy = self.data = ""
-        self._in_data = False
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        self.links += [value for name in ("src", "href") if (value := values.get(name))]
-        if values.get("http-equiv") == "Content-Security-Policy":
-            self.policy = values["content"] or ""
-        if tag == "script":
-            self.scripts += 1
-            self._in_data = values.get("id") == "data"
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_data = False
-
-    def handle_data(self, data: str) -> None:
-        if self._in_data:
-            self.data += data
+def data_of(page: Path) -> Any:
+    return json.loads(Elements(page).texts["data"])
 
 
 def page_of(folder: Path, source_id: str) -> tuple[Path, Any]:
     for path in sorted((folder / "sources").iterdir()):
-        data = json.loads(Page(path).data)
+        data = data_of(path)
         if data["source"]["id"] == source_id:
             return path, data
     raise AssertionError(f"no page shows {source_id}")
@@ -64,9 +40,10 @@ def test_pages_load_nothing_from_outside_and_allow_nothing_else(gallery: Path) -
     pages = [gallery / "index.html", *(gallery / "sources").iterdir()]
     assert len(pages) == 3
     for path in pages:
-        page = Page(path)
-        assert page.policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
-        for link in page.links:
+        result = Elements(path).found
+        (policy,) = (given["content"] for _, given in result if "http-equiv" in given)
+        assert (policy or "").startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        for link in (given.get(name) or "#" for _, given in result for name in ("src", "href")):
             if not link.startswith(("#", "data:,")):
                 assert (path.parent / link.split("#")[0]).resolve().is_relative_to(gallery.resolve())
                 assert (path.parent / link.split("#")[0]).is_file()
@@ -77,7 +54,7 @@ def test_pages_load_nothing_from_outside_and_allow_nothing_else(gallery: Path) -
     path, data = page_of(gallery, FREE)
     assert data["source"]["clips"][0]["caption"].startswith("</script><script>")
     # scripts of ours and the data: a caption that ended the data would have made another
-    assert Page(path).scripts == 5
+    assert [tag for tag, _ in Elements(path).found].count("script") == 5
     assert "<script>document" not in path.read_text(encoding="utf-8")
 
 
@@ -90,7 +67,7 @@ def test_json_survives_a_script_element() -> None:
 
 
 def test_the_data_say_what_the_release_says(gallery: Path, small: Any) -> None:
-    data = json.loads(Page(gallery / "index.html").data)
+    data = data_of(gallery / "index.html")
     assert data["release"]["private"] is True
     assert len(data["pairs"]) == len(small.release.pairs()) == 8
     assert {row["reason"] for row in data["set_aside"]} == {"not_a_video", "too_few_eligible_clips"}
@@ -132,7 +109,7 @@ def test_public_pages_keep_what_may_not_be_passed_on(small: Any, tmp_path: Path)
     # the private form was there before: its videos are gone
     assert [folder.name[:4] for folder in (tmp_path / "media").iterdir()] == ["film"]
     assert not [path for path in tmp_path.rglob("*") if "secret" in path.name]
-    data = json.loads(Page(tmp_path / "index.html").data)
+    data = data_of(tmp_path / "index.html")
     hidden = [source for source in data["sources"] if source["hidden"]]
     assert [(one["media"], one["licence"]) for one in hidden] == [("", "academic use only")]
     assert all(row["message"] == "" for row in data["set_aside"])

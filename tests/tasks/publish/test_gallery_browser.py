@@ -119,7 +119,10 @@ def test_jumping_stepping_and_following_the_captions(page: Any) -> None:
     wait(page, "document.getElementById('high').currentTime < 1")
     page.get_by_role("button", name="Clip 9").click()
     wait(page, "document.getElementById('high').currentTime > 34")
-    # a click on a time line goes there
+
+
+def test_a_click_on_a_time_line_goes_there(page: Any) -> None:
+    open_source(page, "Aesthetics")
     lane = page.locator("[role=slider][data-side=low] .frame").bounding_box()
     page.mouse.click(lane["x"] + lane["width"] * 0.75, lane["y"] + 8)
     wait(page, "Math.abs(document.getElementById('high').currentTime - 30) < 0.5")

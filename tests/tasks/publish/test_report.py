@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tasks.report.release_report import report_of
 from tasks.report.write import write_report
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import judged, scored, skilled
+from tests.tasks.publish.pages import Elements
 
 TALK = json.dumps({"conversation": [{"step": "look", "answer": "I cannot tell", "failure": "cut_off"}]})
 
@@ -43,31 +43,6 @@ def pages(judged_small: Release, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return write_report(
         report_of(load_judged_release(judged_small)), tmp_path_factory.mktemp("report") / "pages"
     ).parent
-
-
-class Elements(HTMLParser):
-    """Collect elements with their attributes, and check that they close."""
-
-    VOID = frozenset({"meta", "link", "img", "br", "input", "path", "use"})
-
-    def __init__(self, page: Path) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.feed(page.read_text(encoding="utf-8"))
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
 
 
 def test_every_link_leads_to_a_file_and_none_leaves(pages: Path) -> None:
