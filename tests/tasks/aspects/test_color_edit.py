@@ -59,7 +59,7 @@ def frames() -> Planes:
 
 def test_paper_is_the_papers(frames: Planes, edited: Callable[..., tuple[Planes, ClipContext]]) -> None:
     defaults = {"steps": 40, "guidance": 4.0, "dtype": "bfloat16", "step_cache": 0}
-    defaults["editor"] = "qwen-image-edit-2509"
+    defaults |= {"editor": "qwen-image-edit-2509", "most_rest_shift": 255}
     assert EDIT.parameters().model_dump().items() >= defaults.items()
     assert (EDIT.pool, EDIT.works_on, next(iter(ASPECT.operations))) == ("h100", "rgb", EDIT.name)
     editor = Patch()
@@ -128,6 +128,7 @@ def test_the_instruction_names_thing_and_colour(clip_of: Callable[..., ClipConte
         ("step_cache", float("nan"), ""),
         ("palette", ["red"], ""),
         ("least_changed", 1.1, ""),
+        ("most_rest_shift", 255.5, ""),
         ("amount", 0, ""),
         ("editor", "", ""),
     ],

@@ -10,16 +10,62 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.tasks.models.checkpoints import FILES, LEFT_OUT, REVISION
+from tests.tiny_models.serving import Handler, Serving
 
 
-class FakeHub:
+class _Answers(Handler):
+    owner: FakeHub
+
+    def do_HEAD(self) -> None:
+        self.answer(send=False)
+
+    def do_GET(self) -> None:
+        self.answer(send=True)
+
+    def answer(self, send: bool) -> None:
+        hub = self.owner
+        path = self.path.partition("?")[0]
+        hub.asked.append((self.command, path, self.headers.get("Range")))
+        if hub.status is not None:
+            code, reason = hub.status
+            self.reply(code, b"{}", {"X-Error-Code": reason, "X-Error-Message": reason}, send)
+        elif path == f"/api/models/someone/toy/tree/{REVISION}":
+            self.reply(200, json.dumps(hub.tree()).encode(), {}, send)
+        elif path.startswith(f"/someone/toy/resolve/{REVISION}/"):
+            self.file(path.removeprefix(f"/someone/toy/resolve/{REVISION}/"), send)
+        else:
+            self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"}, send)
+
+    def file(self, name: str, send: bool) -> None:
+        hub = self.owner
+        whole = hub.sent.get(name, hub.files[name]).encode()
+        headers = {"ETag": f'"{hub.etag(name)}"', "X-Repo-Commit": REVISION, "Accept-Ranges": "bytes"}
+        asked = self.headers.get("Range")
+        begin = int(asked.removeprefix("bytes=").split("-")[0]) if asked else 0
+        if begin:
+            headers["Content-Range"] = f"bytes {begin}-{len(whole) - 1}/{len(whole)}"
+        cut = hub.cut_after if send and hub.large(name) and hub.cuts else None
+        self.reply(206 if begin else 200, whole[begin:], headers, send, cut)
+
+    def reply(
+        self, code: int, body: bytes, headers: dict[str, str], send: bool, cut: int | None = None
+    ) -> None:
+        self.send(code, body, headers, cut if send else 0)
+        if cut is not None:
+            self.owner.cuts -= 1
+            if self.owner.stalls:
+                self.owner.stalled.set()
+                self.owner.released.wait(60)
+            self.close_connection = True
+
+
+class FakeHub(Serving):
     """What the hub holds, what it does wrong, and what it was asked.
 
     Attributes
@@ -40,6 +86,8 @@ class FakeHub:
         Method, path and range of every request.
     """
 
+    handler = _Answers
+
     def __init__(self) -> None:
         self.files = {**FILES, **LEFT_OUT}
         self.cut_after: int | None = None
@@ -50,7 +98,6 @@ class FakeHub:
         self.sent: dict[str, str] = {}
         self.stated_sha256: dict[str, str] = {}
         self.asked: list[tuple[str, str, str | None]] = []
-        self.address = ""
 
     def large(self, path: str) -> bool:
         return path.endswith((".safetensors", ".ckpt", ".bin"))
@@ -70,79 +117,17 @@ class FakeHub:
             rows.append(row)
         return rows
 
-
-def _handler(hub: FakeHub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def do_HEAD(self) -> None:
-            self.answer(send=False)
-
-        def do_GET(self) -> None:
-            self.answer(send=True)
-
-        def answer(self, send: bool) -> None:
-            path = self.path.partition("?")[0]
-            hub.asked.append((self.command, path, self.headers.get("Range")))
-            if hub.status is not None:
-                code, reason = hub.status
-                self.reply(code, b"{}", {"X-Error-Code": reason, "X-Error-Message": reason}, send)
-            elif path == f"/api/models/someone/toy/tree/{REVISION}":
-                self.reply(200, json.dumps(hub.tree()).encode(), {}, send)
-            elif path.startswith(f"/someone/toy/resolve/{REVISION}/"):
-                self.file(path.removeprefix(f"/someone/toy/resolve/{REVISION}/"), send)
-            else:
-                self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"}, send)
-
-        def file(self, name: str, send: bool) -> None:
-            whole = hub.sent.get(name, hub.files[name]).encode()
-            headers = {"ETag": f'"{hub.etag(name)}"', "X-Repo-Commit": REVISION, "Accept-Ranges": "bytes"}
-            asked = self.headers.get("Range")
-            begin = int(asked.removeprefix("bytes=").split("-")[0]) if asked else 0
-            if begin:
-                headers["Content-Range"] = f"bytes {begin}-{len(whole) - 1}/{len(whole)}"
-            cut = hub.cut_after if send and hub.large(name) and hub.cuts else None
-            self.reply(206 if begin else 200, whole[begin:], headers, send, cut)
-
-        def reply(
-            self, code: int, body: bytes, headers: dict[str, str], send: bool, cut: int | None = None
-        ) -> None:
-            self.send_response(code)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if send:
-                self.wfile.write(body[:cut])
-            if cut is not None:
-                hub.cuts -= 1
-                if hub.stalls:
-                    hub.stalled.set()
-                    hub.released.wait(60)
-                self.close_connection = True
-
-    return Handler
+    def __exit__(self, *problem: object) -> None:
+        self.released.set()
+        super().__exit__(*problem)
 
 
 @contextmanager
 def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """Serve a hub on loopback, to which HF_ENDPOINT points, until the block ends."""
-    hub = FakeHub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    hub.address = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setenv("HF_ENDPOINT", hub.address)
-    try:
+    with FakeHub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.base)
         yield hub
-    finally:
-        hub.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 #: Runs the program for each line of input in a copy of itself, which reads small pieces and never sleeps.

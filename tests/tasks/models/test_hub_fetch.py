@@ -136,7 +136,7 @@ def test_a_hub_that_states_other_weights_than_are_known_is_not_downloaded_from(
     hub: FakeHub, tmp_path: Path
 ) -> None:
     hub.stated_sha256[NAME] = digest_text("other weights")
-    said = f"of someone/toy of the hub at {hub.address} .*is not that of toy"
+    said = f"of someone/toy of the hub at {hub.base} .*is not that of toy"
     with pytest.raises(IntegrityError, match=said):
         fetch_model("toy", tmp_path)
     del hub.files[NAME]
