@@ -173,7 +173,7 @@ def require_worker_processes() -> None:
     address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
     if address_space != resource.RLIM_INFINITY and address_space < LEAST_ADDRESS_SPACE:
         raise PrerequisiteError(
-            f"worker processes cannot load the libraries: `ulimit -v` allows {address_space / 1e9:.1f} GB of "
+            f"the libraries cannot be loaded: `ulimit -v` allows {address_space / 1e9:.1f} GB of "
             f"address space, and at least {LEAST_ADDRESS_SPACE / 1e9:.0f} GB are needed, though less memory "
             "is used: `ulimit -v unlimited`, or have the administrator raise the limit"
         )

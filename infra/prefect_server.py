@@ -170,7 +170,7 @@ def _embedded_server(auth: str) -> Iterator[str]:
 
     Prefect's own class for this imports the whole server into this process, which takes seconds.
     """
-    port = str(_free_port())
+    port = str(loopback_port())
     # this project's folder is not put on its path, where its packages could hide others
     command = [sys.executable, "-P", str(Path(embedded_server.__file__)), port]
     # other users can read a command line, but not the environment
@@ -197,8 +197,14 @@ def _embedded_server(auth: str) -> Iterator[str]:
                 process.wait()
 
 
-def _free_port() -> int:
-    """Return a free port of loopback; PrerequisiteError if nothing can connect there."""
+def loopback_port() -> int:
+    """Return a free port of the loopback interface.
+
+    Raises
+    ------
+    PrerequisiteError
+        If nothing can connect there: the interface is down.
+    """
     try:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port: int = listener.getsockname()[1]
