@@ -41,10 +41,8 @@ def test_what_keeps_processes_from_starting_or_connecting_is_found(monkeypatch: 
     monkeypatch.setattr("resource.getrlimit", lambda _: (3_000_000_000, -1))
     found = [*check_worker_processes(), *check_loopback()]
     assert [finding.verdict for finding in found] == [CheckVerdict.FAIL] * 2
-    assert ["ulimit -v unlimited" in found[0].message, "ip link set lo up" in found[1].message] == [
-        True,
-        True,
-    ]
+    assert "ulimit -v unlimited" in found[0].message
+    assert "ip link set lo up" in found[1].message
 
 
 def test_a_stray_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
