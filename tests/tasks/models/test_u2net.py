@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,8 @@ import pytest
 from storage_schemas.errors import PrerequisiteError
 from tasks.models.hub import ModelHub
 from tasks.models.u2net import U2Net, load
+
+ROOT = Path(__file__).parents[3]
 
 
 def pictures() -> list[np.ndarray]:
@@ -66,6 +70,18 @@ def test_masks_are_those_of_rembgs_own_session_to_the_bit(
     session = new_session(name)
     for picture in pictures():
         assert (np.asarray(remove(picture, session=session, only_mask=True)) == network.mask(picture)).all()
+
+
+def test_onnxruntime_reports_nothing_and_leaves_no_files(model_folder: Path, tmp_path: Path) -> None:
+    # it is silent by itself where CI is set
+    kept = {name: value for name, value in os.environ.items() if name != "CI" and not name.startswith("ORT_")}
+    places = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(tmp_path))
+    program = (
+        "import sys; from tasks.models.onnx_session import open_session; open_session(sys.argv[1], 'cpu')"
+    )
+    command = [sys.executable, "-c", program, str(model_folder / "u2netp.onnx")]
+    subprocess.run(command, env={**kept, **places, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Runtime:
