@@ -10,8 +10,8 @@ from typing import Any
 
 from storage_schemas.errors import PrerequisiteError
 
-# Read when onnxruntime is imported. Otherwise it reports each model to Microsoft, and leaves files in the home
-# folder and one with a fixed name in the temporary folder.
+# Read when onnxruntime is imported. Otherwise it reports each model to Microsoft, and leaves files in the
+# home folder and one with a fixed name in the temporary folder.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 #: Device → onnxruntime's provider and its options. On a GPU: no TF32 (as on the CPU), a fixed convolution
