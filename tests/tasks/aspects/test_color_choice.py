@@ -78,7 +78,7 @@ def test_words_name_colours_of_the_palette(words: str, expected: str) -> None:
     assert field_colours("wine") == {"red"}, "as a colour it is one"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     pair=st.sampled_from(PAIRS),
     form=st.sampled_from(FORMS),
@@ -166,5 +166,8 @@ def test_the_paper_takes_every_coloured_thing_and_the_recolouring_those_of_one_c
         with pytest.raises(ClipNotDegradable, match="no thing a colour"):
             hue_shift.choose(clip_of(1, nothing), hue_shift.parameters())
     assert not names_coloured_thing(analysis(), clip.span)
+    clear = analysis(("clear", "sky"))
+    assert names_coloured_thing(clear, clip.span)
+    assert not hue_shift.takes(clear, clip.span, hue_shift.parameters())
     with pytest.raises(ClipNotDegradable, match="every colour"):
         drawn_colour(clip, [("red and blue", "shirt")], ("red", "blue"))

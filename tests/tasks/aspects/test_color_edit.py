@@ -276,7 +276,7 @@ def test_a_tiny_checkpoint_goes_all_the_way(
 ) -> None:
     see_small_references(monkeypatch)
     models = ModelHub([once("paper-models", tiny_models)])
-    parameters = EDIT.parameters(strength, {"editor": "tiny-editor", "steps": 2, "dtype": "float32"})
+    parameters = EDIT.parameters(strength, {"editor": "tiny-editor", "steps": 3, "dtype": "float32"})
     (identity,) = EDIT.consumed_models(parameters, models).values()
     assert identity["digest"]
     frames = np.random.default_rng(0).integers(0, 256, (2, 36, 64, 3), dtype=np.uint8)

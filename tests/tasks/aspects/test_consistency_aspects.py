@@ -67,7 +67,7 @@ def located(location: str) -> CaptionAnalysis:
     return CaptionAnalysis(spatial_relationship=where)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(planes=arrays(np.uint8, st.tuples(st.integers(1, 3), st.just(12), st.sampled_from([4, 6, 10]))))
 def test_flipping_twice_is_the_identity_and_once_mirrors_rgb(planes: Planes) -> None:
     operation = HorizontalFlip()

@@ -33,10 +33,9 @@ def test_drawn_landscapes_are_various_and_repeatable_and_come_in_any_shape() -> 
         assert (one.shape, one.dtype) == ((36, 64, 3), np.uint8)
         assert np.abs(one.astype(int) - other).mean() > 8
     assert (images.image(ids[0], 36, 64) == drawn[0]).all()
-    for height, width in ((16, 16), (36, 100), (100, 36), (288, 512)):
-        assert images.image("0" * 12, height, width).shape == (height, width, 3)
-    for place in range(8):
-        assert images.image(f"{place:012x}", 64, 36).shape == (64, 36, 3)
+    for height, width in ((16, 16), (36, 100), (100, 36), (288, 512), (512, 288)):
+        for place in range(8):
+            assert images.image(f"{place:012x}", height, width).shape == (height, width, 3)
 
 
 def test_image_files_are_cut_to_shape_and_drawn_evenly(tmp_path: Path) -> None:
@@ -148,4 +147,6 @@ def test_what_is_no_image_is_named(name: str, content: bytes | None, said: str, 
     else:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(PrerequisiteError, match=said):
-        ImageFiles(tmp_path).image(name, 20, 20)
+        images = ImageFiles(tmp_path)
+        assert name == "a.png", "all else is named before an image is wanted"
+        images.image(name, 20, 20)

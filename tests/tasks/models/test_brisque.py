@@ -46,7 +46,7 @@ def test_a_file_that_would_run_code_or_is_cut_off_is_refused(folder: Path) -> No
     (folder / RANGES).write_bytes(pickle.dumps({"min_": Path, "max_": []}))
     with pytest.raises(IntegrityError, match="only numbers are read"):
         load(folder, "cpu")
-    for size in (*range(40), *range(40, len(whole), 9)):
+    for size in range(len(whole)):
         (folder / RANGES).write_bytes(whole[:size])
         with pytest.raises(IntegrityError, match="fetch it again"):
             load(folder, "cpu")

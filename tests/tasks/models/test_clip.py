@@ -260,14 +260,13 @@ def test_the_script_runs_by_its_path_and_is_announced_in_the_store(
     assert not list((tmp_path / "servers").glob("*.json"))
 
 
-def test_the_script_wants_a_key(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from tasks.models.clip_server.serving import main
-
-    monkeypatch.delenv("VLLM_API_KEY", raising=False)
-    assert main(["--loader", "transformers", "--model", str(folder)]) == 1
-    assert "VLLM_API_KEY does not hold a key for the clients" in capsys.readouterr().err
+def test_the_script_wants_a_key(folder: Path) -> None:
+    script = REPOSITORY / "tasks" / "models" / "clip_server"
+    environment = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
+    command = [sys.executable, str(script), "--loader", "transformers", "--model", str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "VLLM_API_KEY does not hold a key for the clients" in done.stderr
 
 
 def test_jina_is_pinned_in_all_its_parts() -> None:

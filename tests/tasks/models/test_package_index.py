@@ -58,7 +58,6 @@ def test_an_archive_without_the_file_is_said_and_a_damaged_one_not_taken_up_agai
     assert not target.exists()
 
 
-@pytest.mark.slow  # pip builds its metadata
 def test_a_source_archive_needs_nothing_else_within_reach(tmp_path: Path) -> None:
     archives = tmp_path / "archives"
     archives.mkdir()

@@ -26,8 +26,14 @@ def pictures() -> list[np.ndarray]:
     return [data.astronaut()[:288], data.chelsea(), np.zeros((40, 60, 3), np.uint8)]
 
 
-# importing rembg takes seconds
-@pytest.mark.slow
+def test_the_mask_finds_the_cat(model_folder: Path) -> None:
+    network, picture = ModelHub([model_folder]).get("u2netp"), pictures()[1]
+    mask = network.mask(picture)
+    assert (mask.shape, mask.dtype) == (picture.shape[:2], np.uint8)
+    assert mask[100:250, 120:330].mean() > 180  # the face
+    assert (network.mask(picture) == mask).all()
+
+
 def test_rembg_reads_no_folder_of_its_own_and_numba_still_compiles(
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,7 +47,6 @@ def test_rembg_reads_no_folder_of_its_own_and_numba_still_compiles(
     assert network._session.inner_session.get_session_options().intra_op_num_threads == 1
 
 
-@pytest.mark.slow
 def test_where_nothing_is_salient_the_mask_is_zero(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,9 +65,6 @@ def test_masks_are_those_of_rembgs_own_session_to_the_bit(
     if not (model_folder / f"{name}.onnx").is_file():
         pytest.skip(f"no {name}.onnx: slvmeval models fetch {name} --models {model_folder}")
     network = ModelHub([model_folder]).get(name)  # imports rembg without compiling its matting
-    mask = network.mask(pictures()[1])
-    assert (mask.shape, mask.dtype) == (pictures()[1].shape[:2], np.uint8)
-    assert mask[100:250, 120:330].mean() > 180  # the face of a cat
     from rembg import new_session, remove
 
     (tmp_path / f"{name}.onnx").symlink_to((model_folder / f"{name}.onnx").resolve())
@@ -119,7 +121,6 @@ class Runtime:
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
-@pytest.mark.slow
 def test_on_a_gpu_the_cuda_provider_runs_it(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(model_folder / "u2netp.onnx", "cpu")  # rembg's import needs the real onnxruntime
     runtime = Runtime([CUDA, CPU], [CUDA, CPU])

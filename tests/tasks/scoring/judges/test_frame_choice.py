@@ -78,7 +78,7 @@ def test_tokens_limit_as_frames_do() -> None:
     assert FrameLimit().most is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(2, 70))
 def test_two_videos_share_a_limit_in_either_order(one: int, other: int, most: int) -> None:
     a, b = cut_video([2] * one), cut_video([2] * other, seed=9)

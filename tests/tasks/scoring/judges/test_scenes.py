@@ -23,7 +23,7 @@ def test_scores_and_cuts_are_those_of_ffmpeg(each_ffmpeg: str, seen: Side) -> No
         assert len(expected) == len(side)
         assert max(expected) > 0.3
         assert np.round(scores(side), 6).tolist() == expected
-    for threshold in (0.05, 0.3):
+    for threshold in (0.05, 0.1, 0.3):
         expected = filter_values(each_ffmpeg, seen, f"select='gt(scene,{threshold})'", "frame")
         assert expected
         assert find_scenes(seen, FeatureCache(), threshold).starts == (0, *expected)

@@ -68,7 +68,8 @@ def test_groups_without_texts_have_no_cosines(tmp_path: Path) -> None:
     result = compares.compare([(["up"], []), (["up"], ["up"]), ([], [])]).values
     assert [one.shape for one in result] == [(1, 0), (1, 1), (0, 0)]
     assert result[1][0, 0] == 1
-    assert len(words.read) == 1
+    assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)]
+    assert (len(words.read), words.pictures) == (1, [])
 
 
 def test_cosines_of_rows_of_any_length_and_pieces_that_hold_the_whole_text() -> None:
