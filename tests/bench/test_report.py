@@ -83,11 +83,11 @@ def test_the_ratio_is_the_median_of_neighbours() -> None:
 
 
 def test_children_count_with_all_that_they_start() -> None:
-    spin = "import time\nwhile time.process_time() < 0.1: pass"
+    spin = "import time\nwhile time.process_time() < 0.2: pass"
     alone = run([sys.executable, "-S", "-c", spin])
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {spin!r}], check=True)"
     started = run([sys.executable, "-S", "-c", parent + "; print('{\"said\": 1}')"])
-    assert min(alone.cpu_s, started.cpu_s) >= 0.09
+    assert min(alone.cpu_s, started.cpu_s) >= 0.19
     assert started.output == {"said": 1}
     assert started.peak_mb > 1
     with pytest.raises(RuntimeError, match="nothing but trouble"):

@@ -211,7 +211,7 @@ def test_nodes_that_take_no_jobs_are_not_called_good(
     verdict, words = result["node of cpu"]
     assert verdict == "?"
     # in one line, or in one for each kind of node
-    assert all("): none was checked" in line for line in words.splitlines())
+    assert all("takes jobs now (" in one and "): none was checked" in one for one in words.splitlines())
     assert all(f"{node} drained" in words for node in ("c1", "c2"))
     assert "reaches this machine" in result["node of h100"][1]
 

@@ -76,12 +76,12 @@ def test_so_many_are_in_flight_and_each_is_answered_in_its_place() -> None:
     def echo(number: int, body: dict[str, Any]) -> Reply:
         if number < 5:
             together.wait()
-        return Reply(body["messages"][0]["content"])
+        return Reply(body["messages"][0]["content"], delay_s=0.02)
 
     with FaultyServer(echo) as server:
-        answers = ask(server, [saying(str(n)) for n in range(20)], concurrency=5)
+        answers = ask(server, [saying(str(n)) for n in range(50)], concurrency=5)
         assert server.most_in_flight == 5
-    assert [answer.text for answer in answers] == [str(n) for n in range(20)]
+    assert [answer.text for answer in answers] == [str(n) for n in range(50)]
 
 
 def test_what_is_asked_next_takes_the_place_of_what_was_answered() -> None:
@@ -115,6 +115,16 @@ def test_pauses_grow_up_to_a_limit_unless_the_server_says_how_long() -> None:
     for tries, longest in ((1, 0.5), (2, 1), (3, 2), (7, 30), (1000, 30)):
         assert longest / 2 <= _pause(tries, None) <= longest
         assert 1.2 <= _pause(tries, 1.2) <= 1.3
+
+
+def test_pauses_are_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.llm.chat._pause", _pause)
+    busy = Reply(status=429, headers={"Retry-After": "0.6"})
+    with FaultyServer([Reply(status=503), busy, Reply("fine")]) as server:
+        ask(server)
+    first, second, third = (seen.at for seen in server.seen)
+    assert second - first >= 0.25
+    assert third - second >= 0.6
 
 
 def test_retry_after_is_obeyed(pauses: Pauses) -> None:

@@ -42,10 +42,9 @@ def test_only_the_last_sampler_is_used_again_and_a_changed_file_is_opened_anew(
     sampler(two)
     sampler(one)
     first = sampler(one, fps=2)
-    assert opened == [one, two, one, one]
     one.write_bytes(b"12")
     assert sampler(one, fps=2) is not first
-    assert len(opened) == 5
     one.unlink()
     with pytest.raises(SetAside):
         sampler(one, fps=2)
+    assert opened == [one, two, one, one, one]

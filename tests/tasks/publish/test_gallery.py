@@ -123,7 +123,9 @@ def test_pages_are_marked_private_only_if_a_source_may_not_be_passed_on(
     write_gallery(small.store, small.release, tmp_path)
     for folder, private in ((gallery, True), (tmp_path, False)):
         for path in (folder / "index.html", *(folder / "sources").iterdir()):
-            assert ('class="badge"' in path.read_text(encoding="utf-8")) == private
+            text = path.read_text(encoding="utf-8")
+            assert ('class="badge"' in text) == private
+            assert private or "Private pages." not in text
         assert ("Private pages." in (folder / "index.html").read_text(encoding="utf-8")) == private
 
 
@@ -166,13 +168,12 @@ def test_a_source_without_frames_costs_no_other(build_small: Callable[[Path], An
 def test_the_contact_sheet_shows_both_sides_and_what_is_gone_as_a_striped_tile(small: Any) -> None:
     def sheet(aspect: str) -> Any:
         record = next(pair for pair in small.release.pairs(aspect) if pair.source_id == FREE)
-        picture = contact_sheet(small.store, record, small.release.clips(FREE))
-        return np.asarray(picture.convert("L"), dtype=int)
+        return contact_sheet(small.store, record, small.release.clips(FREE))
 
     height = TILE_WIDTH * 72 // 128
-    both = sheet("aesthetics")
+    both = np.asarray(sheet("aesthetics").convert("L"), dtype=int)
     assert both.shape == (2 * height + GUTTER, 2 * TILE_WIDTH + GUTTER)
     # inverted below: what is bright above is dark there
     assert both[:height, :TILE_WIDTH].mean() < 100 < 150 < both[height + GUTTER :, :TILE_WIDTH].mean()
-    gone = sheet("comprehensiveness")
+    gone = np.asarray(sheet("comprehensiveness"))
     assert gone[gone.shape[0] // 2 + GUTTER :].max() < 90

@@ -91,7 +91,6 @@ def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: 
         assert part in page
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
     judged_small: Release, pages: Path, tmp_path: Path
 ) -> None:

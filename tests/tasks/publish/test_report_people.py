@@ -153,7 +153,6 @@ def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
     assert "Only people answered" in filter_tables(alone)[0].empty
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:
     assert gathered.people is not None
     release = write_filtered(wide, gathered.people).release

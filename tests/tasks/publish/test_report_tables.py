@@ -28,7 +28,6 @@ from tasks.report.formats import (
     matrix_markdown,
 )
 from tasks.report.judged_release import JudgedRelease, load_judged_release
-from tasks.report.paper_tables import paper_document
 from tasks.report.people_tables import filter_tables
 from tasks.report.release_report import ReleaseReport, report_of
 from tasks.report.table import Column, Table
@@ -178,7 +177,6 @@ def test_what_has_no_data_says_why(report: ReleaseReport) -> None:
     assert set(report.figures) == drawn
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_one_scorer_alone_and_one_that_always_failed(wide: Release) -> None:
     def of(rows: Iterable[Judgement]) -> ReleaseReport:
         return report_of(load_judged_release(wide, judgements=list(rows)))
@@ -311,20 +309,10 @@ def test_latex_compiles(report: ReleaseReport, tmp_path: Path) -> None:
     program = shutil.which("pdflatex")
     if program is None:
         pytest.skip("no pdflatex here; its structure is checked above")
-    tables, paper, figures = (tmp_path / name for name in ("tables", "paper", "figures"))
     texts = {name: latex_text(table) for name, table in {**report.tables, "evil": EVIL}.items()}
     texts |= {"main": matrix_latex(report.matrix)}
-    pieces = {piece.name: piece.latex for piece in report.paper}
-    figures.mkdir()
-    for figure in report.figures.values():
-        (figures / f"{figure.name}.pdf").write_bytes(figure.pdf)
-    for folder, parts, whole in (
-        (tables, texts, latex_document(list(texts), "A release")),
-        (paper, pieces, paper_document(report.paper, "A release")),
-    ):
-        folder.mkdir()
-        for name, text in {**parts, "all": whole}.items():
-            (folder / f"{name}.tex").write_text(text)
-        command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
-        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stdout[-2000:]
+    for name, text in {**texts, "all": latex_document(list(texts), "A release")}.items():
+        (tmp_path / f"{name}.tex").write_text(text)
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-2000:]

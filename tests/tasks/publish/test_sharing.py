@@ -47,12 +47,13 @@ AddFilm = Callable[[Path, int], Path]
 
 @pytest.fixture(scope="module")
 def built(add_film: AddFilm, tmp_path_factory: pytest.TempPathFactory) -> BuildOptions:
-    """A release of one free film, with two aspects."""
+    """A release of one free film, with three aspects."""
     folder = tmp_path_factory.mktemp("shared")
     video = add_film(folder / "videos", 1)
     (folder / "videos" / "licences.jsonl").write_text(json.dumps({"video": video.name, **FREE}))
     recipe = recipe_without_weights()
-    aspects = {name: recipe.aspects[name] for name in ("aesthetics", "comprehensiveness")}
+    kept = ("aesthetics", "comprehensiveness", "dynamics_degree")
+    aspects = {name: recipe.aspects[name] for name in kept}
     options = BuildOptions(
         store=str(folder / "store"),
         sources=(SourceRoot(path=str(folder / "videos")),),
@@ -211,13 +212,12 @@ def test_an_upload_that_broke_off_sends_the_rest(exported: Path, hub: DatasetHub
     assert (len(hub.uploaded), hub.dataset(DEMO).commits) == (sent, commits)
 
 
-@pytest.mark.slow
 def test_a_killed_pull_goes_on(
     release: Release, exported: Path, hub: DatasetHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the hub's client in a program of its own, as users have it."""
-    push_release(exported, DEMO, True, "Release demo")
     monkeypatch.setattr(hub_sharing, "ask_hub", ask_hub)
+    push_release(exported, DEMO, True, "Release demo")
     store, running = tmp_path / "store", []
 
     class Downloads(list[str]):

@@ -69,6 +69,11 @@ def test_judges_and_scorers_are_scored_on_what_they_name(wide: Release) -> None:
     assert scorer["recall"] == pytest.approx(2 / 5)
 
 
+def test_each_aspect_has_its_line(wide: Release) -> None:
+    rows = [judge("exact", record, intervals=exact(record)) for record in wide.pairs()]
+    assert len(localisation_table(load_judged_release(wide, judgements=rows)).rows) == 2
+
+
 def test_who_says_nothing_leaves_the_table_empty(wide: Release) -> None:
     rows = [row("silent", record, "high_first", "high") for record in wide.pairs()]
     table = localisation_table(load_judged_release(wide, judgements=rows))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -202,3 +205,18 @@ def test_any_release_gives_well_formed_pieces(report: ReleaseReport) -> None:
             assert picture in report.figures
     assert "50\\%\\_scorer \\& co" in pieces["table-2"].latex
     assert ["Dynamics Degree", "10", "3", "0", "7", "70.0"] in lines_of(pieces["table-3"].latex)
+
+
+def test_the_document_compiles(report: ReleaseReport, tmp_path: Path) -> None:
+    program = shutil.which("pdflatex")
+    if program is None:
+        pytest.skip("no pdflatex here; its structure is checked above")
+    files = {f"figures/{figure.name}.pdf": figure.pdf for figure in report.figures.values()}
+    files |= {f"paper/{piece.name}.tex": piece.latex.encode() for piece in report.paper}
+    files["paper/all.tex"] = paper_document(report.paper, "A release").encode()
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    ran = subprocess.run(command, cwd=tmp_path / "paper", capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-2000:]
