@@ -34,7 +34,7 @@ def shard(path: Path, number: int = 0) -> Path:
     return path / "planes" / "c" / str(number) / "0" / "0"
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     count=st.integers(1, 9),
     height=st.sampled_from([4, 8, 12]),
@@ -42,6 +42,7 @@ def shard(path: Path, number: int = 0) -> Path:
     shard_frames=st.integers(1, 5),
     expected=st.booleans(),
     name=st.sampled_from([FOLDER, ZIP]),
+    seed=st.integers(0, 1000),
 )
 def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory,
@@ -51,9 +52,10 @@ def test_round_trip(
     shard_frames: int,
     expected: bool,
     name: str,
+    seed: int,
 ) -> None:
     path = tmp_path_factory.mktemp("frames") / name
-    rng = np.random.default_rng(count)
+    rng = np.random.default_rng(seed)
     frames = rng.integers(0, 256, (count, height * 3 // 2, width), dtype=np.uint8)
     times = np.cumsum(rng.random(count))
     with pytest.MonkeyPatch.context() as patch:
@@ -78,9 +80,9 @@ def test_round_trip(
     assert written.raw_bytes == frames.size
 
 
-def test_arrays_around_the_size_of_a_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHARD_FRAMES", 4)
-    for count, shards in ((3, 1), (4, 1), (5, 2), (11, 3)):
+def test_arrays_around_the_size_of_a_shard(tmp_path: Path) -> None:
+    whole = SHARD_FRAMES
+    for count, shards in ((whole - 1, 1), (whole, 1), (whole + 1, 2), (2 * whole + 3, 3)):
         path = tmp_path / f"{count}.zarr"
         reader = written(path, count)
         assert reader.count == count
@@ -192,7 +194,7 @@ def test_one_frame_of_a_file_reads_only_its_chunk(
     assert np.array_equal(packed.read(7)[0], picture(7))
     # the shard's index, then the frame: random bytes do not shrink
     assert sum(sizes) < 3 * picture(7).nbytes + 16 * SHARD_FRAMES + 64
-    assert (tmp_path / ZIP).stat().st_size > 10 * sum(sizes)
+    assert (tmp_path / ZIP).stat().st_size > 20 * sum(sizes)
 
 
 def test_a_file_that_is_missing_damaged_or_lacks_a_shard_is_said_so(

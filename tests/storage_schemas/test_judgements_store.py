@@ -168,7 +168,7 @@ def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
     with kept.writer("t") as writer:
 
         def work(name: str) -> None:
-            for n in range(10):
+            for n in range(25):
                 writer.begin(f"{name}{n}")
                 writer.add(row(f"{name}{n}", raw="x" * 5000))
 
@@ -177,7 +177,7 @@ def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(kept.rows()) == 80
+    assert len(kept.rows()) == 200
 
 
 def test_half_a_line_does_not_spoil_the_next(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:

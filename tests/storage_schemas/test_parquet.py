@@ -27,7 +27,7 @@ TABLES: list[tuple[type[Frozen], pa.Schema, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("model", "schema", "json_fields"), TABLES, ids=lambda value: "")
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_rows_come_back(
     model: type[Frozen], schema: pa.Schema, json_fields: tuple[str, ...], tmp_path: Path, data: st.DataObject
@@ -38,7 +38,7 @@ def test_rows_come_back(
         values: dict[Any, Any] = {float: st.floats(0, 1e6), int: st.integers(0, most), str: st.text()}
         kind: Any = field.annotation
         fields.setdefault(name, values[kind] if kind in values else st.from_type(kind))
-    drawn = data.draw(st.lists(st.fixed_dictionaries(fields), max_size=4))
+    drawn = data.draw(st.lists(st.fixed_dictionaries(fields), max_size=5))
     rows = [model.model_validate(row) for row in drawn]
     write_rows(tmp_path / "x.parquet", schema, rows)
     assert read_rows(tmp_path / "x.parquet", model, json_fields) == rows

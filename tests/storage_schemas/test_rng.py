@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from storage_schemas.rng import derived_seed, keyed_rank, keyed_rng, shuffled
@@ -28,7 +28,6 @@ def test_a_draw_does_not_depend_on_the_draws_before_it() -> None:
     assert {key: keyed_rng(*key).integers(1 << 40) for key in keys} == in_order
 
 
-@settings(max_examples=50, deadline=None)
 @given(parts, parts)
 @example((1,), ("1",))
 @example(("a", "b"), ("ab",))
@@ -39,7 +38,6 @@ def test_different_keys_have_different_seeds(one: tuple[str | int, ...], two: tu
     assert (keyed_rank(*one) == keyed_rank(*two)) is (one == two)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(), max_size=30), parts)
 def test_shuffled_loses_nothing_and_repeats_itself(items: list[int], key: tuple[str | int, ...]) -> None:
     assert sorted(shuffled(items, *key)) == sorted(items)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import StoreError
@@ -23,7 +23,6 @@ def test_a_clip_owns_the_frames_whose_image_starts_in_it() -> None:
     assert [line.span(*span) for span in spans] == [(0, 2), (2, 2), (4, 1), (2, 0), (5, 0)]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.floats(0, 100), max_size=30).map(sorted),
     st.lists(st.floats(0, 100), min_size=2, max_size=8).map(sorted),

@@ -73,6 +73,7 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(writing: Writing, video: 
     seeing = {step for step, body in writing.author.bodies if images(body)}
     assert seeing == {"describe", "criticise", "rewrite", "assessments"}
     told = [user_text(body) for step, body in writing.author.bodies if step == "polarity"]
+    assert len(told) == len(HERD_NAMES)
     assert all("good_answer" not in text and "Is thing 0 right?" in text for text in told)
 
 

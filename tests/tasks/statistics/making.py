@@ -66,6 +66,6 @@ def judgement(of: TrialPair, preferred: Preferred | None, **more: Any) -> Judgem
 
 
 #: Enough for properties of small tables; a busy machine is no failure.
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=40, deadline=None)
 outcomes = st.sampled_from(("right", "wrong", "tie", "failed"))
 both_orders = st.lists(st.tuples(outcomes, outcomes), min_size=1, max_size=30)

@@ -84,7 +84,7 @@ def test_any_table(rows: list[list[str]], level: MeasurementLevel, random: Any) 
         assert [whole.alpha, mean] == pytest.approx([expected] * 2, abs=1e-9)
     mixed = list(given_)
     random.shuffle(mixed)
-    one, other = (alpha_of(some, "ABC", level, key=("seed", 1), draws=20) for some in (mixed, given_))
+    one, other = (alpha_of(some, "ABC", level, key=("seed", 1), draws=50) for some in (mixed, given_))
     assert one == other
     assert rater_alphas(mixed, "ABC", level) == each
 
@@ -110,16 +110,21 @@ def test_full_agreement_is_one_and_its_interval_has_no_width() -> None:
 
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     """Raters say the unit's value with chance 0.8, else any: α of very many units is 0.8²."""
-    inside = 0
-    for seed in range(1, 41):
+
+    def drawn(units: int, seed: int) -> list[RaterAnswer]:
         rng = np.random.default_rng(seed)
-        truth = rng.integers(3, size=80)
-        drawn = np.where(rng.random((80, 5)) < 0.8, truth[:, None], rng.integers(3, size=(80, 5)))
-        rows = answers([["ABC"[value] for value in row] for row in drawn])
-        result = alpha_of(rows, "ABC", key=("test", seed), draws=100)
+        truth = rng.integers(3, size=units)
+        said = np.where(rng.random((units, 5)) < 0.8, truth[:, None], rng.integers(3, size=(units, 5)))
+        return answers([["ABC"[value] for value in row] for row in said])
+
+    true = known(alpha_of(drawn(20_000, 0), "ABC").alpha)
+    assert true == pytest.approx(0.64, abs=0.01)
+    inside = 0
+    for seed in range(1, 101):
+        result = alpha_of(drawn(80, seed), "ABC", key=("test", seed), draws=200)
         assert known(result.alpha) in known(result.interval)
-        inside += 0.64 in known(result.interval)
-    assert 34 <= inside <= 40
+        inside += true in known(result.interval)
+    assert 88 <= inside <= 100
 
 
 def test_units_of_one_source_hang_together() -> None:

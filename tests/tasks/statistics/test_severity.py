@@ -23,7 +23,7 @@ def graded(rights: dict[int, int], of: int = 20) -> list[Trial]:
     ]
 
 
-def found(rights: dict[int, int], of: int = 20, draws: int = 100, target: float = 0.75) -> Threshold:
+def found(rights: dict[int, int], of: int = 20, draws: int = 200, target: float = 0.75) -> Threshold:
     return known(threshold(graded(rights, of), seed=SEED, draws=draws, target=target))
 
 
@@ -60,8 +60,8 @@ def test_a_threshold_outside_the_levels_or_with_an_open_interval() -> None:
 
 def test_the_draws_are_keyed() -> None:
     trials = graded({1: 10, 2: 13, 5: 17})
-    assert threshold(trials, seed=SEED, draws=50) == threshold(trials[::-1], seed=SEED, draws=50)
-    assert len({threshold(trials, seed=seed, draws=50) for seed in range(4)}) > 1
+    assert threshold(trials, seed=SEED, draws=100) == threshold(trials[::-1], seed=SEED, draws=100)
+    assert len({threshold(trials, seed=seed, draws=100) for seed in range(6)}) > 1
 
 
 def test_the_interval_covers_what_it_should() -> None:
@@ -71,11 +71,11 @@ def test_the_interval_covers_what_it_should() -> None:
     # the true curve crosses 0.75 between two and five clips
     true = math.exp(math.log(2) + math.log(2.5) * (0.75 - 0.65) / (0.8 - 0.65))
     covered = 0
-    for _ in range(15):
-        rights = {level: int(rng.binomial(40, chance)) for level, chance in chances.items()}
-        held = found(rights, of=40, draws=60)
+    for _ in range(30):
+        rights = {level: int(rng.binomial(60, chance)) for level, chance in chances.items()}
+        held = found(rights, of=60, draws=100)
         covered += (held.low or 0) <= true <= (held.high or math.inf)
-    assert covered >= 12
+    assert covered >= 25
 
 
 def test_levels_by_strength() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.statistics.tie_margin import best_tie_margin
-from tests.tasks.statistics.making import few, known
+from tests.tasks.statistics.making import known
 
 differences_ = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])
 
@@ -42,7 +42,6 @@ def test_nothing_and_nonsense() -> None:
         best_tie_margin([math.nan], [True])
 
 
-@few
 @given(st.lists(st.tuples(differences_, st.booleans()), min_size=1, max_size=12))
 def test_no_margin_is_better(pairs: list[tuple[float, bool]]) -> None:
     differences, ties = [d for d, _ in pairs], [tie for _, tie in pairs]
