@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject
@@ -209,7 +209,6 @@ def test_a_caption_that_never_gets_an_analysis_costs_no_other() -> None:
     assert len(server.seen) == 4
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_an_analysis_or_does_not_fit(text: str) -> None:
     try:
@@ -220,7 +219,6 @@ def test_any_text_is_an_analysis_or_does_not_fit(text: str) -> None:
     raise AssertionError(f"{text!r} is no analysis")  # no short text is one
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=8))
 def test_whatever_fits_is_within_its_bounds(subjects: list[str]) -> None:
     try:

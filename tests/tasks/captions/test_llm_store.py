@@ -146,8 +146,11 @@ def test_two_writers_never_share_a_file(tmp_path: Path) -> None:
     assert len(list((tmp_path / "j").iterdir())) == 2
 
 
-def test_no_accepted_answer_is_asked_for_twice_after_a_kill(store: Store, tmp_path: Path) -> None:
-    captions, killed_after = [f"caption {n}" for n in range(20)], 9
+@pytest.mark.parametrize("killed_after", [1, 9, 25])
+def test_no_accepted_answer_is_asked_for_twice_after_a_kill(
+    killed_after: int, store: Store, tmp_path: Path
+) -> None:
+    captions = [f"caption {n}" for n in range(40)]
     source = source_of(*captions)
     (tmp_path / "source.json").write_text(source.model_dump_json())
     script = Path(__file__).with_name("analyse_source.py")
@@ -178,7 +181,7 @@ def test_no_accepted_answer_is_asked_for_twice_after_a_kill(store: Store, tmp_pa
     assert not kept & {digest_text(caption) for caption in asked_again}
     assert len(asked_again) == len(captions) - len(kept)
     assert set(asked_again.values()) == {1}
-    assert len(analyses) == 20
+    assert len(analyses) == 40
     assert is_analysed(store, source, RECIPE)
 
 

@@ -136,7 +136,7 @@ def test_empty_or_foreign_text_says_nothing(caption: str) -> None:
 
 
 def test_results_stand_in_order_and_do_not_depend_on_their_neighbours() -> None:
-    captions = ["", "A red car.", "赤い車", *(caption for caption, _ in CAPTIONS[::3])]
+    captions = ["", "A red car.", "赤い車", *(caption for caption, _ in CAPTIONS)]
     assert RulesAnalyser().analyse(captions) == [analyse(caption) for caption in captions]
     assert RulesAnalyser().analyse([]) == []
 
@@ -176,7 +176,7 @@ _TEXT = st.text(st.characters(codec=None), max_size=80)
 _SENTENCES = st.lists(_WORDS, max_size=30).map(" ".join)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(_SENTENCES | _TEXT | st.tuples(_SENTENCES, _TEXT).map(" ".join))
 @example("HE\ud800")
 def test_no_text_raises_and_nothing_is_invented(caption: str) -> None:
@@ -220,7 +220,7 @@ def test_is_english() -> None:
 def test_the_demonstration_captions_feed_every_aspect() -> None:
     file = Path(__file__).parents[3] / "slvmeval" / "demo" / "captions" / "big_buck_bunny.jsonl"
     captions = [json.loads(line)["caption"] for line in file.read_text(encoding="utf-8").splitlines()]
-    outcome = RulesAnalyser().analyse(captions[::2])
+    outcome = RulesAnalyser().analyse(captions)
 
     for field, share in (("subject", 0.9), ("color", 0.9), ("background", 0.8), ("dynamic_degree", 0.8)):
         assert np.mean([bool(getattr(analysis, field)) for analysis in outcome]) > share

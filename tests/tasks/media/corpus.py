@@ -25,7 +25,7 @@ X264 = "-c:v libx264 -preset veryfast -g 36 -threads 1"
 VP9 = "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 48 -b:v 200k"
 VP9_HIDDEN = "-c:v libvpx-vp9 -cpu-used 8 -g 48 -b:v 100k -auto-alt-ref 1 -lag-in-frames 16"
 AV1 = "-c:v libsvtav1 -preset 12 -g 48"
-AOM = "-c:v libaom-av1 -cpu-used 8 -g 24 -lag-in-frames 12 -b:v 200k"
+AOM = "-c:v libaom-av1 -cpu-used 8 -g 48 -b:v 200k"
 #: x265's key frames begin open groups of pictures unless told otherwise.
 X265 = "-c:v libx265 -preset ultrafast -x265-params log-level=none:pools=1:"
 AHEAD = ":rc-lookahead=20"
@@ -217,7 +217,7 @@ PLANNED: dict[str, Make] = {
     "av1_key_frames_often.mp4": made(f"{AV1} -g 9"),
     "av1_low_delay.mp4": made(f"{AV1} -svtav1-params pred-struct=1:lp=1"),
     "av1_open_gop.mp4": made(f"{AV1} -svtav1-params irefresh-type=1"),
-    "av1_libaom.mkv": made(AOM, rate="12"),
+    "av1_libaom.mkv": made(AOM),
     "av1_rav1e.mp4": made("-c:v librav1e -speed 10 -g 24", rate="12"),
 }
 ALL_DECODED: dict[str, Make] = {

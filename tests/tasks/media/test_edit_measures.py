@@ -48,7 +48,7 @@ def test_notable_is_between_a_shade_and_the_next_colour() -> None:
     assert NOTABLE == 20
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(pair=PICTURES.flatmap(lambda p: st.tuples(st.just(p), arrays(np.uint8, p.shape))))
 def test_all_values_are_numbers_within_their_bounds(pair: tuple[Planes, Planes]) -> None:
     result = measure_edit(*pair)

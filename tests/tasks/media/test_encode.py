@@ -114,7 +114,7 @@ def test_coding_again_gives_the_same_bytes_a_better_quality_more(origin: Path, t
 
 
 @given(st.data())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_units_copied_in_any_order_decode_as_in_their_own_place(
     origin: Path, tmp_path: Path, data: st.DataObject
 ) -> None:

@@ -45,8 +45,8 @@ def write(path: Path, images: int, last_ms: int) -> list[tuple[int, int]]:
         return [(int(p.pts * unit), int(p.duration * unit)) for p in container.demux(stream) if p.size]
 
 
-@pytest.mark.parametrize("last_ms", [1, 399, 401, 2600])
-@pytest.mark.parametrize(("images", "is_last_packet"), [(11, True), (9, False)])
+@pytest.mark.parametrize("last_ms", [1, 40, 399, 401, 1000, 2600])
+@pytest.mark.parametrize(("images", "is_last_packet"), [(9, False), (10, False), (11, True), (12, False)])
 def test_the_last_image_lasts_as_long_as_its_packet_says(
     tmp_path: Path, ffmpeg: str, images: int, is_last_packet: bool, last_ms: int
 ) -> None:

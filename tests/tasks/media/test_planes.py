@@ -45,7 +45,7 @@ def test_planes_to_rgb_is_ffmpegs_on_flat_patches(color: ColorSpec, ffmpeg: str)
 
 
 @pytest.mark.parametrize("color", SPECS, ids=str)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_colours_inside_rgb_come_back(color: ColorSpec, data: st.DataObject) -> None:
     # luma is free from pixel to pixel; chroma near grey, so that no pixel leaves RGB

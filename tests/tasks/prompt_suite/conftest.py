@@ -50,10 +50,10 @@ def writing(tmp_path: Path, shared_server: tuple[FaultyServer, list[Author]]) ->
 
 @pytest.fixture(scope="session")
 def film_folder(ffmpeg: str, once: Once) -> Path:
-    """Two films of a second, by theme."""
+    """A film of two seconds and one of a second, by theme."""
 
     def make(folder: Path) -> None:
-        short_film(ffmpeg, folder / "food" / "one cake.mp4", 1.0)
+        short_film(ffmpeg, folder / "food" / "one cake.mp4", 2.0)
         short_film(ffmpeg, folder / "sea.mp4", 1.0, 90)
 
     return once("prompt-suite-films", make)

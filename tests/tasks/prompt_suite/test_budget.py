@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,8 +78,8 @@ def test_a_limit_in_dollars_wants_a_price(writing: Writing, two: Videos) -> None
     assert {(one.state, one.failure) for one in result} == {("unfinished", "prerequisite_missing")}
     assert not writing.server.seen
     assert "model 'tiny' has no price; add it with --prices" in result[0].message
-    (priceless,) = make(writing, two[:1], Limits(tokens=10**9), Prices())
-    assert (priceless.state, priceless.usd) == ("ready", None)
+    priceless = make(writing, two, Limits(tokens=10**9), Prices())
+    assert [(one.state, one.usd) for one in priceless] == [("ready", None)] * 2
 
 
 def test_answers_that_do_not_fit_are_paid_for_too(writing: Writing, two: Videos) -> None:
@@ -107,7 +108,7 @@ def test_what_a_dry_run_counts(writing: Writing, two: Videos) -> None:
     ("status", "failure", "message"),
     [
         (401, "not_allowed", "refused the key"),
-        (503, "server_down", "1 requests in a row failed, the last with: "),
+        (503, "server_down", "^1 requests in a row failed, the last with: "),
     ],
 )
 def test_a_server_that_answers_nobody_ends_the_run(
@@ -118,12 +119,13 @@ def test_a_server_that_answers_nobody_ends_the_run(
     failure: str,
     message: str,
 ) -> None:
-    monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
+    if status == 503:
+        monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
     writing.author.odd = lambda step, text, count: Reply(status=status)
     first, second = make(writing, two, prices=Prices())
     assert (first.state, first.failure) == ("failed", failure)
     assert (second.state, second.failure) == ("unfinished", failure)
-    assert message in second.message
+    assert re.search(message, second.message)
     if status == 401:
         assert "to continue" not in second.message
         assert len(writing.server.seen) == 1
@@ -139,7 +141,7 @@ def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
     assert (other.state, other.calls, other.message) == ("unfinished", 0, paid.message)
     assert len(writing.server.seen) == 1
     assert "no space left below" in other.message
-    assert make(writing, two[:1])[0].state == "ready"
+    assert [one.state for one in make(writing, two)] == ["ready", "ready"]
 
 
 def test_a_run_that_cannot_count_ends(writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,6 @@ def test_a_run_that_is_ended_makes_no_further_request(
     assert len(writing.server.seen) == asked + result[1].calls
 
 
-@pytest.mark.slow
 def test_after_a_kill_nothing_is_paid_for_twice(writing: Writing, film_folder: Path, two: Videos) -> None:
     """A process is killed amid its questions; the next one asks for the rest only."""
     third = threading.Event()

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
@@ -115,7 +115,6 @@ def test_a_caption_becomes_one_line(raw: str, clean: str) -> None:
     assert clean_caption(raw) == clean
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(codec=None)))
 def test_a_clean_caption_is_one_encodable_line_and_stays(text: str) -> None:
     clean = clean_caption(text)
@@ -124,7 +123,6 @@ def test_a_clean_caption_is_one_encodable_line_and_stays(text: str) -> None:
     assert clean_caption(clean) == clean
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_clips_or_set_aside(data: bytes) -> None:
     try:
@@ -133,7 +131,6 @@ def test_any_bytes_are_clips_or_set_aside(data: bytes) -> None:
         assert problem.message
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.floats(0.5, 50), st.text(max_size=3)), min_size=1, max_size=8)
 )
