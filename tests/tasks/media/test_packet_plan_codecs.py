@@ -11,7 +11,7 @@ from typing import Literal
 import av
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import SetAside
@@ -144,6 +144,9 @@ def test_any_settings_of_the_encoders_give_the_same_frames_both_ways(
 ) -> None:
     ranges = [setting.partition("=") for setting in SETTINGS[codec].split()]
     chosen = {key: data.draw(one_of(values), label=key) for key, _, values in ranges}
+    if chosen.get("intra-refresh") == "1" and codec == "libx265":
+        # x265 divides by zero otherwise
+        assume(int(chosen["keyint"]) > int(chosen["bframes"]))
     path = tmp_path / f"film.{ending}"
     joined = ":".join(f"{key}={value}" for key, value in chosen.items())
     each = " ".join(f"-{key} {value}" for key, value in chosen.items())
