@@ -168,10 +168,12 @@ def test_no_accepted_answer_is_asked_for_twice_after_a_kill(
         process = subprocess.Popen(
             [sys.executable, *command], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT
         )
-        assert waits.wait(60)
-        process.kill()
-        process.wait()
-        killed.set()
+        try:
+            assert waits.wait(60)
+        finally:
+            process.kill()
+            process.wait()
+            killed.set()
         with AnswerJournal(journal_folder(store, source)) as journal:
             kept = set(journal.read())
         assert killed_after <= len(kept) < len(captions)
