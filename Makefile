@@ -76,10 +76,11 @@ test-programs: env build/models/u2netp.onnx  ## fast tests that do more where ff
 
 test-slow: test-slow-tasks test-slow-runs  ## tests on whole films, with a real Prefect and Dask, with processes killed
 
-# in two: only the first may run beside other tests
+# in two: only the first may run beside other tests, for which it waits
+PATIENT := --timeout=1800
 SLOW := slow and not browser and not slurm and not models and not gpu
 test-slow-tasks: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest $(ORDER) -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
+	$(BIN)/python -m pytest $(ORDER) $(PATIENT) -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
 
 test-slow-runs: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "$(SLOW)" \
@@ -94,7 +95,7 @@ build/models/all-minilm-l6-v2/config.json: $(STAMP)
 	@touch $@
 
 test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
-	$(BIN)/python -m pytest $(ORDER) -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models,tests)
+	$(BIN)/python -m pytest $(ORDER) $(PATIENT) -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models,tests)
 
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them
 	$(BIN)/python -m pytest $(ORDER) -m gpu
