@@ -65,6 +65,8 @@ class Script:
             self._under_way += 1
             self.most_at_once = max(self.most_at_once, self._under_way)
         try:
+            if self.threads > 1:
+                threading.Event().wait(0.02)
             planned = self.plan(number)
         finally:
             with self._lock:

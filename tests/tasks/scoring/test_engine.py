@@ -174,9 +174,11 @@ def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
     script = Script(plan={0: "raises", 1: Failure.REFUSED}.get)
     work = kind.work(folder, script)
     kind.answer(work, kind.units(3))
-    # rows are known where another run has joined their files
+    # rows are known where another run has joined their files, also to the task that made them
     work.rows().add([])
     work.rows().pack()
+    assert kind.answer(kind.work(folder, script), kind.units(3)[1:]).made == 0
+    assert script.asked == [0, 1, 2]
     kind.answer(kind.work(folder, script, run="next"), kind.units(3), "next-0")
     assert script.asked == [0, 1, 2, 0]
     kind.answer(kind.work(folder, script, run="more", retry=True), kind.units(3), "more-0")

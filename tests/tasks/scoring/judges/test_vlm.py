@@ -84,13 +84,16 @@ def test_one_request_has_the_centre_frames_of_both_videos_in_order(videos: Video
     ("reply", "failure"),
     [
         (Reply("The first video is clearly better."), Failure.NOT_UNDERSTOOD),
+        (Reply("最初の動画のほうが良いです。"), Failure.NOT_UNDERSTOOD),
         (Reply('{"better": "first"} {"better": "second"}'), Failure.NOT_UNDERSTOOD),
         (Reply('{"better": "first", "also": "second"}'), Failure.NOT_UNDERSTOOD),
         (Reply('{"better": "First"}'), Failure.NOT_UNDERSTOOD),
+        (Reply('{"better": ["first"]}'), Failure.NOT_UNDERSTOOD),
         (Reply('["first"]'), Failure.NOT_UNDERSTOOD),
         (Reply("[" * 60_000), Failure.NOT_UNDERSTOOD),
         (Reply("[" * 100_000), Failure.CUT_OFF),
         (Reply(""), Failure.NO_ANSWER),
+        (Reply(None), Failure.NO_ANSWER),
         (Reply("<think>it is the first"), Failure.CUT_OFF),
         (Reply('{"better": "fir', finish_reason="length"), Failure.CUT_OFF),
         (Reply("", finish_reason="content_filter"), Failure.MODEL_REFUSED),
@@ -99,7 +102,9 @@ def test_one_request_has_the_centre_frames_of_both_videos_in_order(videos: Video
             Reply(status=400, body=b'{"error": {"message": "maximum context length is 9 tokens"}}'),
             Failure.CONTEXT_TOO_LONG,
         ),
+        (Reply(status=404), Failure.NOT_ALLOWED),
         (Reply(status=401), Failure.NOT_ALLOWED),
+        (Reply(status=500), Failure.SERVER_DOWN),
         (Reply(cut="before"), Failure.SERVER_DOWN),
     ],
 )  # fmt: skip
@@ -123,7 +128,9 @@ def interval_judge(server: FaultyServer) -> IntervalJudge:
 
 
 NAN, INF = float("nan"), float("inf")
-ODD_INTERVALS = (*((3, 3), (5, 3), (-1, 3), (1, 9.6), (9.2, 9.4)), *(("1", 3), (True, 3), (NAN, 3), (1, INF)))
+ODD_INTERVALS = [
+    (3, 3), (5, 3), (-1, 3), (1, 9.6), (9.2, 9.4), ("1", 3), (True, 3), (NAN, 3), (1, INF),
+]  # fmt: skip
 
 
 def test_a_judge_that_says_where_gets_the_times_of_the_frames_and_its_own_prompt(videos: Videos) -> None:

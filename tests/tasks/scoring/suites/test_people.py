@@ -158,7 +158,7 @@ def test_without_ratings_there_is_nothing_and_a_score_outside_the_scale_is_an_er
         people_alignment("color", SCALE, [], {video(1): 0.0})
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1000), order=st.randoms())
 def test_the_order_of_ratings_does_not_matter(seed: int, order: random.Random) -> None:
     ratings, scores = made(seed, videos=8)

@@ -99,13 +99,14 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
     assert main([*words, "--dry-run"]) == 0
     assert "UVE-Bench" in capsys.readouterr().out
 
+    assert main([*words, "--direct", "--workers", "1"]) == 0
+    assert "UVE-Bench, " in capsys.readouterr().out
+    asked = planted.asked("first")
     result = judged(tmp_path / "store", pairs, "lengths", "planted?mood=first")
     assert (result.exit_code, result.pairs) == (0, 8)
     assert "left out: video_missing 1" in result.title
-    asked = planted.asked("first")
-    assert main([*words, "--direct", "--workers", "1"]) == 0
-    assert "UVE-Bench, " in capsys.readouterr().out
-    assert planted.asked("first") == asked
+    assert [one.asked for one in result.evaluators] == [0, 0]
+    assert planted.asked("first") == asked > 0
     rows = JudgementsStore(Store.open(tmp_path / "store")).rows()
     outcome = {
         (one.evaluator, one.aspect): one for one in agreements(rows, pairs.facts(), pairs.meta_pairs())

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage_schemas.errors import PrerequisiteError
-from storage_schemas.judgements import Failure
+from storage_schemas.errors import PrerequisiteError, Reason, SetAside
+from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
 from tasks.llm.answer_store import AnswerStore
 from tasks.models.add import add_model
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
@@ -22,7 +22,9 @@ from tasks.scoring.suites.locot2v.text_similarity import (
     cosines,
     pieces_of,
 )
+from tests.storage_schemas.full_disk import fill
 from tests.tasks.scoring.encoders import Directions, Planted
+from tests.tasks.scoring.sides import FrameList
 from tests.tasks.scoring.suites.locot2v.talking import (
     EMBEDS,
     PROMPT,
@@ -179,9 +181,12 @@ def rows(*pairs: tuple[int, str]) -> bytes:
         (Reply(body=rows((0, '[1]'), (1, '[1, 2]'))), Failure.REFUSED),
         (Reply(body=rows((0, '["x"]'), (1, '[2]'))), Failure.REFUSED),
         (Reply(body=rows((0, '[NaN]'), (1, '[2]'))), Failure.REFUSED),
+        (Reply(body=b"[]"), Failure.REFUSED),
         (Reply(status=400, body=b"maximum context length is 9"), Failure.CONTEXT_TOO_LONG),
         (Reply(status=401), Failure.NOT_ALLOWED),
+        (Reply(status=404, body=b"not found"), Failure.NOT_ALLOWED),
         (Reply(status=503), Failure.SERVER_DOWN),
+        (Reply(body=b"<html>"), Failure.SERVER_DOWN),
         (Reply(cut="before"), Failure.SERVER_DOWN),
     ],
 )  # fmt: skip
@@ -207,6 +212,36 @@ def test_the_dry_run_estimates_all_requests_where_few_events_and_actions_are_tak
     )
     assert len(few) == len(usual) > 1
     assert sum(one.tokens_in for one in few) < sum(one.tokens_in for one in usual)
+
+
+class Gone(FrameList):
+    """A film whose file goes away before its length is asked for."""
+
+    def __len__(self) -> int:
+        raise SetAside(Reason.VIDEO_MISSING, "put it back")
+
+
+def test_what_was_paid_before_a_video_went_away_is_known(server: Told) -> None:
+    result = failure(score(server, "event_alignment", of=Gone([])))
+    assert result.failure is Failure.VIDEO_UNREADABLE
+    assert "put it back" in result.message
+    # the prompt's events had been asked for
+    assert steps(server) == ["events"]
+    assert result.calls == 1
+    assert [(one.model, one.tokens_in) for one in result.usage.others] == [(READS, 100)]
+
+
+def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
+    server: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        fill(patched, server.folder / "store" / "suites")
+        result = failure(score(server, "overall_alignment"))
+    assert "no space left below" in result.message
+    assert result.failure in TRANSIENT_FAILURES
+    assert result.calls == 1
+    assert [(one.model, one.tokens_in) for one in result.usage.others] == [(SEES, 100)]
+    assert value(score(server, "overall_alignment")) == pytest.approx(0.5)
 
 
 def similarity(folder: Path) -> tuple[TextSimilarity, Directions]:
@@ -243,7 +278,8 @@ def test_groups_without_texts_have_no_cosines(tmp_path: Path) -> None:
     result = compares.compare([(["up"], []), (["up"], ["up"]), ([], [])]).values
     assert [one.shape for one in result] == [(1, 0), (1, 1), (0, 0)]
     assert result[1][0, 0] == 1
-    assert len(words.read) == 1
+    assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)]
+    assert (len(words.read), words.pictures) == (1, [])
 
 
 def test_cosines_of_rows_of_any_length_and_pieces_that_hold_the_whole_text() -> None:

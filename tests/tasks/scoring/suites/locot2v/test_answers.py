@@ -76,7 +76,7 @@ def test_actions_are_extracted_then_looked_for(server: Told) -> None:
     [
         ([], Failure.NO_ANSWER),
         ("waves", Failure.NOT_UNDERSTOOD),
-        ([1] * 21, Failure.NOT_UNDERSTOOD),
+        (["waves"] * 21, Failure.NOT_UNDERSTOOD),
         ([1], Failure.NOT_UNDERSTOOD),
     ],
 )
@@ -86,7 +86,10 @@ def test_without_actions_there_is_no_score_and_no_frame_is_sent(
     server.say(Talk(actions={"actions": actions}))
     assert failure(score(server, "human_action")).failure is expected
     assert steps(server) == ["actions"]
-    given = PROMPT.model_copy(update={"details": {"actions": actions[:1]}})
+    # actions of the prompts file are no others
+    if len(actions) > 20:
+        return
+    given = PROMPT.model_copy(update={"details": {"actions": actions}})
     result = failure(score(server, "human_action", given))
     assert result.failure is expected
     assert "mend its details" in result.message or expected is Failure.NO_ANSWER
@@ -251,12 +254,14 @@ def test_the_model_knows_neither_the_prompt_nor_what_is_good(server: Told) -> No
     for seen in server.seen:
         assert images(seen.body) == 3
         assert not re.search("secret|positive", str(seen.body["messages"]))
-    # each attribute asks its own questions
-    for name in HERD_NAMES:
-        assert value(score(server, name, asked("positive", of=name))) == 1
-        other = next(one for one in HERD_NAMES if one != name)
-        assert failure(score(server, other, asked("positive", of=name))).failure is Failure.NO_ANSWER
-    assert set(steps(server)) == {"questions"}
+
+
+@pytest.mark.parametrize("name", HERD_NAMES)
+def test_each_attribute_asks_its_own_questions(server: Told, name: str) -> None:
+    assert value(score(server, name, asked("positive", of=name))) == 1
+    other = next(one for one in HERD_NAMES if one != name)
+    assert failure(score(server, other, asked("positive", of=name))).failure is Failure.NO_ANSWER
+    assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize(
@@ -274,6 +279,7 @@ def test_odd_answers_are_a_reason_and_asked_again(server: Told, odd: Any) -> Non
     "questions",
     [
         "Is it?",
+        {"themes": "Is it?"},
         {"themes": ["Is it?"]},
         {"themes": [{"question": "Is it?"}]},
         {"themes": [{"question": "Is it?", "polarity": "maybe"}]},

@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import structural_similarity as reference
 
@@ -187,7 +187,6 @@ def test_a_hard_cut_is_rough_and_a_dissolve_smooth() -> None:
     assert result.smoothness < 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
 def test_smoothness_is_a_share(values: list[float]) -> None:
     assert 0 <= smoothness(values) <= 1

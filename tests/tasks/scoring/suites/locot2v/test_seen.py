@@ -108,6 +108,8 @@ def test_technical_quality_is_the_mean_over_pieces_under_ten_seconds(tmp_path: P
     assert result.details["pieces"] == pytest.approx(wanted, abs=0.02)
     assert result.value == pytest.approx(np.mean(wanted), abs=0.02)
     assert result.model == "dover"
+    again = seen(bench(tmp_path / "s", dover), "technical_quality", video)
+    assert again.value == result.value
     # a model of another kind is refused
     with pytest.raises(PrerequisiteError, match="'dover', but one of kind 'picture-features' or 'clip'"):
         made.scorer("semantic_consistency").check()

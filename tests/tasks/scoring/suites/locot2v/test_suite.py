@@ -67,8 +67,8 @@ WHOLE = SuitePrompt(prompt_id="p", text="-", details={**PROMPT.details, "questio
 
 
 def test_there_are_26_dimensions_from_0_to_1_in_five_groups(server: Told) -> None:
-    counts = {STATIC: 2, ALIGNMENT: 2, TEMPORAL: 11, CLARITY: 4, HERD: 7}
-    assert Counter(one.group for one in BY_NAME.values()) == counts
+    counts = [(STATIC, 2), (ALIGNMENT, 2), (TEMPORAL, 11), (CLARITY, 4), (HERD, 7)]
+    assert list(Counter(one.group for one in BY_NAME.values()).items()) == counts
     assert {(one.low, one.high) for one in BY_NAME.values()} == {(0, 1)}
     assert all(one.about.endswith(".") and one.behind and one.source for one in BY_NAME.values())
     made = suite(server)
@@ -243,7 +243,7 @@ def test_a_damaged_video_is_a_reason_and_what_was_paid_until_then_is_known(serve
     assert result.failure is Failure.VIDEO_UNREADABLE
     assert "ends early" in result.message
     assert [(one.model, one.tokens_in) for one in result.usage.others] == [(READS, 100)]
-    assert failure(score(server, "themes", WHOLE, of=FrameList([]))).failure is (Failure.VIDEO_UNREADABLE)
+    assert failure(score(server, "themes", WHOLE, of=FrameList([]))).failure is Failure.VIDEO_UNREADABLE
 
 
 def test_a_whole_run_on_files_and_nothing_twice(server: Told, tmp_path: Path, ffmpeg: str) -> None:

@@ -18,7 +18,7 @@ from tasks.scoring.instructions import aspect_text
 from tasks.scoring.judges.prompt_length import ApproximateTokens
 from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.request import PairFacts, make_requests
-from tasks.scoring.suites.video_bench.dimensions import BY_NAME
+from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
 from tasks.scoring.suites.video_bench.judge import VideoBenchJudge, aspect_dimensions
 from tests.tasks.scoring.sides import FrameList
 from tests.tasks.scoring.suites.told import Told
@@ -70,15 +70,26 @@ class Seeing(Talk):
         return super().__call__(number, body)
 
 
-def orders(made: VideoBenchJudge, name: str) -> list[str]:
+@pytest.mark.parametrize("name", sorted(aspect_dimensions()))
+def test_how_often_an_aspect_is_asked(server: Told, name: str) -> None:
     facts = PairFacts("p", "s", name, name, "digest", "high", "low", 4.0)
-    return [one.order for one in make_requests(made, facts, aspect(name))]
+    server.say(Seeing())
+    made = judge(server)
+    orders = [one.order for one in make_requests(made, facts, aspect(name))]
+    answer = made.compare(PROMPT, *pair(), aspect(name))
+    if BY_NAME[aspect_dimensions()[name]].group == QUALITY:
+        expected, asked, calls = ["high_first", "low_first"], ["few-shot"], 1
+    else:
+        # the order of two videos that are scored apart has no say: the pair counts once
+        expected, asked, calls = orders[:1], FIVE * 2, 10
+    assert orders == expected
+    assert steps(server) == asked
+    assert (answer.details["calls"], answer.details["dimension"]) == (calls, aspect_dimensions()[name])
 
 
 def test_a_pair_is_the_batch_in_both_orders(server: Told) -> None:
     bright, dark = pair()
     made = judge(server)
-    assert orders(made, "technical_quality") == ["high_first", "low_first"]
     one = made.compare(PROMPT, bright, dark, aspect("technical_quality"))
     other = made.compare(PROMPT, dark, bright, aspect("technical_quality"))
     assert steps(server) == ["few-shot"] * 2
@@ -98,6 +109,8 @@ def test_a_pair_is_the_batch_in_both_orders(server: Told) -> None:
     assert made.compare(PROMPT, bright, bright, aspect("color")).choice == "tie"
     assert steps(server)[1:] == FIVE
     assert len(addresses(only(server, "score").body)) == 5
+    # the same score of both is a tie
+    assert made.compare(PROMPT, bright, dark, aspect("color")).choice == "tie"
 
 
 @pytest.mark.parametrize(("name", "asked"), [("technical_quality", "few-shot"), ("color", "score")])
@@ -136,8 +149,6 @@ def test_each_video_is_scored_once_for_all_aspects_of_a_dimension(server: Told) 
     bright, dark = pair()
     server.say(Seeing())
     made = judge(server)
-    # the order of two videos that are scored apart has no say: the pair counts once
-    assert len(orders(made, "comprehensiveness")) == 1
     result = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
     turned = made.compare(PROMPT, dark, bright, aspect("temporal_flow"))
     assert steps(server) == FIVE * 2
@@ -247,7 +258,7 @@ def test_settings_that_do_not_fit(server: Told, words: str, said: str) -> None:
 
 
 def test_it_is_an_evaluator_as_authors_are_told(server: Told) -> None:
-    check_evaluator(make_evaluator(choice_from_text("video-bench"), setup(server)), frames=24)
+    check_evaluator(make_evaluator(choice_from_text("video-bench"), setup(server)))
 
 
 def test_rough_tokens_cover_a_text() -> None:

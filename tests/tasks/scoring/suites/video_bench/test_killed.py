@@ -19,8 +19,6 @@ from tests.tasks.scoring.suites.video_bench.talking import MODELS, Talk, film, s
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 VIDEOS = 2
-#: How many requests are answered before the kill: the batch, and a part of a conversation.
-AFTER = 3
 _CHILD = """
 import sys
 from pathlib import Path
@@ -45,14 +43,17 @@ def score_all(folder: Path, url: str) -> list[Any]:
     return result
 
 
-@pytest.mark.slow
-def test_after_a_kill_only_what_was_under_way_is_asked_again(tmp_path: Path) -> None:
+# the batch, and a part of the first conversation, or of the second one
+@pytest.mark.parametrize(
+    "after", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(9, marks=pytest.mark.slow)]
+)
+def test_after_a_kill_only_what_was_under_way_is_asked_again(tmp_path: Path, after: int) -> None:
     answered: Counter[str] = Counter()
     reached, killed = threading.Event(), threading.Event()
     talk = Talk()
 
     def waiting_at_last(number: int, body: dict[str, Any]) -> Reply:
-        if not killed.is_set() and number >= AFTER:
+        if not killed.is_set() and number >= after:
             # the child is killed while it waits for this one
             reached.set()
             killed.wait(60)
@@ -73,7 +74,7 @@ def test_after_a_kill_only_what_was_under_way_is_asked_again(tmp_path: Path) -> 
             child.kill()
             assert child.wait() == -signal.SIGKILL
             killed.set()
-        assert sum(answered.values()) == AFTER
+        assert sum(answered.values()) == after
         result = score_all(tmp_path, server.url)
     assert all(hasattr(one, "value") for one in result)
     # one request for the batch and five a video, each answered once

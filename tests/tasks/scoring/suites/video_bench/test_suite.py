@@ -248,13 +248,13 @@ def test_the_authors_prompt_file(server: Told) -> None:
     prompts = made.read_prompts(file)
     assert prompts is not None
     # the prompts on actions serve the moving dimensions, those on everything the still ones
-    assert {one.prompt_id: one.dimensions for one in prompts} == {
-        "action-001": ("action_consistency", "temporal_consistency", "motion_effects"),
-        "color-001": ("color_consistency",),
-        "color-002": ("color_consistency",),
-        "overall_consistency-001": ("video_text_consistency", "imaging_quality", "aesthetic_quality"),
-        "scene-001": ("scene_consistency", "imaging_quality"),
-    }
+    assert [(one.prompt_id, *one.dimensions) for one in prompts] == [
+        ("action-001", "action_consistency", "temporal_consistency", "motion_effects"),
+        ("color-001", "color_consistency"),
+        ("color-002", "color_consistency"),
+        ("overall_consistency-001", "video_text_consistency", "imaging_quality", "aesthetic_quality"),
+        ("scene-001", "scene_consistency", "imaging_quality"),
+    ]
     assert (prompts[-1].text, prompts[0].theme) == ("A harbour", "action")
     file.write_text(json.dumps({"0": "One.", "1": "Two."}), encoding="utf-8")
     numbered = [(one.prompt_id, one.text, one.dimensions) for one in made.read_prompts(file) or ()]
@@ -263,7 +263,15 @@ def test_the_authors_prompt_file(server: Told) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["prompt_id,text\na,b\n", '{"prompt_id": "a", "text": "b"}', '[{"text": "a"}]', "[]", "{}", "\xff"],
+    [
+        "prompt_id,text\na,b\n",
+        '{"prompt_id": "a", "text": "b"}',
+        '[{"text": "a"}]',
+        "[]",
+        "{}",
+        "[1]",
+        "\xff",
+    ],
 )
 def test_another_file_is_left_to_others(server: Told, content: str) -> None:
     file = server.folder / "prompts"
