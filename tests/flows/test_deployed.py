@@ -1,9 +1,10 @@
-"""Deployments on a real Prefect server, on SQLite and on PostgreSQL, and runs that a real worker takes."""
+"""Deployments on a real Prefect server, and runs that a real worker takes."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,59 +17,24 @@ from infra.prefect_server import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.annotation.installation import media_folder
-from tests.flows.compose_files import services
-from tests.flows.deployed_site import RECIPE, AddFilm, settled
-from tests.flows.postgres import postgres_programs, running_postgres
+from tests.flows.deployed_site import RECIPE, settled
 from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer, wait_for
+from tests.flows.small_builds import AddFilm, with_captions
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
-PROGRAMS = postgres_programs()
-without_postgres = pytest.mark.skipif(
-    PROGRAMS is None, reason="PostgreSQL is not installed (Debian: apt-get install postgresql)"
-)
-
-
-def compose_settings(**replaced: str) -> dict[str, str]:
-    """Return what compose.yaml sets for the server, its variables filled in and some settings replaced."""
-    secrets = {"POSTGRES_PASSWORD": "p w:/@#", "PREFECT_AUTH": "me:secret"}
-    settings = services(secrets, "compose.yaml")["server"]["environment"]
-    return {**settings, **replaced}
-
-
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=without_postgres)])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PrefectServer]:
-    """A server; on PostgreSQL it is set up as compose.yaml does it, with a password for the API."""
-    folder = tmp_path_factory.mktemp("server")
-    if request.param == "sqlite":
-        with PrefectServer(folder) as result:
-            yield result
-        return
-    assert PROGRAMS is not None
-    settings = compose_settings(PREFECT_SERVER_DATABASE_HOST="127.0.0.1")
-    user, password, name = (
-        settings[f"PREFECT_SERVER_DATABASE_{what}"] for what in ("USER", "PASSWORD", "NAME")
-    )
-    with running_postgres(PROGRAMS, user, password, name) as port:
-        settings["PREFECT_SERVER_DATABASE_PORT"] = str(port)
-        result = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
-        # as the service `tables` of compose.yaml
-        result.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
-        with result:
-            yield result
-
-
 #: The flows beside the build, each with a deployment of its name.
 FURTHER = ("evaluate", "suite", "annotate", "prompts")
-#: What does not depend on the database is looked at once.
-on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(scope="module")
-def site(server: PrefectServer, add_film: AddFilm) -> Path:
+def server(shared_server: PrefectServer) -> PrefectServer:
+    return shared_server
+
+
+@pytest.fixture(scope="module")
+def site(server: PrefectServer, add_film: AddFilm) -> Iterator[Path]:
     """A folder with a profile, a recipe and one film; deployments are made from it."""
     folder = server.processes.folder
     (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
@@ -81,8 +47,9 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     output = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
     assert output.count("(created)") == 9
     assert f"PREFECT_API_URL={server.api} prefect worker start" in output
-    server.start_worker()
-    return folder
+    worker = server.start_worker()
+    yield folder
+    server.processes.end(worker)
 
 
 def run(server: PrefectServer, *words: str) -> dict[str, Any]:
@@ -135,22 +102,16 @@ def test_a_run_by_hand(server: PrefectServer, site: Path, by_hand: dict[str, Any
     assert (site / "gallery" / "index.html").is_file()
     assert re.search(r"http://127\.0\.0\.1:\d+/(status|info)", shown["dask"])
     rows = {row["aspect"]: row for row in json.loads(shown["summary-main"])}
-    assert rows["aesthetics"] == {
-        "aspect": "aesthetics",
-        "planned": 1,
-        "built": 1,
-        "set aside": 0,
-        "reasons": "",
-    }
+    counts = {"planned": 1, "built": 1, "set aside": 0, "reasons": ""}
+    assert rows["aesthetics"] == {"aspect": "aesthetics", **counts}
     assert all("data:image/jpeg;base64," in shown[f"sheet-main-{name.replace('_', '-')}"] for name in rows)
-    names = {task["name"] for task in server.ask("/task_runs/filter", {})}
+    of_run = {"flow_runs": {"id": {"any_": [ran["id"]]}}}
+    names = {task["name"] for task in server.ask("/task_runs/filter", of_run)}
     assert names == {f"{stage} film1" for stage in ("inspect", "ingest", "degrade", "verify")}
     logged(server, ran, "ingest 1/1: film1")
 
 
-@on_sqlite
-@pytest.mark.usefixtures("by_hand")
-def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> None:
+def test_three_nights(server: PrefectServer, site: Path, by_hand: dict[str, Any], add_film: AddFilm) -> None:
     # a night in which nothing is new, though a film is being copied
     add_film(site / "videos", 2)
     quiet = run(server, "nightly")
@@ -163,6 +124,14 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     assert shown["result-main"] == quiet["state"]["message"]
     assert "dask" not in shown
     logged(server, quiet, quiet["state"]["message"])
+    # where that is all, there is no release as yet
+    (site / "copied").mkdir()
+    for path in with_captions(site / "videos" / "film2.mp4"):
+        shutil.copy(path, site / "copied")
+    given = (f"sources=folder:{site}/copied", f"store={site}/none")
+    none = run(server, "nightly", *(word for one in given for word in ("--param", one)))
+    says = "Nothing to build yet: 1 file still being written, left to the next run."
+    assert (none["state"]["type"], none["state"]["message"]) == ("COMPLETED", says)
     # the next night it is complete
     settled(site / "videos" / "film2.mp4")
     new = run(server, "nightly")
@@ -183,7 +152,6 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     assert again["state"]["message"].endswith("are answered, 0 made now.")
 
 
-@on_sqlite
 def test_a_release_is_put_before_people(
     server: PrefectServer,
     site: Path,
@@ -206,7 +174,6 @@ def test_a_release_is_put_before_people(
     assert len(list(media_folder(store.root).glob("*.mp4"))) == 16 + 2 * 4
 
 
-@on_sqlite
 def test_a_suite_scores_videos(server: PrefectServer, site: Path) -> None:
     (site / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,film1.mp4\nbert,p1,film9.mp4\n")
     (site / "prompts.csv").write_text("prompt_id,text\np1,A film\n")
@@ -236,14 +203,12 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path) -> None:
     assert rows["temporal_flickering"]["reasons"] == "no_answer 1"
 
 
-@on_sqlite
 def test_what_is_wrong_is_the_message_of_the_run(server: PrefectServer, site: Path) -> None:
     ran = run(server, "build-slvmeval", "--param", "sources=folder:/nowhere/videos")
     assert ran["state"]["type"] == "FAILED"
     assert ran["state"]["message"].startswith("/nowhere/videos does not exist: give the folder")
 
 
-@on_sqlite
 def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -> None:
     store = Store.create(site / "broken")
     (store.root / "artifacts").mkdir(exist_ok=True)
@@ -253,7 +218,6 @@ def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -
     logged(server, ran, "ingest of film1 failed:\nTraceback")
 
 
-@on_sqlite
 def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectServer, site: Path) -> None:
     words = ("deploy", "--profile", "site.toml")
     server.slvmeval(*words, "--cron", "30 1 * * *", "--timezone", "Asia/Tokyo", "--release", "nights")
@@ -277,21 +241,14 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     (kept,) = again["schedules"]
     assert kept["schedule"] == schedule["schedule"]
     assert not kept["active"]
-    named = server.ask("/automations/filter", {})
-    assert [result["name"] for result in named] == ["slvmeval: a run that is silent has crashed"]
+    named = [result["name"] for result in server.ask("/automations/filter", {})]
+    assert named.count("slvmeval: a run that is silent has crashed") == 1
     server.slvmeval(*words, "--cron", "0 2 * * *", "--timezone", "UTC", "--release", "main")
 
 
-@on_sqlite
 def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site: Path) -> None:
-    facts = (
-        "entrypoint",
-        "description",
-        "work_pool_name",
-        "work_queue_name",
-        "job_variables",
-        "parameter_openapi_schema",
-    )
+    facts = ("entrypoint", "description", "work_pool_name", "work_queue_name", "job_variables")
+    facts += ("parameter_openapi_schema",)
     names = ("build-slvmeval", "nightly", *(f"{what}-slvmeval" for what in FURTHER))
     ours = {name: deployed(server, name) for name in names}
     for name in ours:
@@ -307,22 +264,11 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
     assert [entry["schedule"]["cron"] for entry in nightly["schedules"]] == ["0 2 * * *"]
     for name in ("evaluate-slvmeval", "annotate-slvmeval"):
         assert [entry["active"] for entry in deployed(server, name)["schedules"]] == [False]
-    given = {
-        "sources": json.dumps([f"folder:{site / 'videos'}"]),
-        "profile": str(site / "site.toml"),
-        "recipe": str(site / "recipe.toml"),
-        "release": "by-hand",
-    }
-    words = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
-    server.processes.run(
-        PREFECT, "deployment", "run", "build-slvmeval/build-slvmeval", *words, "--watch", timeout=300
-    )
-    ended = server.runs("COMPLETED")[0]
-    assert ended["state"]["message"].startswith("Version 1 of release by-hand is written")
+    ran = run(server, "build-slvmeval", "--param", f"recipe={site}/recipe.toml", "--param", "release=by-hand")
+    assert ran["state"]["message"].startswith("Version 1 of release by-hand is written")
     server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
 
 
-@on_sqlite
 def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path) -> None:
     schema = deployed(server, "build-slvmeval")["parameter_openapi_schema"]["properties"]
     assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "fresh", "retry"]
@@ -348,7 +294,6 @@ for words in json.loads(sys.argv[1]):
 """
 
 
-@on_sqlite
 def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None:
     wrong = {
         ("run", "nightl"): "Did you mean 'nightly'?",
@@ -369,7 +314,6 @@ def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None
     assert started(server) == runs
 
 
-@on_sqlite
 def test_a_pool_of_another_type_is_refused(server: PrefectServer, site: Path) -> None:
     server.processes.run(PREFECT, "--no-prompt", "work-pool", "delete", "slvmeval")
     server.ask("/work_pools/", {"name": "slvmeval", "type": "docker"})

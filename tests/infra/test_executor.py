@@ -28,16 +28,12 @@ def test_inline_runs_here() -> None:
         assert executor.result(handle) == 9
 
 
-def test_processes_run_elsewhere_with_one_thread_each() -> None:
-    with ProcessExecutor(2) as executor:
+def test_processes_run_elsewhere_with_one_thread_each_and_a_dead_one_is_said_and_replaced() -> None:
+    with ProcessExecutor(1) as executor:
         handles = [executor.submit("n", "cpu", square, n) for n in range(5)]
         assert [executor.result(handle) for handle in handles] == [0, 1, 4, 9, 16]
         assert executor.result(executor.submit("pid", "cpu", os.getpid)) != os.getpid()
         assert executor.result(executor.submit("env", "cpu", threads_allowed)) == SINGLE_THREADED
-
-
-def test_a_dead_worker_is_said_and_replaced() -> None:
-    with ProcessExecutor(1) as executor:
         with pytest.raises(WorkerDied):
             executor.result(executor.submit("die", "cpu", die))
         assert executor.result(executor.submit("again", "cpu", square, 2)) == 4

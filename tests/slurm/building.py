@@ -9,14 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import psutil
 
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tests.flows.prefect_servers import prefect_home
-from tests.flows.test_resume import committed
+from tests.flows.small_builds import committed
 from tests.slurm.conftest import Slurm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +53,44 @@ longest_item = "00:00:30"
 maximum = {h100_jobs}
 idle_s = {idle_s}
 python = "{python}"
+{h100}
 """
+
+
+def write_profile(
+    folder: Path,
+    api: str = "",
+    store: Path | None = None,
+    cpu: str = "",
+    site: str = "",
+    h100: str = "",
+    h100_memory: str = "1GiB",
+    h100_jobs: int = 2,
+    idle_s: int = 60,
+) -> Path:
+    """Write a profile into a folder, with further lines of its pools and, in `site`, above its tables."""
+    path = folder / "site.toml"
+    given = {"store": store or folder / "store", "api": api, "python": sys.executable, "idle_s": idle_s}
+    lines = {"cpu": cpu, "site": site, "h100": h100, "h100_memory": h100_memory, "h100_jobs": h100_jobs}
+    path.write_text(PROFILE.format(**given, **lines))
+    return path
+
+
+def command_environment(slurm: Slurm, folder: Path, **variables: str) -> dict[str, str]:
+    """Return the variables of a user's command in a folder, on no Prefect server but a profile's."""
+    given = {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1", "PREFECT_HOME": prefect_home(folder)}
+    environment = slurm.environment | given | variables
+    environment.pop("PREFECT_API_URL", None)
+    return environment
+
+
+def run_slvmeval(
+    slurm: Slurm, folder: Path, *words: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command with the profile of a folder."""
+    command = [sys.executable, "-m", "slvmeval", *words, "--profile", str(folder / "site.toml")]
+    environment = command_environment(slurm, folder, **variables)
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 @dataclass
@@ -83,28 +117,19 @@ class Building:
 
     def start(self) -> subprocess.Popen[str]:
         """Start the build command."""
-        profile = self.folder / "site.toml"
-        profile.write_text(
-            PROFILE.format(
-                store=self.store,
-                api=self.api,
-                python=sys.executable,
-                cpu=self.cpu_lines,
-                site=self.site_lines,
-                h100_memory=self.h100_memory,
-                h100_jobs=self.h100_jobs,
-                idle_s=self.idle_s,
-            )
+        profile = write_profile(
+            self.folder,
+            self.api,
+            self.store,
+            self.cpu_lines,
+            self.site_lines,
+            h100_memory=self.h100_memory,
+            h100_jobs=self.h100_jobs,
+            idle_s=self.idle_s,
         )
         command = [sys.executable, "-m", "slvmeval", "build", "--profile", str(profile)]
         command += ["--sources", str(self.folder / "videos"), "--recipe", str(self.folder / "recipe.json")]
-        environment = self.slurm.environment | {
-            "PYTHONPATH": str(ROOT),
-            "PYTHONSAFEPATH": "1",
-            "PREFECT_HOME": prefect_home(self.folder),
-            **self.variables,
-        }
-        environment.pop("PREFECT_API_URL", None)
+        environment = command_environment(self.slurm, self.folder, **self.variables)
         log = (self.folder / "build.log").open("a")
         self.process = subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, text=True, env=environment, cwd=self.folder
@@ -152,49 +177,3 @@ class Building:
     def release(self) -> Release:
         """Return the newest release."""
         return Release.open(Store.open(self.store), "main")
-
-    def workers(self, pool: str) -> list[psutil.Process]:
-        """Return the processes that work in a pool's jobs on this machine."""
-        jobs = {job["id"] for job in self.slurm.squeue("-p", pool)}
-        return [
-            process
-            for process in psutil.process_iter()
-            if "spawn_main" in " ".join(_words(process))
-            # other tests have a Slurm of their own, which counts its jobs from 1 too
-            and _variable(process, "SLURM_CONF") == str(self.slurm.conf)
-            and _variable(process, "SLURM_JOB_ID") in jobs
-        ]
-
-
-def _variable(process: psutil.Process, name: str) -> str | None:
-    try:
-        return process.environ().get(name)
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return None
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return []
-
-
-def flow_runs(api: str) -> list[dict[str, Any]]:
-    """Return the flow runs that a Prefect server knows."""
-    import httpx
-
-    answer = httpx.post(f"{api}/flow_runs/filter", json={}, timeout=60).raise_for_status()
-    result: list[dict[str, Any]] = answer.json()
-    return result
-
-
-def states_of_runs(api: str) -> dict[str, list[str]]:
-    """Return the states of all flow runs and task runs that a Prefect server knows."""
-    import httpx
-
-    result = {}
-    for what in ("flow_runs", "task_runs"):
-        runs = httpx.post(f"{api}/{what}/filter", json={}, timeout=60).raise_for_status().json()
-        result[what] = [run["state_type"] for run in runs]
-    return result

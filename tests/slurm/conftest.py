@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.flows.prefect_servers import PrefectServer
+
 ONE_MACHINE = Path(__file__).parents[2] / "slurm" / "one_machine.py"
 #: Set by `make test-slurm` and by CI: a machine that cannot run Slurm fails there.
 REQUIRED = "SLVMEVAL_REQUIRE_SLURM"
@@ -119,20 +121,10 @@ def slurm_of_session() -> Iterator[Slurm]:
         assert started.returncode == 0, started.stderr
         slurm = Slurm(folder, time.monotonic() - began)
         # its input ends when this process does
-        guard = subprocess.Popen(
-            [
-                "sh",
-                "-c",
-                'cat >/dev/null; "$0" "$1" stop "$2"; rm -rf "$2"',
-                sys.executable,
-                ONE_MACHINE,
-                name,
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        lines = 'cat >/dev/null; "$0" "$1" stop "$2"; rm -rf "$2"'
+        command = ["sh", "-c", lines, sys.executable, ONE_MACHINE, name]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **quiet)
         try:
             yield slurm
         finally:
@@ -147,3 +139,10 @@ def slurm(slurm_of_session: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("SLURM_CONF", str(slurm_of_session.conf))
     yield slurm_of_session
     slurm_of_session.clean()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """One Prefect server for all tests, as on a site; none of them ends it."""
+    with PrefectServer(tmp_path_factory.mktemp("prefect")) as made:
+        yield made

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -26,19 +25,11 @@ def processes_of(folder: str) -> list[str]:
     return result
 
 
-def test_it_starts_within_seconds_and_a_job_runs(
-    slurm: Slurm, tmp_path: Path, record_property: pytest.RecordProperty
-) -> None:
+def test_a_job_runs(slurm: Slurm, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    began = time.monotonic()
     job = slurm.sbatch("-o", str(out), wrap="echo on $SLURMD_NODENAME in $SLURM_JOB_PARTITION")
     slurm.wait(lambda: slurm.job(job)["JobState"] == "COMPLETED")
-    job_s = time.monotonic() - began
-    record_property("slurm_start_s", slurm.start_s)
-    record_property("job_s", job_s)
-    print(f"Slurm started in {slurm.start_s:.2f} s; a job was over {job_s:.2f} s after its submission")
     assert out.read_text() in ("on c1 in cpu\n", "on c2 in cpu\n")
-    assert slurm.start_s < 30
 
 
 def test_gpus_are_counted_and_the_fifth_job_waits(slurm: Slurm, tmp_path: Path) -> None:
@@ -57,13 +48,9 @@ def test_gpus_are_counted_and_the_fifth_job_waits(slurm: Slurm, tmp_path: Path) 
     slurm.wait(lambda: {j["id"]: j["reason"] for j in slurm.squeue("--states=PENDING")} == waiting)
     slurm.cancel(jobs[0])
     slurm.wait(lambda: slurm.job(jobs[4])["JobState"] == "RUNNING")
-
-
-def test_gpus_that_no_node_has_are_refused(slurm: Slurm) -> None:
-    with pytest.raises(AssertionError, match="Requested node configuration is not available"):
-        slurm.sbatch("-p", "h100", "--gres=gpu:h100:3", wrap="true")
-    with pytest.raises(AssertionError, match="Requested node configuration is not available"):
-        slurm.sbatch("-p", "h100", "--gres=gpu:a100:1", wrap="true")
+    for gres in ("gpu:h100:3", "gpu:a100:1"):
+        with pytest.raises(AssertionError, match="Requested node configuration is not available"):
+            slurm.sbatch("-p", "h100", f"--gres={gres}", wrap="true")
 
 
 def test_a_drained_node_takes_no_job(slurm: Slurm) -> None:
@@ -75,11 +62,6 @@ def test_a_drained_node_takes_no_job(slurm: Slurm) -> None:
     assert slurm.job(jobs[1])["JobState"] == "PENDING"
     slurm.resume("c1")
     slurm.wait(lambda: slurm.job(jobs[1])["JobState"] == "RUNNING")
-
-
-def test_a_job_ends_at_its_time_limit(slurm: Slurm) -> None:
-    job = slurm.sbatch("--time=00:01:00", "-o", "/dev/null", wrap="sleep 600")
-    slurm.wait(lambda: slurm.job(job)["JobState"] == "TIMEOUT", limit_s=130)
 
 
 def test_two_run_at_once_and_stop_leaves_no_process(slurm: Slurm, tmp_path: Path) -> None:

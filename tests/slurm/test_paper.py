@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from storage_schemas.store import DEGRADED_CLIP
 from tasks.recipe import Recipe
+from tests.flows.small_builds import AddFilm
 from tests.slurm.building import Building
 from tests.slurm.conftest import Slurm
 from tests.tiny_models.faulty_server import FaultyServer
@@ -16,7 +17,6 @@ from tests.tiny_models.paper_site import by_rules, tiny_models, tiny_paper
 
 pytestmark = pytest.mark.models
 
-AddFilm = Callable[[Path, int], Path]
 ON_H100 = ("object_integrity", "color")
 
 

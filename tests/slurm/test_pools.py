@@ -12,7 +12,6 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,15 +45,8 @@ GPUS = "0, GPU-aaaa, NVIDIA H100 94GB\\n1, GPU-bbbb, NVIDIA H100 94GB"
 
 
 def pool(partition: str = "cpu", **fields: Any) -> Pool:
-    given = {
-        "partition": partition,
-        "cores": 1,
-        "memory": "500MiB",
-        "walltime": "00:10:00",
-        "longest_item": "00:02:00",
-        "idle_s": 1.0,
-    }
-    return Pool.model_validate(given | fields)
+    given = {"partition": partition, "cores": 1, "memory": "500MiB", "walltime": "00:10:00"}
+    return Pool.model_validate(given | {"longest_item": "00:02:00", "idle_s": 1.0} | fields)
 
 
 class Driver:
@@ -63,13 +55,12 @@ class Driver:
     def __init__(self, cluster: SlurmCluster, client: Client) -> None:
         self.cluster, self.client = cluster, client
 
-    def wait_for_room(self, name: str, wanted: int, room: int, limit_s: float = WORKER_LIMIT_S) -> float:
-        """Wait until so many items may be in flight; return how long it took, seconds."""
-        began = time.monotonic()
+    def wait_for_room(self, name: str, wanted: int, room: int) -> None:
+        """Wait until so many items may be in flight."""
+        end = time.monotonic() + WORKER_LIMIT_S
         while self.cluster.room(name, wanted) < room:
-            assert time.monotonic() - began < limit_s, (self.cluster.state(), commands.jobs(self.names))
+            assert time.monotonic() < end, (self.cluster.state(), commands.jobs(self.names))
             time.sleep(0.05)
-        return time.monotonic() - began
 
     def wait_for_state(self, name: str, limit_s: float = 30.0, **state: int | str) -> None:
         """Wait until a pool's state is so."""
@@ -114,20 +105,13 @@ def tool(folder: Path, lines: str) -> str:
     return f'export PATH="{folder}:$PATH"'
 
 
-def test_work_runs_in_its_pool_and_idle_pools_have_no_jobs(
-    store: Path, slurm: Slurm, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_work_runs_in_its_pool_and_idle_pools_have_no_jobs(store: Path, slurm: Slurm, tmp_path: Path) -> None:
     pools = {
         "cpu": pool(cores=2),
         "h100": pool("h100", cores=2, gpus=2, setup=(tool(tmp_path / "bin", f"printf '{GPUS}\\n'"),)),
     }
     with driver(store, pools) as flow:
-        first_s = flow.wait_for_room("cpu", 2, 1)
         flow.wait_for_room("cpu", 2, 2)
-        rate = tasks_a_second(flow, "cpu", 500)
-        record_property("first_worker_s", first_s)
-        record_property("tasks_a_second", rate)
-        print(f"first worker after {first_s:.1f} s; {rate:.0f} tasks a second, two in flight")
         flow.wait_for_room("h100", 2, 2)
         # others on this machine can neither connect to the scheduler or a worker nor read the run's key
         for address in (flow.cluster.scheduler_address, *flow.client.scheduler_info()["workers"]):
@@ -173,20 +157,17 @@ def pyav() -> tuple[str, list[str], str]:
     return av.__file__, sys.path, tempfile.gettempdir()
 
 
-@pytest.mark.parametrize("where", ["TMPDIR", "scratch"])
 def test_what_a_stranger_planted_for_dask_is_not_used_in_a_job(
-    where: str, store: Path, slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = tmp_path / "thesis.txt"
     victim.write_text("years of work", encoding="utf-8")
     with shared_folder() as shared:
         planted = plant(shared / "dask-scratch-space", victim)
-        if where == "TMPDIR":
-            # sbatch gives a job the variables of the one who submits it
-            monkeypatch.setenv("TMPDIR", str(shared))
-            monkeypatch.setattr(tempfile, "tempdir", None)
-        scratch = str(shared) if where == "scratch" else None
-        with driver(store, {"cpu": pool(scratch=scratch)}) as flow:
+        # sbatch gives a job the variables of the one who submits it
+        monkeypatch.setenv("TMPDIR", str(shared))
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        with driver(store, {"cpu": pool()}) as flow:
             flow.wait_for_room("cpu", 1, 1)
             module, paths, temporary = flow.submit("cpu", pyav).result(60)
             assert Path(temporary).parent == shared
@@ -234,17 +215,6 @@ def settings() -> tuple[str | None, str, bool, bool, bool]:
     )
 
 
-def tasks_a_second(flow: Driver, name: str, count: int) -> float:
-    """Run tasks that do nothing, no more in flight than there is room for."""
-    began, waiting, running = time.monotonic(), deque(range(count)), set[Future]()
-    room = flow.cluster.room(name, count)
-    while waiting or running:
-        while waiting and len(running) < room:
-            running.add(flow.submit(name, abs, waiting.popleft()))
-        running -= wait(running, return_when="FIRST_COMPLETED").done
-    return count / (time.monotonic() - began)
-
-
 def test_cancelled_jobs_are_replaced_running_and_pending(store: Path, slurm: Slurm) -> None:
     # a node has four cores: the third job has to wait
     with driver(store, {"cpu": pool(cores=4, workers=1, maximum=3)}) as flow:
@@ -287,16 +257,6 @@ def test_a_killed_worker_costs_its_item_only_and_is_back(store: Path) -> None:
         assert after["pid"] != before["pid"]
 
 
-def test_a_node_that_does_not_see_the_store_is_left_out(store: Path, tmp_path: Path) -> None:
-    only_c1 = f'[ "$SLURMD_NODENAME" != c1 ] || export SLVMEVAL_WORKER_STORE={tmp_path}/none'
-    with driver(store, {"cpu": pool(setup=(only_c1,))}) as flow:
-        flow.wait_for_room("cpu", 1, 1)
-        assert flow.submit("cpu", provenance_after, 0).result(timeout=30)["node"] == "c2"
-        (why,) = flow.cluster.state()["cpu"]["unfit"].values()
-        output = f"on node c1 (job 1) is unfit: the store {tmp_path}/none is not visible here"
-        assert output in re.sub(r"job \d+", "job 1", why)
-
-
 def test_a_store_that_no_node_sees_is_said_for_each(store: Path, tmp_path: Path) -> None:
     with driver(store, {"cpu": pool(setup=(f"export SLVMEVAL_WORKER_STORE={tmp_path}/none",))}) as flow:
         with pytest.raises(PrerequisiteError, match="pool cpu: none of its nodes is fit") as problem:
@@ -310,7 +270,7 @@ def test_a_store_that_no_node_sees_is_said_for_each(store: Path, tmp_path: Path)
         assert not item.done()
 
 
-def test_a_node_without_a_gpu_is_said_unless_models_may_run_on_the_cpu(store: Path, tmp_path: Path) -> None:
+def test_a_node_without_a_gpu_is_said(store: Path, tmp_path: Path) -> None:
     broken = tool(tmp_path / "bin", "echo 'NVIDIA-SMI has failed'; exit 9")
     pools = {"cpu": pool(), "h100": pool("h100", gpus=1, setup=(broken,))}
     with (
@@ -318,9 +278,6 @@ def test_a_node_without_a_gpu_is_said_unless_models_may_run_on_the_cpu(store: Pa
         pytest.raises(PrerequisiteError, match="SLURM assigned the GPU 0, which does not"),
     ):
         flow.wait_for_room("h100", 1, 1)
-    with driver(store, pools, allow_cpu_models=True) as flow:
-        flow.wait_for_room("h100", 1, 1)
-        assert flow.submit("h100", provenance_after, 0).result()["device"] == "GPU 0 (none visible)"
 
 
 def test_jobs_that_never_have_a_worker_are_a_problem(store: Path, slurm: Slurm) -> None:
@@ -333,16 +290,13 @@ def test_jobs_that_never_have_a_worker_are_a_problem(store: Path, slurm: Slurm) 
         assert len(logs) == 3
 
 
-def test_what_slurm_refuses_is_said_with_its_words(store: Path) -> None:
-    pools = {"cpu": pool("nope")}
-    with (
-        driver(store, pools) as flow,
-        pytest.raises(PrerequisiteError, match="invalid partition specified: nope"),
-    ):
-        flow.wait_for_room("cpu", 1, 1)
-
-
-def test_a_name_in_use_is_refused(store: Path, slurm: Slurm) -> None:
+def test_what_slurm_refuses_is_said_with_its_words_and_a_name_in_use_is_refused(
+    store: Path, slurm: Slurm
+) -> None:
+    with driver(store, {"cpu": pool("nope")}) as flow:
+        refused_by_slurm = pytest.raises(PrerequisiteError, match="invalid partition specified: nope")
+        with refused_by_slurm:
+            flow.wait_for_room("cpu", 1, 1)
     job = slurm.sbatch("--job-name=slvmeval-twice-cpu", "-o", "/dev/null", wrap="sleep 60")
     with pytest.raises(PrerequisiteError, match=f"scancel {job}"), driver(store, {"cpu": pool()}, "twice"):
         pass
@@ -370,7 +324,7 @@ def test_a_controller_that_is_away_for_a_while_costs_nothing(
     assert slurm.squeue() == []
 
 
-def test_jobs_end_with_a_driver_that_was_killed(store: Path, slurm: Slurm, tmp_path: Path) -> None:
+def test_jobs_end_with_a_driver_that_was_killed(store: Path, slurm: Slurm) -> None:
     script = f"""
         import os, signal, sys, time
         from pathlib import Path
@@ -388,10 +342,8 @@ def test_jobs_end_with_a_driver_that_was_killed(store: Path, slurm: Slurm, tmp_p
         os.kill(os.getpid(), signal.SIGKILL)
     """
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], timeout=120, check=False)
-    began = time.monotonic()
     assert ran.returncode == -signal.SIGKILL
     slurm.wait(lambda: not slurm.squeue(), limit_s=30)
-    print(f"the jobs of a killed driver were gone after {time.monotonic() - began:.1f} s")
     states = {slurm.job(path.stem.split("-")[-1])["JobState"] for path in (store / "cache").rglob("*.log")}
     assert states <= {"CANCELLED", "COMPLETED"}
     # what it had left in the store goes too
@@ -399,8 +351,8 @@ def test_jobs_end_with_a_driver_that_was_killed(store: Path, slurm: Slurm, tmp_p
 
 
 def test_jobs_drain_before_their_time_and_are_replaced(store: Path, slurm: Slurm) -> None:
-    # the shortest walltime of SLURM is a minute: half of it is left when nothing new may begin
-    pools = {"cpu": pool(walltime="00:01:00", longest_item="00:00:30", maximum=2)}
+    # the shortest walltime of SLURM is a minute: most of it is left when nothing new may begin
+    pools = {"cpu": pool(walltime="00:01:00", longest_item="00:00:40", maximum=2)}
     with driver(store, pools) as flow:
         flow.wait_for_room("cpu", 1, 1)
         done: list[dict[str, Any]] = []
@@ -408,7 +360,7 @@ def test_jobs_drain_before_their_time_and_are_replaced(store: Path, slurm: Slurm
         item: Future | None = None
         while len({place["job"] for place in done}) < 2:
             if item is None and flow.cluster.room("cpu", 1) > 0:
-                item = flow.submit("cpu", provenance_after, 1.0)
+                item = flow.submit("cpu", provenance_after, 0.5)
             if item is not None and item.done():
                 done.append(item.result())
                 item.release()
@@ -418,6 +370,5 @@ def test_jobs_drain_before_their_time_and_are_replaced(store: Path, slurm: Slurm
         first = done[0]["job"]
         assert drained
         slurm.wait(lambda: slurm.job(first)["JobState"] != "RUNNING")
-        # it was ended by us, half a minute before SLURM would have done so
+        # it was ended by us, long before SLURM would have done so
         assert slurm.job(first)["JobState"] in ("CANCELLED", "COMPLETING", "COMPLETED")
-        assert len(done) > 10
