@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-
-AddFilm = Callable[[Path, int], Path]
 
 RECIPE = """
 name = "three"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -11,13 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
+from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFECT = str(Path(sys.executable).parent / "prefect")
@@ -32,12 +34,12 @@ def free_port() -> int:
         return int(result.getsockname()[1])
 
 
-def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float, what: str, every_s: float = 0.05) -> Any:
     """Wait until a condition holds, and return what it gave."""
     until = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < until, f"no {what} after {seconds} s"
-        time.sleep(0.2)
+        time.sleep(every_s)
     return value
 
 
@@ -75,7 +77,7 @@ class Processes:
             "PREFECT_WORKER_QUERY_SECONDS": "1",
             **settings,
         }
-        self._started: list[subprocess.Popen[bytes]] = []
+        self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, log: str, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / log).open("ab") as output:
@@ -87,7 +89,7 @@ class Processes:
                 env=self.environment,
                 start_new_session=True,
             )
-        self._started.append(process)
+        self.started.append(process)
         return process
 
     def run(self, *command: str, fails: bool | None = False, timeout: float = 300) -> str:
@@ -116,7 +118,7 @@ class Processes:
         process.wait(60)
 
     def close(self) -> None:
-        for process in reversed(self._started):
+        for process in reversed(self.started):
             self.end(process)
 
 
@@ -137,7 +139,7 @@ class PrefectServer:
         self._process = self.processes.start(
             "server.log", PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(self.port)
         )
-        wait_for(self.answers, START_S, "server")
+        wait_for(self.answers, START_S, "server", 0.2)
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End the server with a signal; it can be started again on its database."""
@@ -174,6 +176,17 @@ class PrefectServer:
         asked = {"artifacts": {"flow_run_id": {"any_": [run_id]}}}
         return {result["key"]: result["data"] for result in self.ask("/artifacts/filter", asked)}
 
+    def end_of(self, run_id: str, seconds: float) -> dict[str, Any]:
+        """Wait for the state in which a run ends."""
+        over = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+        result: dict[str, Any] = wait_for(
+            lambda: (state := self.ask(f"/flow_runs/{run_id}")["state"])["type"] in over and state,
+            seconds,
+            "end of the run",
+            0.3,
+        )
+        return result
+
     def logs(self, run_id: str) -> list[str]:
         asked = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_ASC"}
         return [line["message"] for line in self.ask("/logs/filter", asked)]
@@ -181,6 +194,16 @@ class PrefectServer:
     def start_worker(self) -> subprocess.Popen[bytes]:
         """Start a worker, which gives each of its flow runs a process group of its own."""
         return self.processes.start("worker.log", PREFECT, "worker", "start", "--pool", "slvmeval")
+
+    @contextlib.contextmanager
+    def workers(self) -> Iterator[None]:
+        """End the workers that were started in it."""
+        before = len(self.processes.started)
+        try:
+            yield
+        finally:
+            for process in self.processes.started[before:]:
+                self.processes.end(process)
 
     def slvmeval(self, *words: str, fails: bool | None = False) -> str:
         return self.processes.run(*SLVMEVAL, *words, fails=fails)
@@ -196,3 +219,23 @@ class PrefectServer:
     def __exit__(self, *_: object) -> None:
         self._client.close()
         self.processes.close()
+
+
+def start_on_server(flow: str, options: BaseModel, folder: Path, **variables: str) -> subprocess.Popen[str]:
+    """Start a flow with options as `on_server.py` does; without an address, on a server of its own."""
+    (folder / "options.json").write_text(options.model_dump_json())
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": prefect_home(folder)}
+    environment.pop("PREFECT_API_URL", None)
+    command = [sys.executable, str(ROOT / "tests/flows/on_server.py"), flow, str(folder / "options.json")]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment | variables, start_new_session=True
+    )
+
+
+def recorded_and_result(process: subprocess.Popen[str]) -> tuple[dict[str, Any], Any]:
+    """Wait for the end of what was started, and return what it printed."""
+    output, _ = process.communicate(timeout=400)
+    lines = dict(
+        line.split(" ", 1) for line in output.splitlines() if line.startswith(("RECORDED", "RESULT"))
+    )
+    return json.loads(lines["RECORDED"]), json.loads(lines["RESULT"])

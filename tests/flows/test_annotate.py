@@ -13,7 +13,7 @@ import pytest
 
 from flows.annotate.options import AnnotateOptions, AnnotateParameters
 from flows.annotate.run import Annotation, annotation, table
-from infra.executor import ProcessExecutor
+from infra.executor import InlineExecutor, ProcessExecutor, WorkerDied
 from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.errors import UserInputError
@@ -41,10 +41,7 @@ SOME, MORE = {"aesthetics": "AAA", "temporal_flow": "ABC"}, {"aesthetics": "AAAB
 
 
 @pytest.fixture(scope="module")
-def built(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def built(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
     """A store with a release of four aspects of two sources, of which one may be passed on."""
     return build_small(tmp_path_factory.mktemp("built")).store.root
 
@@ -52,6 +49,21 @@ def built(
 @pytest.fixture
 def store(built: Path, tmp_path: Path) -> Path:
     shutil.copytree(built, tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture(scope="module")
+def put_before(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store once its release is shown, which takes longest: it writes the videos."""
+    root = tmp_path_factory.mktemp("put-before") / "store"
+    shutil.copytree(built, root)
+    annotate_inline(asked(root))
+    return root
+
+
+@pytest.fixture
+def published(put_before: Path, tmp_path: Path) -> Path:
+    shutil.copytree(put_before, tmp_path / "store")
     return tmp_path / "store"
 
 
@@ -115,33 +127,31 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
     assert {row["what"]: row for row in table(again)}["pairs with all their votes"]["count"] == 8
 
 
-def test_pairs_get_votes_until_they_are_certain(store: Path, tmp_path: Path) -> None:
-    annotate_inline(asked(store))
+def test_pairs_get_votes_until_they_are_certain(published: Path, tmp_path: Path) -> None:
     # three agree on most pairs, which is enough; on those of one aspect they do not
-    vote(store, tmp_path, {"aesthetics": "AAA", "temporal_flow": "CBA"})
-    half = annotate_inline(asked(store)).collected
-    assert (half.done, half.tasks) == (6, 8)
-    assert half.votes == 24
+    vote(published, tmp_path, {"aesthetics": "AAA", "temporal_flow": "CBA"})
+    half = annotate_inline(asked(published)).collected
+    assert (half.done, half.tasks, half.votes) == (6, 8, 24)
     # the others say that nothing is to be seen there
-    vote(store, tmp_path, {"aesthetics": "AAA", "temporal_flow": "CBACCCC"})
-    whole = annotate_inline(asked(store))
+    vote(published, tmp_path, {"aesthetics": "AAA", "temporal_flow": "CBACCCC"})
+    whole = annotate_inline(asked(published))
     assert whole.collected.complete
     assert whole.filtered == "Release small-filtered version 1 is written: 6 of 8 pairs remain."
-    filtered = read_release_votes(Release.open(Store.open(store), "small-filtered"))
+    filtered = read_release_votes(Release.open(Store.open(published), "small-filtered"))
     assert filtered is not None
     assert filtered.rule.until_certain
     assert {one.verdict for one in filtered.outcomes if one.aspect == "temporal_flow"} == {"excluded_unclear"}
     assert all(one.clear > 0.95 for one in filtered.outcomes if one.kept and one.clear is not None)
 
 
-def test_filtered_now_or_never(store: Path, tmp_path: Path) -> None:
-    assert "Nobody has voted in campaign small-1" in annotate_inline(asked(store, filter="now")).filtered
-    vote(store, tmp_path, {"aesthetics": "AAAAA", "temporal_flow": "A"})
-    assert annotate_inline(asked(store)).filtered == ""
-    now = annotate_inline(asked(store, filter="now", filtered="early"))
+def test_filtered_now_or_never(published: Path, tmp_path: Path) -> None:
+    assert "Nobody has voted in campaign small-1" in annotate_inline(asked(published, filter="now")).filtered
+    vote(published, tmp_path, {"aesthetics": "AAAAA", "temporal_flow": "A"})
+    assert annotate_inline(asked(published)).filtered == ""
+    now = annotate_inline(asked(published, filter="now", filtered="early"))
     assert now.filtered == "Release early version 1 is written: 6 of 8 pairs remain."
-    vote(store, tmp_path, {"aesthetics": "AAAAA"})
-    assert annotate_inline(asked(store, filter="never")).filtered == ""
+    vote(published, tmp_path, {"aesthetics": "AAAAA"})
+    assert annotate_inline(asked(published, filter="never")).filtered == ""
 
 
 def test_captions_are_translated_before_they_are_shown_and_once(store: Path) -> None:
@@ -170,8 +180,8 @@ def test_without_the_translating_server_captions_are_shown_as_they_are(store: Pa
     assert not any(clip.translation for task in shown(store).values() for clip in task.prompt_clips)
 
 
-def test_a_new_version_is_shown_only_when_it_is_asked_for(store: Path) -> None:
-    annotate_inline(asked(store))
+def test_a_new_version_is_shown_only_when_it_is_asked_for(published: Path) -> None:
+    store = published
     release = Release.open(Store.open(store))
     sources = release.sources()[:1]
     id_ = sources[0].source_id
@@ -237,26 +247,9 @@ def test_a_source_without_frames_harms_no_other(store: Path, tmp_path: Path) -> 
     assert annotate_inline(asked(store)).published.shown == 8
 
 
-def test_processes_write_the_videos_and_a_second_run_starts_none(store: Path) -> None:
-    def none() -> ProcessExecutor:
-        raise AssertionError("there is nothing to write")
-
-    with annotation(asked(store), BuildProgress(quiet=True)) as made:
-        assert made.publish(partial(ProcessExecutor, 2)).new == 8
-        assert made.publish(none).known == 8
-    release = Release.open(Store.open(store))
-    equal = equal_pairs(made.campaign, release.pairs())
-    tasks = media_tasks(release, release.pairs(), installation_key(store), equal)
-    names = {name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)}
-    assert {path.name for path in media_folder(store).iterdir()} == names
-
-
-def test_a_death_while_videos_are_written_costs_its_source_only(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_death_while_videos_are_written_costs_its_source_only_and_nothing_is_written_twice(
+    store: Path,
 ) -> None:
-    import flows.annotate.run as run
-    from infra.executor import InlineExecutor, WorkerDied
-
     class Dying(InlineExecutor):
         def result(self, handle: Any) -> Any:
             outcome = super().result(handle)
@@ -264,13 +257,23 @@ def test_a_death_while_videos_are_written_costs_its_source_only(
                 raise WorkerDied("killed")
             return outcome
 
+    def none() -> ProcessExecutor:
+        raise AssertionError("there is nothing to write")
+
     first = Release.open(Store.open(store)).sources()[0].source_id
     with annotation(asked(store), BuildProgress(quiet=True)) as made:
         assert isinstance(made, Annotation)
-        assert run.Annotation is Annotation
-        result = made.publish(Dying)
-    assert list(result.failed) == [first]
-    assert "killed" in result.failed[first]
+        failed = made.publish(Dying).failed
+        assert list(failed) == [first]
+        assert "killed" in failed[first]
+        # a process writes what is missing
+        assert made.publish(partial(ProcessExecutor, 1)).shown == 8
+        assert made.publish(none).known == 8
+    release = Release.open(Store.open(store))
+    equal = equal_pairs(made.campaign, release.pairs())
+    tasks = media_tasks(release, release.pairs(), installation_key(store), equal)
+    names = {name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)}
+    assert {path.name for path in media_folder(store).iterdir()} == names
 
 
 def test_a_release_may_be_called_what_no_campaign_can(store: Path) -> None:
@@ -298,21 +301,14 @@ def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Pat
     assert annotate_inline(asked(store, campaign="prolific", filter="now")).filtered.startswith("Nobody")
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"profile": "site.toml"}, "not an absolute path"),
-        ({"settings": "c.toml"}, "not an absolute path"),
-        ({"prompts": "p", "translate_into": "ja"}, "not an absolute path"),
-        ({"filter_when": "soon"}, "must be 'complete', 'now' or 'never'"),
-        ({"translate_into": "j"}, "translation: language"),
-        ({"store": "store"}, "not an absolute path"),
-    ],
-)
-def test_what_a_run_on_a_worker_cannot_mean_is_said(
-    given: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_run_on_a_worker_cannot_mean_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLVMEVAL_PROFILE", raising=False)
-    with pytest.raises(UserInputError, match=said):
-        parameters = AnnotateParameters.of_form({"profile": "", "store": "/nowhere", **given})
-        parameters.options(parameters.site())
+    relative = ({"profile": "site.toml"}, {"settings": "c.toml"}, {"store": "store"})
+    cases: list[tuple[dict[str, Any], str]] = [(given, "not an absolute path") for given in relative]
+    cases.append(({"prompts": "p", "translate_into": "ja"}, "not an absolute path"))
+    cases.append(({"filter_when": "soon"}, "must be 'complete', 'now' or 'never'"))
+    cases.append(({"translate_into": "j"}, "translation: language"))
+    for given, said in cases:
+        with pytest.raises(UserInputError, match=said):
+            parameters = AnnotateParameters.of_form({"profile": "", "store": "/nowhere", **given})
+            parameters.options(parameters.site())

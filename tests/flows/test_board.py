@@ -15,6 +15,7 @@ from flows.board import RunBoard
 from flows.declaration import Artifact
 from flows.prefect_executor import run_stage
 from flows.shell import show, without_secrets
+from tests.flows.prefect_servers import wait_for
 
 
 class Server:
@@ -32,22 +33,7 @@ class Server:
         self.taken.append(what)
 
 
-def wait_until(condition: object) -> None:
-    until = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < until
-        time.sleep(0.005)
-
-
-def test_requests_are_made_in_order_and_all_before_it_is_closed() -> None:
-    server = Server()
-    with RunBoard() as board:
-        for number in range(20):
-            board.post(f"slot {number}", lambda number=number: server.ask(str(number)))
-    assert server.taken == [str(number) for number in range(20)]
-
-
-def test_of_what_waits_only_the_latest_is_asked() -> None:
+def test_requests_are_made_in_order_and_of_what_waits_in_a_place_the_latest() -> None:
     server, busy, go_on = Server(), threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -59,8 +45,9 @@ def test_of_what_waits_only_the_latest_is_asked() -> None:
         busy.wait(60)
         for number in range(20):
             board.post("progress", lambda number=number: server.ask(str(number)))
+            board.post(f"slot {number}", lambda number=number: server.ask(f"slot {number}"))
         go_on.set()
-    assert server.taken == ["19"]
+    assert server.taken == ["19", *(f"slot {number}" for number in range(20))]
 
 
 def test_a_server_that_is_away_costs_nothing_and_hears_all_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -71,9 +58,9 @@ def test_a_server_that_is_away_costs_nothing_and_hears_all_later(caplog: pytest.
         board.post("second", lambda: server.ask("old"))
         board.post("second", lambda: server.ask("new"))
         # the server is away until here: nothing above waited for it
-        wait_until(lambda: server.tries > 5)
+        wait_for(lambda: server.tries > 5, 60, "tries")
         server.away = False
-        wait_until(lambda: len(server.taken) == 2)
+        wait_for(lambda: len(server.taken) == 2, 60, "requests")
     assert server.taken == ["first", "new"]
     output = [record.message for record in caplog.records]
     assert len(output) == 2
@@ -85,21 +72,15 @@ def test_the_end_waits_for_the_server_but_not_for_ever(caplog: pytest.LogCapture
     server = Server()
     server.away = True
     began = time.monotonic()
-    with caplog.at_level(logging.WARNING), RunBoard(wait_s=0.3, retry_s=0.05) as board:
+    with caplog.at_level(logging.WARNING), RunBoard(wait_s=0.3, retry_s=0.01) as board:
         board.post("one", lambda: server.ask("one"))
-    assert 0.3 <= time.monotonic() - began < 60
+    assert time.monotonic() - began >= 0.3
     assert server.taken == []
     assert "was unavailable at the end" in caplog.text
-
-
-def test_after_an_error_there_is_not_much_waiting() -> None:
-    server = Server()
-    server.away = True
-    began = time.monotonic()
-    with pytest.raises(ZeroDivisionError), RunBoard(wait_s=600, retry_s=0.05) as board:
+    # after an error there is not much waiting: else this would take ten hours
+    with pytest.raises(ZeroDivisionError), RunBoard(wait_s=36_000, retry_s=0.01) as board:
         board.post("one", lambda: server.ask("one"))
         raise ZeroDivisionError
-    assert time.monotonic() - began < 60
 
 
 def test_what_the_server_refuses_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,52 +15,46 @@ from storage_schemas.errors import PrerequisiteError, Reason
 from storage_schemas.model import ModelServer
 from storage_schemas.store import ANALYSIS, Store
 from tasks.captions.analyser import AnalyserRecipe
+from tests.flows.small_builds import changed, only, with_recipe
 from tests.inline import build_inline
 from tests.small_films import CLIPS
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
-AddFilm = Callable[[Path, int], Path]
+
+def analysed(options: BuildOptions, **parameters: object) -> BuildOptions:
+    """Let the model `tiny` analyse captions."""
+    analyser = AnalyserRecipe(name="llm", parameters={"model": "tiny", **parameters})
+    return with_recipe(options, caption_analysis=analyser)
 
 
 @pytest.fixture
-def asking(options: BuildOptions, add_film: AddFilm, tmp_path: Path) -> BuildOptions:
-    """One film, one aspect, captions analysed by the model `tiny`."""
-    add_film(tmp_path / "videos", 1)
-    chosen = options.recipe.aspects["spatial_relationship"]
-    recipe = options.recipe.model_copy(
-        update={
-            "aspects": {"spatial_relationship": chosen},
-            "caption_analysis": AnalyserRecipe(name="llm", parameters={"model": "tiny"}),
-        }
-    )
-    return options.model_copy(update={"recipe": recipe})
+def asking(options: BuildOptions, video: Path) -> BuildOptions:
+    """One film, one aspect, captions analysed by a server."""
+    return analysed(only(options, "spatial_relationship"))
 
 
 def at(options: BuildOptions, server: FaultyServer | str, **changes: Any) -> BuildOptions:
     url = server if isinstance(server, str) else server.url
     entry = ModelServer(url=url, patience_s=1.0)
-    return options.model_copy(update={"model_servers": {"caption-analysis": entry}, **changes})
+    return changed(options, model_servers={"caption-analysis": entry}, **changes)
 
 
-def test_a_build_asks_the_server_once_whether_it_is_there_and_once_about_each_caption(
+def test_the_server_is_asked_once_about_each_caption_and_again_where_the_analyser_changed(
     asking: BuildOptions,
 ) -> None:
     with FaultyServer() as server:
         result = build_inline(at(asking, server))
+        # once whether it is there
         assert (server.listed, len(server.seen)) == (1, CLIPS)
     (pair,) = result.release.pairs()
     assert pair.aspect == "spatial_relationship"
     # nothing is left to ask: no server is needed, not even one by that name
     again = build_inline(asking)
-    assert not again.new
-    assert again.release.version == result.release.version
-
-
-def test_without_a_server_nothing_starts_and_the_lines_to_add_are_said(asking: BuildOptions) -> None:
-    with pytest.raises(PrerequisiteError) as problem:
-        build_inline(asking)
-    for part in ("'caption-analysis'", "[model_servers.caption-analysis]", "serve-llm", "tiny"):
-        assert part in str(problem.value)
+    assert (again.new, again.release.version) == (False, result.release.version)
+    with FaultyServer() as server:
+        build_inline(at(analysed(asking, temperature=0.0), server))
+        assert len(server.seen) == CLIPS
+    assert len(list(Store.open(Path(asking.store)).manifests(ANALYSIS))) == 2
 
 
 @pytest.mark.parametrize(
@@ -82,7 +76,11 @@ def test_a_server_that_cannot_be_used_is_found_before_any_work(
     assert server.url in str(problem.value)
 
 
-def test_a_server_that_is_not_there(asking: BuildOptions) -> None:
+def test_without_a_server_nothing_starts_and_what_to_add_is_said(asking: BuildOptions) -> None:
+    with pytest.raises(PrerequisiteError) as problem:
+        build_inline(asking)
+    for part in ("'caption-analysis'", "[model_servers.caption-analysis]", "serve-llm", "tiny"):
+        assert part in str(problem.value)
     with pytest.raises(PrerequisiteError, match=r"http://127\.0\.0\.1:9/v1 does not answer.*refused"):
         build_inline(at(asking, "http://127.0.0.1:9"))
 
@@ -95,10 +93,8 @@ def test_a_server_that_announced_itself_in_the_store_is_found(asking: BuildOptio
         path.write_text(json.dumps({"url": server.url, "key": "secret", "model": "tiny", "host": "h"}))
         assert build_inline(asking).release.pairs()
     path.write_text("{}")
-    changed = AnalyserRecipe(name="llm", parameters={"model": "tiny", "top_k": 3})
-    recipe = asking.recipe.model_copy(update={"caption_analysis": changed})
     with pytest.raises(PrerequisiteError, match="does not have the address of model server caption-analysis"):
-        build_inline(asking.model_copy(update={"recipe": recipe}))
+        build_inline(analysed(asking, top_k=3))
 
 
 def test_what_failed_is_asked_for_again_by_retry_alone(asking: BuildOptions) -> None:
@@ -112,32 +108,20 @@ def test_what_failed_is_asked_for_again_by_retry_alone(asking: BuildOptions) -> 
     assert "clip 7" in row.message
     with FaultyServer() as server:
         build_inline(at(asking, server))
-        assert server.seen == []
-        assert server.listed == 0
+        assert (server.seen, server.listed) == ([], 0)
         result = build_inline(at(asking, server, retry=True))
         assert ["number 7" in seen.caption for seen in server.seen] == [True]
     assert len(result.release.pairs()) == 1
 
 
-def test_a_changed_analyser_is_asked_by_the_workers_and_keeps_the_frames(asking: BuildOptions) -> None:
-    with FaultyServer() as server:
-        build_inline(at(asking, server))
-        changed = AnalyserRecipe(name="llm", parameters={"model": "tiny", "temperature": 0.0})
-        recipe = asking.recipe.model_copy(update={"caption_analysis": changed})
-        build_inline(at(asking, server, recipe=recipe))
-        assert len(server.seen) == 2 * CLIPS
-    assert len(list(Store.open(Path(asking.store)).manifests(ANALYSIS))) == 2
-
-
 def test_a_plan_keeps_what_it_asked(
-    asking: BuildOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asking: BuildOptions, video: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = tmp_path / "recipe.json"
+    recipe, site = tmp_path / "recipe.json", tmp_path / "site.toml"
     recipe.write_text(asking.recipe.model_dump_json())
-    site = tmp_path / "site.toml"
     with FaultyServer() as server:
         site.write_text(f'[model_servers]\ncaption-analysis = "{server.url}"\n')
         words = ["--profile", str(site), "--store", asking.store, "--recipe", str(recipe)]
-        assert main(["plan", "-s", str(tmp_path / "videos"), *words]) == 0
+        assert main(["plan", "-s", str(video.parent), *words]) == 0
         assert len(server.seen) == CLIPS
     assert build_inline(asking).release.pairs()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,10 +22,20 @@ from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.llm.limits import Limits
+from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.recipe import Recipe
+from tasks.report.judged_release import load_judged_release
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
-from tests.flows.prefect_servers import prefect_home
+from tasks.statistics.cells import cells_of
+from tests.flows.prefect_servers import (
+    ROOT,
+    PrefectServer,
+    recorded_and_result,
+    start_on_server,
+    wait_for,
+)
+from tests.flows.small_builds import AddFilm, only
 from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
 
@@ -36,18 +44,14 @@ FILMS = 3
 
 
 @pytest.fixture(scope="module")
-def built(
-    tmp_path_factory: pytest.TempPathFactory, add_film: Callable[[Path, int], Path], small_recipe: Recipe
-) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> Path:
     """A store with a release of three aspects of three films."""
     folder = tmp_path_factory.mktemp("built")
     for number in range(FILMS):
         add_film(folder / "videos", number)
-    recipe = small_recipe.model_copy(
-        update={"aspects": {name: small_recipe.aspects[name] for name in ASPECTS}}
-    )
     sources = (SourceRoot(path=str(folder / "videos")),)
-    build_inline(BuildOptions(store=str(folder / "store"), sources=sources, recipe=recipe))
+    options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
+    build_inline(only(options, *ASPECTS))
     return folder / "store"
 
 
@@ -230,10 +234,8 @@ def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) 
     evaluation.prepare()
     held = str(evaluation.held(evaluation.judges[0]))
     command = [sys.executable, "-c", HOLDS, held]
-    root = str(Path(__file__).parents[2])
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root
-    ) as other:
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **piped) as other:  # type: ignore[call-overload]
         assert other.stdout is not None
         assert other.stdout.readline() == "True\n"
         result = evaluate_inline(asked(store, "planted", "lengths"))
@@ -245,6 +247,57 @@ def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) 
         assert "another run" in renamed.evaluators[0].stopped
         other.kill()
     assert total(evaluate_inline(asked(store, "planted")), "right") == (18, 0, 0)
+
+
+def test_what_an_evaluator_gives_of_a_wrong_type_harms_no_other(store: Path, planted: PlantedPackage) -> None:
+    moods = ("mistyped", "exits", "unsettled", "half-a-sign")
+    result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
+    assert total(result, "right") == (18, 0, 0)
+    assert total(result, "mistyped") == total(result, "exits") == (0, 18, 0)
+    assert {row.message for row in rows(store, "mistyped")} == {"it gave raw = None: must be text"}
+    (unsettled,) = [one for one in result.evaluators if one.label == "planted"]
+    assert "settings() are not JSON-serialisable" in unsettled.stopped
+    # half a sign is no reason to lose an answer, and must not spoil the store for all
+    assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
+
+
+def test_one_evaluator_has_one_label(store: Path, planted: PlantedPackage) -> None:
+    with pytest.raises(UserInputError, match="lengths and again are one evaluator with the same settings"):
+        evaluate_inline(asked(store, "lengths", "lengths?label=again"))
+    assert not planted.asked("lengths")
+    evaluate_inline(asked(store, "planted?mood=first", "planted?mood=right&label=other"))
+
+
+def test_an_evaluator_that_is_told_something_else_is_another(
+    store: Path, planted: PlantedPackage, tmp_path: Path
+) -> None:
+    texts = tmp_path / "texts"
+    (texts / "descriptions").mkdir(parents=True)
+    (texts / "descriptions" / "aesthetics.txt").write_text("Is it a pleasure to look at?")
+    evaluate_inline(asked(store, "planted"))
+    again = evaluate_inline(asked(store, "planted", prompts=str(texts)))
+    assert total(again, "right") == (18, 0, 0)
+    assert planted.asked("right") == 18 + 6
+    gathered = load_judged_release(Release.open(Store.open(store)))
+    assert len(gathered.names) == 2, "answers to two different questions are not averaged"
+    cells = cells_of(gathered.trials)
+    requests = sorted((aspect, cell.requests) for (_, aspect), cell in cells.items())
+    assert requests == sorted([("aesthetics", 6), *((aspect, 6) for aspect in ASPECTS)])
+    # a part of the pairs, and the same texts, are still the same evaluator
+    some = Selection(aspects=("aesthetics",))
+    evaluate_inline(asked(store, "planted", prompts=str(texts), selection=some, repeats=2))
+    assert len({row.settings for row in rows(store, "right")}) == 2
+
+
+def test_a_scorer_can_be_submitted(store: Path, planted: PlantedPackage, tmp_path: Path) -> None:
+    evaluate_inline(asked(store, "lengths"))
+    release = Release.open(Store.open(store))
+    made = make_submission(release, rows(store, "lengths"), Card(name="L", authors=("A",)), UsedPrices())
+    path = tmp_path / "lengths.json"
+    path.write_bytes(submission_bytes(made))
+    outcome = check_submission(path, release).submission
+    assert outcome.orders == "apart"
+    assert outcome.accuracies["comprehensiveness"].accuracy == 1.0
 
 
 @pytest.mark.slow
@@ -286,12 +339,9 @@ def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
 ) -> None:
     script = tmp_path / "evaluate.py"
     script.write_text(RUN)
-    root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": f"{planted.folder}{os.pathsep}{root}"}
+    environment = {**os.environ, "PYTHONPATH": f"{planted.folder}{os.pathsep}{ROOT}"}
     running = subprocess.Popen([sys.executable, str(script), str(store)], env=environment)
-    until = time.monotonic() + 120
-    while planted.asked("right") < 20 and time.monotonic() < until and running.poll() is None:
-        time.sleep(0.02)
+    wait_for(lambda: planted.asked("right") >= 20 or running.poll() is not None, 120, "twenty requests")
     running.send_signal(signal.SIGKILL)
     running.wait()
     before = -1
@@ -308,28 +358,19 @@ def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("prefect-server")
 def test_the_flow_judges_as_the_direct_run_does_and_shows_it(
-    store: Path, planted: PlantedPackage, tmp_path: Path
+    store: Path, planted: PlantedPackage, shared_server: PrefectServer, tmp_path: Path
 ) -> None:
     options = asked(store, "planted?label=right", "planted?mood=refused", "lengths")
-    (tmp_path / "options.json").write_text(options.model_dump_json())
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{planted.folder}{os.pathsep}{root}"}
-    environment |= {"PREFECT_HOME": prefect_home(tmp_path)}
-    environment.pop("PREFECT_API_URL", None)
-    command = [
-        sys.executable,
-        str(root / "tests/flows/evaluate_on_server.py"),
-        str(tmp_path / "options.json"),
-    ]
-    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, timeout=400).stdout
-    said = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith(("RECORDED", "RESULT")))
-    recorded, result = json.loads(said["RECORDED"]), json.loads(said["RESULT"])
+    path = f"{planted.folder}{os.pathsep}{ROOT}"
+    flow = start_on_server("evaluate", options, tmp_path, PYTHONPATH=path, PREFECT_API_URL=shared_server.api)
+    recorded, result = recorded_and_result(flow)
     assert recorded["states"] == ["Completed"]
     assert "refused stopped: the key is refused" in recorded["messages"][0]
     assert recorded["names"] == ["main · 9 pairs · right, refused, lengths"]
     assert len(recorded["tasks"]) == 3 * FILMS
-    assert {"judged-main", "judgements-main"} <= set(recorded["artifacts"])
+    assert {"judged-main", "judgements-main"} <= recorded["artifacts"].keys()
     assert result["evaluators"]["right"]["asked"] == 18
     flown = {(row.key, row.preferred) for row in rows(store, "right", "lengths")}
     shutil.rmtree(store / "judgements")

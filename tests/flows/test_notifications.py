@@ -12,7 +12,6 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Completed, Failed
 
-from flows import deployments
 from flows.notifications import BLOCK, NOTIFICATION, notify
 from flows.shell import INCOMPLETE
 from infra.prefect_server import FLOW_NAME
@@ -20,18 +19,6 @@ from storage_schemas.errors import UserInputError
 from tests.flows.prefect_servers import PrefectServer, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    with PrefectServer(tmp_path_factory.mktemp("notifications")) as made:
-        yield made
-
-
-@pytest.fixture
-def client(server: PrefectServer) -> Iterator[SyncPrefectClient]:
-    with deployments.server(server.api) as made:
-        yield made
 
 
 @pytest.fixture
@@ -56,7 +43,7 @@ def received() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_it_tells_of_what_needs_a_look(
-    server: PrefectServer, client: SyncPrefectClient, received: tuple[str, list[str]]
+    shared_server: PrefectServer, client: SyncPrefectClient, received: tuple[str, list[str]]
 ) -> None:
     address, texts = received
     assert notify(client, address)
@@ -65,12 +52,13 @@ def test_it_tells_of_what_needs_a_look(
     assert len(client.read_automations_by_name(NOTIFICATION)) == 1
     block = client.read_block_document_by_name(BLOCK, "webhook", include_secrets=False)
     assert address not in json.dumps(block.data, default=str)
-    flow = server.ask("/flows/", {"name": FLOW_NAME})["id"]
-    made = server.ask("/deployments/", {"name": FLOW_NAME, "flow_id": flow})["id"]
+    ask = shared_server.ask
+    flow = ask("/flows/", {"name": FLOW_NAME})["id"]
+    made = ask("/deployments/", {"name": "told-of", "flow_id": flow})["id"]
 
     def run(deployed: bool = True) -> UUID:
         where = f"/deployments/{made}/create_flow_run" if deployed else "/flow_runs/"
-        return UUID(server.ask(where, {} if deployed else {"flow_id": flow})["id"])
+        return UUID(ask(where, {} if deployed else {"flow_id": flow})["id"])
 
     says = 'Version 2 is written: 3 "pairs"\nand 1 set aside'
     client.set_flow_run_state(run(), Completed(message="all is built"), force=True)
@@ -86,14 +74,11 @@ def test_it_tells_of_what_needs_a_look(
     assert "/runs/flow-run/" in failed
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
+def test_what_cannot_be_told_is_said(client: SyncPrefectClient) -> None:
+    for where, message in (
         ("ftp://host/hook", "begins with https://"),
         ("slack", "give the https:// address of a webhook, or TYPE/NAME"),
         ("sendgrid-email/lab", "the server has no block 'lab' of the type 'sendgrid-email'"),
-    ],
-)
-def test_what_cannot_be_told_is_said(client: SyncPrefectClient, where: str, message: str) -> None:
-    with pytest.raises(UserInputError, match=message):
-        notify(client, where)
+    ):
+        with pytest.raises(UserInputError, match=message):
+            notify(client, where)

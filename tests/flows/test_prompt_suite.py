@@ -1,4 +1,4 @@
-"""The flow that makes prompts, on a Prefect server that comes and goes with it."""
+"""The flow that makes prompts, with Prefect and without."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from flows.prompts.flow import PROMPTS
 from flows.prompts.run import PromptsParameters, PromptsResult
 from infra.prefect_server import prefect_server
 from storage_schemas.errors import UserInputError
+from tests.flows.prefect_servers import PrefectServer
 from tests.tasks.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author
 from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
@@ -30,7 +31,12 @@ def make_prompts(**given: Any) -> PromptsResult:
 
 
 @pytest.mark.slow
-def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
+@pytest.mark.xdist_group("prefect-server")
+@pytest.mark.usefixtures("client")
+def test_a_run_of_the_flow(
+    tmp_path: Path, ffmpeg: str, shared_server: PrefectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", shared_server.api)
     short_film(ffmpeg, tmp_path / "videos" / "a.mp4", 1.0)
     (tmp_path / "videos" / "b.mp4").write_bytes(b"no video")
     with FaultyServer(Author()) as server:
@@ -89,11 +95,7 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
     ],
 )
 def test_what_does_not_fit_is_said_before_any_work(tmp_path: Path, change: dict[str, Any], why: str) -> None:
-    given: dict[str, Any] = {
-        "videos": str(tmp_path),
-        "out": str(tmp_path / "p"),
-        "store": str(tmp_path / "s"),
-    }
+    given = {"videos": str(tmp_path), "out": str(tmp_path / "p"), "store": str(tmp_path / "s")}
     with pytest.raises(UserInputError, match=why):
         make_prompts(**{**given, **change})
     assert not (tmp_path / "p").exists()

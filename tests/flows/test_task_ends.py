@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Crashed, Running
 
 from flows import run_ends
@@ -22,49 +20,37 @@ from infra.prefect_server import FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.store import Store
-from tests.flows.deployed_site import RECIPE, AddFilm
+from tests.flows.deployed_site import RECIPE
 from tests.flows.prefect_servers import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    with PrefectServer(tmp_path_factory.mktemp("ends")) as made:
-        yield made
-
-
-@pytest.fixture
-def client(server: PrefectServer) -> Iterator[SyncPrefectClient]:
-    with temporary_settings({PREFECT_API_URL: server.api}), get_client(sync_client=True) as made:
-        yield made
-
-
-def left_over(server: PrefectServer, client: SyncPrefectClient) -> str:
+def left_over(shared_server: PrefectServer, client: SyncPrefectClient) -> str:
     """Make a flow run that has just ended, and return the id of a task run of it that has not."""
-    flow = server.ask("/flows/", {"name": FLOW_NAME})["id"]
-    run = server.ask("/flow_runs/", {"flow_id": flow})["id"]
+    flow = shared_server.ask("/flows/", {"name": FLOW_NAME})["id"]
+    run = shared_server.ask("/flow_runs/", {"flow_id": flow})["id"]
     task = {"flow_run_id": run, "task_key": "ingest", "dynamic_key": "0", "state": {"type": "RUNNING"}}
-    made = server.ask("/task_runs/", task)["id"]
+    made = shared_server.ask("/task_runs/", task)["id"]
     client.set_flow_run_state(UUID(run), Crashed(message="told to end"), force=True)
     return str(made)
 
 
-def state(server: PrefectServer, task: str) -> str:
-    return str(server.ask(f"/task_runs/{task}")["state_type"])
+def state(shared_server: PrefectServer, task: str) -> str:
+    return str(shared_server.ask(f"/task_runs/{task}")["state_type"])
 
 
 def test_they_end_with_the_next_run_however_soon_it_is_done(
-    server: PrefectServer, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+    shared_server: PrefectServer, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = left_over(server, client)
+    task = left_over(shared_server, client)
     monkeypatch.setattr(run_ends, "OVER_S", 4.0)
     # events of theirs may be under way as yet, and a run that begins does not wait for them
     run_ends.end_left_over_tasks(client)
-    assert state(server, task) == "RUNNING"
+    assert state(shared_server, task) == "RUNNING"
     # but one that ends does: no other may follow
     run_ends.end_left_over_tasks(client, 20.0)
-    assert state(server, task) == "CRASHED"
+    assert state(shared_server, task) == "CRASHED"
 
 
 def test_nothing_is_waited_for_where_nothing_is_left(
@@ -73,6 +59,9 @@ def test_nothing_is_waited_for_where_nothing_is_left(
     def slept(seconds: float) -> None:
         raise AssertionError(f"slept {seconds} s")
 
+    # of other tests
+    monkeypatch.setattr(run_ends, "OVER_S", 0.0)
+    run_ends.end_left_over_tasks(client)
     monkeypatch.setattr(run_ends.time, "sleep", slept)
     run_ends.end_left_over_tasks(client, 20.0)
 
@@ -84,10 +73,10 @@ def dead_process() -> int:
     return process.pid
 
 
-def running(server: PrefectServer, client: SyncPrefectClient) -> UUID:
+def running(shared_server: PrefectServer, client: SyncPrefectClient) -> UUID:
     """Make a flow run that runs, as Prefect has it."""
-    flow = server.ask("/flows/", {"name": FLOW_NAME})["id"]
-    id_ = UUID(server.ask("/flow_runs/", {"flow_id": flow})["id"])
+    flow = shared_server.ask("/flows/", {"name": FLOW_NAME})["id"]
+    id_ = UUID(shared_server.ask("/flow_runs/", {"flow_id": flow})["id"])
     client.set_flow_run_state(id_, Running(), force=True)
     return id_
 
@@ -98,40 +87,39 @@ def ended_by_the_next(store: Store) -> None:
 
 
 def test_a_run_whose_process_could_not_say_its_end_is_ended_by_the_next(
-    server: PrefectServer, client: SyncPrefectClient, tmp_path: Path
+    shared_server: PrefectServer, client: SyncPrefectClient, tmp_path: Path
 ) -> None:
     store = Store.create(tmp_path / "store")
     store.cache.mkdir(exist_ok=True)
-    ids = [running(server, client) for _ in range(4)]
+    ids = [running(shared_server, client) for _ in range(4)]
     pids = [dead_process(), dead_process(), os.getpid()]
     for id_, pid, status in zip(ids, pids, ("failed", "running", "ended"), strict=False):
         state = BuildProgress(store.cache, quiet=True).state(status) | {"pid": pid, "flow_run": str(id_)}
         (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state))
     ended_by_the_next(store)
-    states = [str(server.ask(f"/flow_runs/{id_}")["state_type"]) for id_ in ids]
+    states = [str(shared_server.ask(f"/flow_runs/{id_}")["state_type"]) for id_ in ids]
     # the third process lives and may still say it, the fourth run is of another store
     assert states == ["CRASHED", "CRASHED", "RUNNING", "RUNNING"]
 
 
 def test_a_run_without_work_ends_the_last_one_too(
-    server: PrefectServer, client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_server: PrefectServer, client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, site = Store.create(tmp_path / "store"), Profile(prefect_api_url=server.api)
+    store, site = Store.create(tmp_path / "store"), Profile(prefect_api_url=shared_server.api)
     store.cache.mkdir(exist_ok=True)
-    id_, pid = running(server, client), dead_process()
+    id_, pid = running(shared_server, client), dead_process()
     state = BuildProgress(store.cache, quiet=True).state("running") | {"pid": pid, "flow_run": str(id_)}
-    with temporary_settings({PREFECT_API_URL: server.api}):
-        (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state | {"status": "ended"}))
+    (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state | {"status": "ended"}))
+    end_last_run(store, site)
+    # it ended by itself, and so has told the server of its end
+    assert shared_server.ask(f"/flow_runs/{id_}")["state_type"] == "RUNNING"
+    (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state))
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    end_last_run(store, Profile())
+    assert shared_server.ask(f"/flow_runs/{id_}")["state_type"] == "RUNNING"
+    with BuildProgress(store.cache, quiet=True):
         end_last_run(store, site)
-        # it ended by itself, and so has told the server of its end
-        assert server.ask(f"/flow_runs/{id_}")["state_type"] == "RUNNING"
-        (store.cache / f"run-here-{pid}.json").write_text(json.dumps(state))
-        monkeypatch.delenv("PREFECT_API_URL", raising=False)
-        end_last_run(store, Profile())
-        assert server.ask(f"/flow_runs/{id_}")["state_type"] == "RUNNING"
-        with BuildProgress(store.cache, quiet=True):
-            end_last_run(store, site)
-    assert server.ask(f"/flow_runs/{id_}")["state_type"] == "CRASHED"
+    assert shared_server.ask(f"/flow_runs/{id_}")["state_type"] == "CRASHED"
 
 
 #: A build that is killed when Prefect knows its run, and the store does not yet.
@@ -145,20 +133,17 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_a_run_killed_before_it_noted_its_id_is_ended_by_the_next(
-    server: PrefectServer, client: SyncPrefectClient, tmp_path: Path, add_film: AddFilm
+    shared_server: PrefectServer, client: SyncPrefectClient, tmp_path: Path, video: Path
 ) -> None:
-    add_film(tmp_path / "videos", 0)
     (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")
-    command = (
-        f"build --store {tmp_path}/store --sources folder:{tmp_path}/videos --recipe {tmp_path}/recipe.toml"
-    )
+    words = f"build --store {tmp_path}/store --sources {video.parent} --recipe {tmp_path}/recipe.toml"
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED_EARLY, *command.split()],
-        env=server.processes.environment,
+        [sys.executable, "-c", KILLED_EARLY, *words.split()],
+        env=shared_server.processes.environment,
         capture_output=True,
         check=False,
     )
     assert killed.returncode == -9, killed.stderr
-    (run,) = [run for run in server.runs("RUNNING") if "store" in run["parameters"].get("options", {})]
+    (run,) = [run for run in shared_server.runs("RUNNING") if "store" in run["parameters"].get("options", {})]
     ended_by_the_next(Store.open(tmp_path / "store"))
-    assert server.ask(f"/flow_runs/{run['id']}")["state"]["type"] == "CRASHED"
+    assert shared_server.ask(f"/flow_runs/{run['id']}")["state"]["type"] == "CRASHED"

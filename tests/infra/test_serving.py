@@ -8,34 +8,28 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
 from infra.serving import ServerFile, forget_server, read_server, server_path, write_server
+from tests.flows.prefect_servers import wait_for
 
 SERVER = [sys.executable, str(Path(__file__).parent / "small_model_server.py"), "serve", "weights"]
 NAME = "caption-analysis"
 
 
-def start(store: Path, *more: str, seconds: float = 30) -> subprocess.Popen[str]:
+def start(
+    store: Path, *more: str, program: Sequence[str] = SERVER, seconds: float = 30
+) -> subprocess.Popen[str]:
     wanted = ["--store", str(store), "--name", NAME, "--model", "small", "--host", "127.0.0.1"]
     command = [sys.executable, "-m", "infra.serving", *wanted, "--start-seconds", str(seconds), "--"]
-    return subprocess.Popen(
-        [*command, *SERVER, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-def until(what: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
+    command += [*program, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def asked(server: ServerFile, key: str) -> int:
@@ -50,11 +44,10 @@ def asked(server: ServerFile, key: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: int) -> None:
-    running = start(tmp_path, "--slow", "0.5")
+def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: signal.Signals) -> None:
+    running = start(tmp_path, "--slow", "0.3")
     try:
-        until(lambda: read_server(tmp_path, NAME))
-        server = read_server(tmp_path, NAME)
+        server = wait_for(lambda: read_server(tmp_path, NAME), 60, "server")
         assert server is not None
         assert server.model == "small"
         assert server.process == running.pid
@@ -86,7 +79,7 @@ def test_the_workers_of_a_server_that_crashed_are_ended(tmp_path: Path) -> None:
     assert read_server(tmp_path, NAME) is None
     worker = Path("/proc", (tmp_path / "worker").read_text())
     # nobody may have collected it yet
-    until(lambda: not worker.exists() or " Z " in (worker / "stat").read_text())
+    wait_for(lambda: not worker.exists() or " Z " in (worker / "stat").read_text(), 60, "its end")
 
 
 @pytest.mark.parametrize(
@@ -94,12 +87,14 @@ def test_the_workers_of_a_server_that_crashed_are_ended(tmp_path: Path) -> None:
     [
         (("--fail",), 30.0, "ended with status 7 before it answered"),
         (("--slow", "60"), 1.0, "did not answer within 1 s"),
+        (None, 30.0, "no-such-program cannot be started"),
     ],
 )
 def test_a_server_that_does_not_come_up(
-    tmp_path: Path, more: tuple[str, ...], seconds: float, message: str
+    tmp_path: Path, more: tuple[str, ...] | None, seconds: float, message: str
 ) -> None:
-    running = start(tmp_path, *more, seconds=seconds)
+    program = ["no-such-program"] if more is None else [*SERVER, *more]
+    running = start(tmp_path, program=program, seconds=seconds)
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 1
     assert message in output
@@ -107,37 +102,9 @@ def test_a_server_that_does_not_come_up(
     assert read_server(tmp_path, NAME) is None
 
 
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "infra.serving",
-        "--store",
-        str(tmp_path),
-        "--name",
-        NAME,
-        "--model",
-        "m",
-    ]
-    done = subprocess.run(
-        [*command, "--host", "127.0.0.1", "--", "no-such-program"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "no-such-program cannot be started" in done.stderr
-
-
 def test_only_its_own_announcement_is_taken_back(tmp_path: Path) -> None:
-    ours = ServerFile(
-        url="http://127.0.0.1:1/v1",
-        model="m",
-        key="k",
-        host=socket.gethostname(),
-        process=os.getpid(),
-        since="2026-01-01",
-    )
+    here = {"host": socket.gethostname(), "process": os.getpid(), "since": "2026-01-01"}
+    ours = ServerFile.model_validate({"url": "http://127.0.0.1:1/v1", "model": "m", "key": "k", **here})
     write_server(tmp_path, NAME, ours.model_copy(update={"process": 1}))
     forget_server(tmp_path, NAME)
     assert read_server(tmp_path, NAME) is not None

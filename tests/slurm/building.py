@@ -16,7 +16,7 @@ import psutil
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tests.flows.prefect_servers import prefect_home
-from tests.flows.test_resume import committed
+from tests.flows.small_builds import committed
 from tests.slurm.conftest import Slurm
 
 ROOT = Path(__file__).resolve().parents[2]

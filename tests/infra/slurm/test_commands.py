@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,38 +73,32 @@ def test_partitions_and_nodes_are_read(fake: Fake) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
-        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
-        "squeue: error: Zero Bytes were transmitted or received",
-        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
-    ],
+AWAY = (
+    "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+    "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+    "squeue: error: Zero Bytes were transmitted or received",
+    "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
 )
-def test_a_controller_that_is_away_is_told_from_a_refusal(fake: Fake, said: str) -> None:
-    for name in ("sbatch", "squeue", "scancel", "sinfo"):
-        fake(name, f"echo '{said}' >&2; exit 1")
-    for call in (lambda: commands.submit("x"), lambda: commands.jobs(["x"]), commands.nodes):
-        with pytest.raises(SlurmAway, match=said[-20:].replace("(", r"\(").replace(")", r"\)")):
-            call()
-    for cancel in (commands.cancel, commands.cancel_by_name):
-        with pytest.raises(SlurmAway):
-            cancel(["1"])
+REFUSALS = (
+    "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+    "sbatch: error: invalid partition specified: nope",
+)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
-        "sbatch: error: invalid partition specified: nope",
-    ],
-)
-def test_a_refusal_says_what_sbatch_said(fake: Fake, said: str) -> None:
-    fake("sbatch", f"echo '{said}' >&2; exit 1")
-    with pytest.raises(PrerequisiteError) as problem:
-        commands.submit("x")
-    assert said in str(problem.value)
+def test_a_controller_that_is_away_is_told_from_a_refusal(fake: Fake) -> None:
+    for said in AWAY:
+        for name in ("sbatch", "squeue", "scancel", "sinfo"):
+            fake(name, f"echo '{said}' >&2; exit 1")
+        for call in (lambda: commands.submit("x"), lambda: commands.jobs(["x"]), commands.nodes):
+            with pytest.raises(SlurmAway, match=re.escape(said[-20:])):
+                call()
+        for cancel in (commands.cancel, commands.cancel_by_name):
+            with pytest.raises(SlurmAway):
+                cancel(["1"])
+    for said in REFUSALS:
+        fake("sbatch", f"echo '{said}' >&2; exit 1")
+        with pytest.raises(PrerequisiteError, match=re.escape(said)):
+            commands.submit("x")
 
 
 def test_a_command_that_hangs_is_given_up(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,13 +108,10 @@ def test_a_command_that_hangs_is_given_up(fake: Fake, monkeypatch: pytest.Monkey
         commands.jobs(["x"])
 
 
-def test_an_answer_that_is_no_list_of_jobs_is_none(fake: Fake) -> None:
+def test_an_answer_that_is_no_list_of_jobs_or_no_number_is_none(fake: Fake) -> None:
     fake("squeue", "echo 'CLUSTER: other'")
     with pytest.raises(SlurmAway, match="'CLUSTER: other'"):
         commands.jobs(["x"])
-
-
-def test_an_answer_that_is_no_number_is_no_job(fake: Fake) -> None:
     fake("sbatch", "echo what")
     with pytest.raises(SlurmAway, match="'what'"):
         commands.submit("x")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from infra.slurm.cluster import end_jobs_of_dead_runs
 from infra.slurm.run_folder import RunFile, run_folder, write_run_file
 from storage_schemas.commit import write_atomic
 from storage_schemas.store import Store
+from tests.flows.prefect_servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
@@ -41,19 +41,22 @@ def test_the_guard_ends_with_the_settings_of_slurm(tmp_path: Path) -> None:
         timeout=60,
     )
     guard = Path(f"/proc/{int(done.stdout)}")
-    end = time.monotonic() + 20
-    while guard.exists() or folder.exists():
-        assert time.monotonic() < end, "the guard is still there"
-        time.sleep(0.1)
+    wait_for(lambda: not (guard.exists() or folder.exists()), 120, "end of the guard")
+
+
+def dead_process() -> int:
+    """Return the id of a process that is gone."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def test_the_next_run_ends_the_jobs_of_killed_ones_only(
     tmp_path: Path, fake: Callable[[str, str], Path]
 ) -> None:
-    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=subprocess.PIPE)
     write_run_file(tmp_path, "alive", "tls://scheduler:1")
     for run, host in {"killed": None, "elsewhere": "another-node"}.items():
-        run_file = RunFile(scheduler="tls://scheduler:2", pid=int(ended.stdout), versions={})
+        run_file = RunFile(scheduler="tls://scheduler:2", pid=dead_process(), versions={})
         named = run_file.model_copy(update={"host": host}) if host else run_file
         write_atomic(run_folder(tmp_path, run) / "run.json", named.model_dump_json().encode())
     calls = fake("scancel", "exit 0")
@@ -70,14 +73,13 @@ POOLS = {"cpu": {"partition": "cpu", "cores": 1, "memory": "1GiB", "walltime": "
 def test_a_run_without_work_ends_them_too_and_goes_on_where_slurm_is_away(
     tmp_path: Path, fake: Callable[[str, str], Path]
 ) -> None:
-    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=subprocess.PIPE)
     store = Store.create(tmp_path / "store")
     site = Profile.model_validate({"store": str(store.root), "pools": POOLS})
     calls = fake("scancel", "exit 1")
     # nothing is asked of SLURM where no run was killed
     end_left_jobs(store, site)
     assert not calls.exists()
-    killed = RunFile(scheduler="tls://scheduler:2", pid=int(ended.stdout), versions={})
+    killed = RunFile(scheduler="tls://scheduler:2", pid=dead_process(), versions={})
     write_atomic(run_folder(store.root, "killed") / "run.json", killed.model_dump_json().encode())
     end_left_jobs(store, Profile(store=str(store.root)))
     assert not calls.exists()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,29 +40,32 @@ def store(tmp_path: Path) -> Path:
 def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_path: Path) -> None:
     assert worker_checks.check_store(store, "run", OURS) == []
     missing = worker_checks.check_store(tmp_path / "elsewhere", "run", OURS)
-    assert len(missing) == 1
-    assert "is not visible here" in missing[0]
+    assert ["is not visible here" in problem for problem in missing] == [True]
     other = Store.create(tmp_path / "other").root
     for folder, run, scheduler in (
         (other, "run", OURS),  # a store, but not this one
         (store, "another", OURS),
         (store, "run", "tcp://10.0.0.1:2222"),  # an old run of the same name
     ):
-        result = worker_checks.check_store(folder, run, scheduler, wait_s=0.3)
-        assert len(result) == 1
-        assert "is not the driver's store" in result[0]
+        result = worker_checks.check_store(folder, run, scheduler, wait_s=0.0)
+        assert ["is not the driver's store" in problem for problem in result] == [True]
     remove_run_folder(store, "run")
     assert not run_folder(store, "run").exists()
 
 
-def test_a_file_that_a_shared_file_system_shows_late_is_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_a_shared_file_system_shows_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store.create(tmp_path / "store").root
-    late = threading.Timer(0.5, write_run_file, (store, "run", OURS))
-    late.start()
-    began = time.monotonic()
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        write_run_file(store, "run", OURS)
+
+    monkeypatch.setattr(worker_checks.time, "sleep", sleep)
     assert worker_checks.check_store(store, "run", OURS) == []
-    assert time.monotonic() - began >= 0.4
-    late.join()
+    assert len(slept) == 1
 
 
 def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,18 +73,17 @@ def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(worker_checks.tempfile, "TemporaryFile", read_only)
-    assert worker_checks.check_store(store, "run", OURS) == [
+    assert worker_checks.check_store(store, "run", OURS, wait_s=0.0) == [
         f"the store {store} cannot be written here (Read-only file system): mount it for writing"
     ]
 
 
-def test_a_folder_of_logs_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_folder_of_logs_that_cannot_be_made_is_said_and_half_a_run_file_is_none(
+    store: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PrerequisiteError, match=r"/file/logs of the jobs' logs cannot be created .*job_logs"):
         make_log_folder(Profile(job_logs=str(tmp_path / "file" / "logs")), tmp_path)
-
-
-def test_half_a_run_file_is_none(store: Path) -> None:
     (run_folder(store, "run") / "run.json").write_text('{"scheduler"', encoding="utf-8")
     assert read_run_file(store, "run") is None
 
@@ -98,17 +101,14 @@ def test_versions_are_the_drivers() -> None:
 def test_a_stray_package_of_our_name_is_found(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").touch()
-    code = "from infra.slurm.worker_checks import check_packages; print(check_packages({}, {}))"
-
-    def found(path: str) -> str:
-        environment = {"PYTHONSAFEPATH": "1", "PYTHONPATH": path}
-        command = [sys.executable, "-c", code]
-        return subprocess.run(
-            command, env=environment, text=True, capture_output=True, check=True
-        ).stdout.strip()
-
-    assert found("") == "[]"
-    assert f"tasks from {tmp_path}" in found(str(tmp_path))
+    code = "import sys; from infra.slurm.worker_checks import check_packages; print(check_packages({}, {}));"
+    code += "sys.path.insert(0, sys.argv[1]); print(check_packages({}, {}))"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    environment = {"PYTHONSAFEPATH": "1"}
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, check=True)
+    clean, stray = done.stdout.splitlines()
+    assert clean == "[]"
+    assert f"tasks from {tmp_path}" in stray
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,9 @@ def test_each_worker_process_has_one_device(
     assert worker_checks.one_device(visible, index, gpus) == device
 
 
-@pytest.mark.parametrize(
-    ("name", "index"), [("h100-3", 0), ("h100-12-0", 0), ("h100-12-3", 3), ("cpu-0-17", 17)]
-)
-def test_the_index_is_the_last_number_of_a_name(name: str, index: int) -> None:
-    assert worker_setup.worker_index(name) == index
+def test_the_index_is_the_last_number_of_a_name() -> None:
+    for name, index in (("h100-3", 0), ("h100-12-0", 0), ("h100-12-3", 3), ("cpu-0-17", 17)):
+        assert worker_setup.worker_index(name) == index
 
 
 @pytest.fixture
@@ -157,12 +155,6 @@ def job(monkeypatch: pytest.MonkeyPatch, store: Path) -> Callable[..., None]:
     return set_variables
 
 
-def visible() -> str | None:
-    import os
-
-    return os.environ.get("CUDA_VISIBLE_DEVICES")
-
-
 def problems(found: dict[str, object]) -> list[str]:
     output = found["problems"]
     assert isinstance(output, list)
@@ -177,16 +169,21 @@ def test_a_gpu_worker_takes_its_own_gpu_and_names_it(
     result = worker_setup.look("h100-0-1", OURS)
     assert problems(result) == []
     assert result["device"] == "1 (NVIDIA H100 94GB)"
-    assert visible() == "1"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
     job(CUDA_VISIBLE_DEVICES="0,1")
     third = worker_setup.look("h100-0-2", OURS)
     assert "worker process 2 of the job has no GPU" in problems(third)[0]
-    assert visible() == ""
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_a_gpu_that_does_not_answer_is_a_problem_unless_models_may_run_on_the_cpu(
-    job: Callable[..., None], fake: Callable[[str, str], Path]
+    job: Callable[..., None], fake: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # torch, which is asked then, takes long to import
+    none = SimpleNamespace(
+        cuda=SimpleNamespace(is_available=lambda: False), __spec__=ModuleSpec("torch", None)
+    )
+    monkeypatch.setitem(sys.modules, "torch", none)
     fake("nvidia-smi", "echo 'NVIDIA-SMI has failed' ; exit 9")
     job(CUDA_VISIBLE_DEVICES="0")
     assert "which does not answer" in problems(worker_setup.look("h100-0", OURS))[0]

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from infra.pool import Pool
 from infra.profile import Profile
@@ -20,18 +19,8 @@ PARTITIONS = [
 
 
 def node(name: str, partition: str, **changes: Any) -> Node:
-    values: dict[str, Any] = {
-        "name": name,
-        "host": "host",
-        "address": "127.0.0.1",
-        "state": "idle",
-        "cpus": 4,
-        "memory_mib": 8000,
-        "gres": "",
-        "features": (),
-        "partitions": (partition, "free"),
-    }
-    return Node(**(values | changes))
+    plain = Node(name, "host", "127.0.0.1", "idle", 4, 8000, "", (), (partition, "free"))
+    return replace(plain, **changes)
 
 
 NODES = [
@@ -60,70 +49,54 @@ def test_a_profile_that_fits() -> None:
     assert problems({"constraint": "[icelake*1&sapphire*1]"}) == []
 
 
-@pytest.mark.parametrize(
-    ("cpu", "message"),
-    [
-        (
-            {"partition": "cpus"},
-            "pools.cpu.partition: no partition 'cpus'. Did you mean 'cpu'? "
-            "Partitions: cpu, h100, debug, free, empty",
-        ),
-        ({"partition": "empty"}, "pools.cpu.partition: partition 'empty' has no nodes"),
-        (
-            {"partition": "debug"},
-            "pools.cpu.partition: partition 'debug' accepts no jobs now: `sinfo -s` shows which do",
-        ),
-        (
-            {"walltime": "3-00:00:00"},
-            "pools.cpu.walltime: 3-00:00:00 is more than partition 'cpu' allows, 2-00:00:00",
-        ),
-        ({"cores": 9}, "pools.cpu.cores: no node of partition 'cpu' has 9 cores; the maximum is 8"),
-        (
-            {"memory": "8GiB"},
-            "pools.cpu.memory: no node of partition 'cpu' has 8GiB (8192 MiB); the maximum is '8000MiB'",
-        ),
-        (
-            {"constraint": "sapphir"},
-            "pools.cpu.constraint: no node of partition 'cpu' has the feature 'sapphir'. "
-            "Did you mean 'sapphire'? Features there: icelake, nvme, sapphire",
-        ),
-        # each has a node, no node has both
-        (
-            {"cores": 8, "memory": "6GiB"},
-            "pools.cpu.partition: no node of partition 'cpu' has everything the pool requests at once. "
-            "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire",
-        ),
-        (
-            {"constraint": "sapphire&nvme"},
-            "pools.cpu.partition: no node of partition 'cpu' has everything the pool requests at once. "
-            "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire",
-        ),
-    ],
+BOTH = (
+    "partition: no node of partition 'cpu' has everything the pool requests at once. "
+    "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire"
 )
-def test_what_does_not_fit_names_file_key_and_choices(cpu: dict[str, Any], message: str) -> None:
-    assert problems(cpu) == [f"profile site.toml: {message}"]
+OF_CPU: list[tuple[dict[str, Any], str]] = [
+    (
+        {"partition": "cpus"},
+        "partition: no partition 'cpus'. Did you mean 'cpu'? Partitions: cpu, h100, debug, free, empty",
+    ),
+    ({"partition": "empty"}, "partition: partition 'empty' has no nodes"),
+    (
+        {"partition": "debug"},
+        "partition: partition 'debug' accepts no jobs now: `sinfo -s` shows which do",
+    ),
+    ({"walltime": "3-00:00:00"}, "walltime: 3-00:00:00 is more than partition 'cpu' allows, 2-00:00:00"),
+    ({"cores": 9}, "cores: no node of partition 'cpu' has 9 cores; the maximum is 8"),
+    (
+        {"memory": "8GiB"},
+        "memory: no node of partition 'cpu' has 8GiB (8192 MiB); the maximum is '8000MiB'",
+    ),
+    (
+        {"constraint": "sapphir"},
+        "constraint: no node of partition 'cpu' has the feature 'sapphir'. "
+        "Did you mean 'sapphire'? Features there: icelake, nvme, sapphire",
+    ),
+    # each has a node, no node has both
+    ({"cores": 8, "memory": "6GiB"}, BOTH),
+    ({"constraint": "sapphire&nvme"}, BOTH),
+]
+OF_H100: list[tuple[dict[str, Any], str]] = [
+    ({"gpus": 3, "cores": 3}, "gpus: no node of partition 'h100' has 3 of 'gpu:h100'; the maximum is 2"),
+    (
+        {"gres": "gpu:h1000"},
+        "gres: no node of partition 'h100' has 'gpu:h1000'. Did you mean 'gpu:h100'? "
+        "its nodes have: gpu:a100, gpu:h100",
+    ),
+    (
+        {"partition": "cpu"},
+        "gres: no node of partition 'cpu' has 'gpu:h100'. its nodes have none: choose another partition",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("gpu", "message"),
-    [
-        (
-            {"gpus": 3, "cores": 3},
-            "gpus: no node of partition 'h100' has 3 of 'gpu:h100'; the maximum is 2",
-        ),
-        (
-            {"gres": "gpu:h1000"},
-            "gres: no node of partition 'h100' has 'gpu:h1000'. Did you mean 'gpu:h100'? "
-            "its nodes have: gpu:a100, gpu:h100",
-        ),
-        (
-            {"partition": "cpu"},
-            "gres: no node of partition 'cpu' has 'gpu:h100'. its nodes have none: choose another partition",
-        ),
-    ],
-)
-def test_gpus_that_do_not_fit(gpu: dict[str, Any], message: str) -> None:
-    assert problems({}, gpu) == [f"profile site.toml: pools.h100.{message}"]
+def test_what_does_not_fit_names_file_key_and_choices() -> None:
+    for given, message in OF_CPU:
+        assert problems(given) == [f"profile site.toml: pools.cpu.{message}"]
+    for given, message in OF_H100:
+        assert problems({}, given) == [f"profile site.toml: pools.h100.{message}"]
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
@@ -136,26 +109,23 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_nodes_on_which_a_job_fits() -> None:
-    assert [n.name for n in fitting(Pool.model_validate(GPU), NODES)] == ["g1"]
-    assert [n.name for n in fitting(Pool.model_validate(GPU | {"gres": "gpu", "gpus": 2}), NODES)] == [
-        "g1",
-        "g2",
-    ]
-    assert [n.name for n in fitting(Pool.model_validate(CPU | {"constraint": "nvme"}), NODES)] == ["c1"]
+    for asked, names in (
+        (GPU, ["g1"]),
+        (GPU | {"gres": "gpu", "gpus": 2}, ["g1", "g2"]),
+        (CPU | {"constraint": "nvme"}, ["c1"]),
+    ):
+        assert [one.name for one in fitting(Pool.model_validate(asked), NODES)] == names
 
 
-@pytest.mark.parametrize(
-    ("has", "any_gpu", "h100"),
-    [
+def test_gpus_are_counted_in_each_spelling() -> None:
+    for has, any_gpu, h100 in (
         ("", 0, 0),
         ("gpu:2", 2, 0),
         ("gpu", 1, 0),
         ("gpu:h100", 1, 1),
         ("gpu:h100:4(S:0,2),gpu:a100:2,nvme:1", 6, 4),
-    ],
-)
-def test_gpus_are_counted_in_each_spelling(has: str, any_gpu: int, h100: int) -> None:
-    assert (gres_count(has, "gpu"), gres_count(has, "gpu:h100")) == (any_gpu, h100)
+    ):
+        assert (gres_count(has, "gpu"), gres_count(has, "gpu:h100")) == (any_gpu, h100)
 
 
 def test_states_in_which_a_node_takes_jobs() -> None:

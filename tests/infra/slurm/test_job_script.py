@@ -17,6 +17,7 @@ from storage_schemas.errors import UserInputError
 
 SCRIPTS = Path(__file__).parent / "scripts"
 STORE = Path("/data/group store/slvmeval")
+WHERE: dict[str, Any] = {"run": "main-42", "scheduler": "tls://10.0.0.1:34567", "store": STORE}
 
 PLAIN: dict[str, Any] = {"partition": "cpu", "cores": 4, "memory": "8GiB", "walltime": "01:00:00"}
 FULL: dict[str, Any] = {
@@ -51,7 +52,7 @@ def script(pool: str, profile: Profile | None = None, **fields: Any) -> str:
         pools = {"cpu": PLAIN} | ({"h100": FULL} if pool == "h100" else {})
         pools[pool] = {**pools[pool], **fields}
         profile = Profile(pools={name: Pool(**values) for name, values in pools.items()})  # type: ignore[misc]
-    return job_script(profile, pool, run="main-42", index=3, scheduler="tls://10.0.0.1:34567", store=STORE)
+    return job_script(profile, pool, **WHERE, index=3)
 
 
 def test_a_plain_pool_and_one_with_every_field() -> None:
@@ -63,26 +64,15 @@ def test_a_plain_pool_and_one_with_every_field() -> None:
         job_logs="/data/logs",
         pools={"cpu": Pool(**PLAIN), "h100": Pool(**FULL)},
     )
-    h100 = job_script(
-        profile,
-        "h100",
-        run="main-42",
-        index=12,
-        scheduler="tls://10.0.0.1:34567",
-        store=STORE,
-        preload=("flows.prefect_executor", "tasks.pairs.stages"),
-    )
+    preload = ("flows.prefect_executor", "tasks.pairs.stages")
+    h100 = job_script(profile, "h100", **WHERE, index=12, preload=preload)
     assert h100 == (SCRIPTS / "h100.sh").read_text(encoding="utf-8")
 
 
 def test_the_users_own_settings_of_dask_jobqueue_change_nothing() -> None:
     plain = script("cpu")
     theirs = {"queue": "theirs", "account": "theirs", "worker-extra-args": ["--lifetime", "1m"]}
-    theirs |= {
-        "job-script-prologue": ["rm -rf x"],
-        "job-directives-skip": ["--mem"],
-        "log-directory": "/nowhere",
-    }
+    theirs |= {"job-script-prologue": ["rm -rf x"], "job-directives-skip": ["--mem"], "log-directory": "/no"}
     with dask.config.set({"jobqueue.slurm": theirs, "jobqueue.slvmeval": theirs}):
         assert script("cpu") == plain
 
@@ -113,38 +103,30 @@ def test_what_a_shell_reads_is_a_worker_with_these_arguments(tmp_path: Path) -> 
     assert ran.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("partition", "a'b"),
-        ("account", "#x"),
-        ("qos", 'a"b'),
-        ("constraint", "a\\b"),
-        ("gres", "gpu\x01"),
-        ("scratch", "/local/$(rm -rf ~)"),
-        ("scratch", "/local/`id`"),
-        ("scratch", '/a"; id; "'),
-        ("directives", ("--job-name=x",)),
-        ("directives", ("--job=x",)),
-        ("directives", ("-Jx",)),
-        ("directives", ("-o /dev/null",)),
-        ("directives", ("--array=1-9",)),
-        ("directives", ("rm -rf x",)),
-        ("directives", ("--mem=1\r",)),
-    ],
-)
-def test_what_cannot_stand_in_a_script_is_refused_by_name(field: str, value: object) -> None:
-    with pytest.raises(UserInputError) as problem:
-        script("h100", **{field: value})
-    assert f"pools.h100.{field}" in str(problem.value)
+REFUSED: dict[str, tuple[object, ...]] = {
+    "partition": ("a'b",),
+    "account": ("#x",),
+    "qos": ('a"b',),
+    "constraint": ("a\\b",),
+    "gres": ("gpu\x01",),
+    "scratch": ("/local/$(rm -rf ~)", "/local/`id`", '/a"; id; "'),
+    "directives": tuple(
+        (line,)
+        for line in ("--job-name=x", "--job=x", "-Jx", "-o /dev/null", "--array=1-9", "rm -rf x", "--mem=1\r")
+    ),
+}
 
 
-def test_a_folder_of_logs_that_sbatch_does_not_take_is_refused() -> None:
+@pytest.mark.parametrize("field", REFUSED)
+def test_what_cannot_stand_in_a_script_is_refused_by_name(field: str) -> None:
+    for value in REFUSED[field]:
+        with pytest.raises(UserInputError, match=rf"pools\.h100\.{field}"):
+            script("h100", **{field: value})
+
+
+def test_a_directive_that_begins_like_one_of_ours_is_taken_and_no_folder_that_sbatch_does_not_take() -> None:
     with pytest.raises(UserInputError, match="job_logs"):
         script("cpu", Profile(job_logs="/logs/%u", pools={"cpu": Pool(**PLAIN)}))
-
-
-def test_a_directive_that_begins_like_one_of_ours_is_taken() -> None:
     lines = script("cpu", directives=("--nodelist=n1", "--exclusive", "--ntasks-per-node=1")).splitlines()
     assert lines[lines.index("#SBATCH --nodelist=n1") + 1] == "#SBATCH --exclusive"
 
@@ -169,30 +151,22 @@ def test_memory_and_threads_are_those_of_the_job_not_of_a_worker() -> None:
     assert "--nworkers" not in script("cpu", workers=1)
 
 
-@pytest.mark.parametrize("run", ["", "a b", "a;b", "a,b", "-a", "ü", "x" * 65])
-def test_the_name_of_a_run_is_plain(run: str) -> None:
-    with pytest.raises(UserInputError, match="a run's name"):
-        job_name(run, "cpu")
-
-
-def test_a_log_is_named_after_its_job() -> None:
+def test_the_name_of_a_run_is_plain_and_a_log_named_after_its_job() -> None:
+    for run in ("", "a b", "a;b", "a,b", "-a", "ü", "x" * 65):
+        with pytest.raises(UserInputError, match="a run's name"):
+            job_name(run, "cpu")
     profile = Profile(pools={"cpu": Pool(**PLAIN)})
     path = log_path(profile, STORE, job_name("r", "cpu"), "17")
     assert path == STORE / "cache/slurm-logs/slvmeval-r-cpu-17.log"
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_unfit_nodes_are_left_out_besides_those_of_the_profile() -> None:
+    for given, expected in (
         ((), "--exclude=n1,n2"),
         (("--exclude=n[7-9]",), "--exclude=n[7-9],n1,n2"),
         (("-x n5", "--exclusive"), "--exclude=n5,n1,n2"),
-    ],
-)
-def test_unfit_nodes_are_left_out_besides_those_of_the_profile(given: tuple[str, ...], expected: str) -> None:
-    profile = Profile(pools={"cpu": Pool(**{**PLAIN, "directives": given})})
-    text = job_script(
-        profile, "cpu", run="r", index=1, scheduler="tls://1:2", store=STORE, exclude={"n2": "", "n1": ""}
-    )
-    lines = [line for line in text.splitlines() if line.startswith("#SBATCH")]
-    assert lines[-1] == f"#SBATCH {expected}"
+    ):
+        profile = Profile(pools={"cpu": Pool(**{**PLAIN, "directives": given})})
+        text = job_script(profile, "cpu", **WHERE, index=1, exclude={"n2": "", "n1": ""})
+        lines = [line for line in text.splitlines() if line.startswith("#SBATCH")]
+        assert lines[-1] == f"#SBATCH {expected}"

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,12 @@ from infra.slurm.job_script import job_script
 from infra.slurm.probe import listening, probe_script
 
 POOL = {"partition": "p", "cores": 8, "memory": "20GiB", "walltime": "10:00:00"}
+
+
+@pytest.fixture(autouse=True)
+def no_gpus(fake: Callable[[str, str], Path]) -> None:
+    """Let a command say that there is no GPU; without it torch would be imported, which takes long."""
+    fake("nvidia-smi", "exit 0")
 
 
 @pytest.fixture
@@ -86,20 +91,20 @@ def test_the_job_asks_for_what_a_worker_asks_for_on_the_node_that_is_meant(
     assert "export PYTHONSAFEPATH=1" in text
 
 
-def test_a_driver_that_cannot_be_called(tmp_path: Path) -> None:
+def test_a_driver_an_interface_and_a_scratch_folder_that_cannot_be(
+    driver: tuple[str, int, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     output = on_node.answer(asked(("127.0.0.1", port, "secret"), tmp_path / "token"))
     assert "refused" in output["driver_error"]
     assert output["token"] is None
-
-
-def test_an_interface_that_the_node_lacks(driver: tuple[str, int, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    monkeypatch.setenv("SLVMEVAL_SCRATCH", str(tmp_path / "file" / "below"))
     output = on_node.answer(asked(driver, tmp_path / "token", interface="ib7"))
-    assert (output["driver_error"], output["worker_error"]) == (
-        None,
-        "no interface 'ib7' with an address",
-    )
+    assert output["driver_error"] is None
+    assert output["worker_error"] == "no interface 'ib7' with an address"
+    assert "Not a directory" in output["scratch_error"]
 
 
 def test_a_worker_that_the_driver_cannot_call() -> None:
@@ -111,36 +116,20 @@ def test_a_worker_that_the_driver_cannot_call() -> None:
         assert b"refused" in calling.recv(1000)
 
 
-@pytest.mark.parametrize(
-    "word", [b"\n", b"GET / HTTP/1.1\n", b'{"secret": "x", "address": ["127.0.0.1", 1]}\n']
-)
-def test_strangers_get_no_answer_and_end_nothing(word: bytes) -> None:
+def test_strangers_get_no_answer_and_end_nothing() -> None:
+    words = (b"\n", b"GET / HTTP/1.1\n", b'{"secret": "x", "address": ["127.0.0.1", 1]}\n')
     with listening("127.0.0.1") as (port, _secret):
-        for _ in range(2):
+        for word in words * 2:
             with socket.create_connection(("127.0.0.1", port)) as calling:
                 calling.sendall(word)
                 assert calling.recv(1000) == b""
     assert not any(thread.name == "probe" for thread in threading.enumerate())
 
 
-def test_gpus_that_slurm_gave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text(
-        "#!/bin/sh\necho 'GPU 0: NVIDIA H100 (UUID: GPU-1)'\necho 'GPU 1: NVIDIA H100 (UUID: GPU-2)'\n"
-    )
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert on_node.gpus({"CUDA_VISIBLE_DEVICES": "0,1"}) == {
-        "given": ["0", "1"],
-        "seen": ["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"],
-    }
-    tool.write_text("#!/bin/sh\necho 'no driver' >&2\nexit 9\n")
+def test_gpus_that_slurm_gave(fake: Callable[[str, str], Path]) -> None:
+    seen = ("GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100")
+    fake("nvidia-smi", "\n".join(f"echo '{gpu} (UUID: GPU-1)'" for gpu in seen))
+    given = on_node.gpus({"CUDA_VISIBLE_DEVICES": "0,1"})
+    assert given == {"given": ["0", "1"], "seen": list(seen)}
+    fake("nvidia-smi", "echo 'no driver' >&2\nexit 9")
     assert on_node.gpus({}) == {"given": [], "seen": []}
-
-
-def test_a_scratch_folder_that_cannot_be(
-    driver: tuple[str, int, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    monkeypatch.setenv("SLVMEVAL_SCRATCH", str(tmp_path / "file" / "below"))
-    assert "Not a directory" in on_node.answer(asked(driver, tmp_path / "token"))["scratch_error"]

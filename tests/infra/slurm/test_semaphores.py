@@ -45,14 +45,10 @@ if __name__ == "__main__":
 def test_no_name_of_a_semaphore_stays(tmp_path: Path, ended: str) -> None:
     script = tmp_path / "nanny.py"
     script.write_text(NANNY)
-    nanny = subprocess.Popen(
-        [sys.executable, str(script), "wait" if ended == "killed" else "end"],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, str(script), "wait" if ended == "killed" else "end"]
+    piped = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    nanny = subprocess.Popen(command, env=environment, text=True, **piped)
     assert nanny.stdout is not None
     tracker, *names = nanny.stdout.readline().split()
     assert len(names) == 7

@@ -1,4 +1,4 @@
-"""Signals that end a process are noted without a handler, and a second one does not wait for anything."""
+"""Signals that end a process are noted without a handler, and a guard acts when its process is gone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from infra.end_signals import end_signals
+from infra.exit_guard import ExitGuard
+from tests.flows.prefect_servers import wait_for
 
 #: A process that a first signal does not end: it cleans up for ever.
 STUBBORN = """
@@ -87,3 +91,51 @@ def test_a_second_signal_ends_at_once_unless_it_tells_of_the_same_event(
             assert process.stdout.readline() == "again\n"
             process.kill()
         assert process.wait(60) == (-signal.SIGKILL if one_s else 128 + number)
+
+
+TOUCH = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
+KILLED = f"""
+import os, signal, sys
+from infra.exit_guard import ExitGuard
+ExitGuard({TOUCH!r}, sys.argv[1])
+os.kill(os.getpid(), int(sys.argv[2]))
+"""
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def ignores(process: int, numbers: Sequence[int]) -> bool:
+    """Whether a process has come so far as to ignore these signals."""
+    status = Path(f"/proc/{process}/status").read_text()
+    mask = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigIgn"))
+    return all(mask >> (number - 1) & 1 for number in numbers)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_acts_when_its_process_was_killed(tmp_path: Path, number: signal.Signals) -> None:
+    mark = tmp_path / "mark"
+    command = [sys.executable, "-c", KILLED, str(mark), str(int(number))]
+    assert subprocess.run(command, check=False).returncode == -number
+    wait_for(mark.exists, 60, "mark")
+
+
+def test_it_outlives_a_signal_to_itself(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    guard = ExitGuard(TOUCH, str(mark))
+    process = guard._process
+    wait_for(lambda: ignores(process.pid, SIGNALS), 60, "guard")
+    for number in SIGNALS:
+        os.kill(process.pid, number)
+    assert process.poll() is None
+    assert not mark.exists()
+    process.communicate()
+    assert mark.exists()
+
+
+def test_dismissed_it_does_nothing(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    guard = ExitGuard(TOUCH, str(mark))
+    guard.dismiss()
+    assert guard._process.returncode == -signal.SIGKILL
+    assert not mark.exists()
