@@ -63,9 +63,9 @@ def test_far_too_many_captions_set_one_source_aside(
     simple: BuildOptions, video: Path, add_film: AddFilm
 ) -> None:
     film = add_film(video.parent, 2)
-    rows = ({"start_s": n / 500, "end_s": (n + 1) / 500, "caption": "A ball."} for n in range(20_000))
+    rows = ({"start_s": n / 600, "end_s": (n + 1) / 600, "caption": "A ball."} for n in range(25_000))
     film.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = build_inline(simple)
     assert [row.reason for row in result.set_aside] == [Reason.CAPTIONS_MALFORMED]
-    assert "20,000 captioned clips" in result.set_aside[0].message
+    assert "25,000 captioned clips" in result.set_aside[0].message
     assert len(result.release.pairs()) == 1
