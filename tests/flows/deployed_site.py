@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+AddFilm = Callable[[Path, int], Path]
 
 RECIPE = """
 name = "three"

@@ -18,15 +18,13 @@ from flows.build.options import BuildOptions, SourceRoot
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
-from tests.flows.deployed_site import RECIPE, settled
+from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.prefect_servers import PrefectServer, wait_for
-from tests.flows.small_builds import AddFilm, committed
 from tests.inline import build_inline
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-faults")]
 
 FILMS = 8
-SITE = ("--profile", "site.toml")
 
 
 @pytest.fixture(scope="module")
@@ -40,40 +38,26 @@ def server(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm) -> Itera
         (folder / "site.toml").write_text(
             f'store = "store"\nsources = ["folder:videos"]\nworkers = 2\nprefect_api_url = "{result.api}"\n'
         )
-        result.slvmeval("deploy", *SITE, "--recipe", "recipe.toml")
+        result.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
         yield result
 
 
-class Workers:
-    """A worker for all tests, and another one where it was killed."""
-
-    def __init__(self, server: PrefectServer) -> None:
-        self.server = server
-        self.process = server.start_worker()
-
-    def alive(self) -> subprocess.Popen[bytes]:
-        if self.process.poll() is not None:
-            self.process = self.server.start_worker()
-        return self.process
-
-
-@pytest.fixture(scope="module")
-def workers(server: PrefectServer) -> Workers:
-    return Workers(server)
-
-
 @pytest.fixture
-def worker(workers: Workers) -> subprocess.Popen[bytes]:
-    return workers.alive()
+def worker(server: PrefectServer) -> Iterator[subprocess.Popen[bytes]]:
+    started = server.start_worker()
+    yield started
+    server.processes.end(started)
 
 
 @pytest.fixture(scope="module")
 def direct(server: PrefectServer) -> str:
     """The checksum of the release that nobody disturbs."""
     folder = server.processes.folder
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    recipe = load_recipe(str(folder / "recipe.toml"))
-    options = BuildOptions(store=str(folder / "direct"), sources=sources, recipe=recipe)
+    options = BuildOptions(
+        store=str(folder / "direct"),
+        sources=(SourceRoot(path=str(folder / "videos")),),
+        recipe=load_recipe(str(folder / "recipe.toml")),
+    )
     return build_inline(options).release.manifest.content_checksum
 
 
@@ -85,22 +69,29 @@ class Middle:
     ) -> None:
         self.server = server
         self.store = server.processes.folder / name
-        server.slvmeval("run", deployment, *SITE, "--param", f"store={self.store}")
+        server.slvmeval("run", deployment, "--profile", "site.toml", "--param", f"store={self.store}")
         wait_for(lambda: any(self.store.glob("artifacts/timeline/*/*/manifest.json")), 120, "frames")
         assert not self.versions(), "it was over too soon"
         (self.id,) = [run["id"] for run in server.runs("RUNNING")]
-        self.processes = psutil.Process(worker.pid).children(recursive=True)
-        (self.flow,) = [child for child in self.processes if child.ppid() == worker.pid]
+        children = psutil.Process(worker.pid).children(recursive=True)
+        (self.flow,) = [child for child in children if child.ppid() == worker.pid]
+        self.processes = children
 
     def versions(self) -> list[Path]:
         return list(self.store.glob("releases/main/versions/*/manifest.json"))
 
     def ends(self, seconds: float) -> dict[str, Any]:
         """Return the state in which the run ends, and wait until none of its processes is left."""
-        state = self.server.end_of(self.id, seconds)
+        final = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+        state = wait_for(
+            lambda: (result := self.server.ask(f"/flow_runs/{self.id}")["state"])["type"] in final and result,
+            seconds,
+            "end of the run",
+        )
         _, left = psutil.wait_procs(self.processes, timeout=60)
         assert [other.cmdline() for other in left if other.status() != psutil.STATUS_ZOMBIE] == []
-        return state
+        result: dict[str, Any] = state
+        return result
 
     def checksum(self) -> str:
         return Release.open(Store.open(self.store), "main").manifest.content_checksum
@@ -126,14 +117,14 @@ def test_a_server_that_goes_away_and_comes_back(
 
 def test_nights_come_one_after_another(server: PrefectServer, worker: subprocess.Popen[bytes]) -> None:
     run = Middle(server, worker, "night", "nightly")
-    server.slvmeval("run", "nightly", *SITE, "--param", f"store={run.store}")
+    server.slvmeval("run", "nightly", "--profile", "site.toml", "--param", f"store={run.store}")
     second, first = [result["id"] for result in server.runs() if not result["auto_scheduled"]][:2]
     assert first == run.id
     assert run.ends(120)["type"] == "COMPLETED"
-    after = server.end_of(second, 120)
-    assert (after["type"], after["message"].startswith("Nothing new")) == ("COMPLETED", True)
-    before, last = (server.ask(f"/flow_runs/{id_}") for id_ in (run.id, second))
-    assert last["start_time"] > before["end_time"]
+    wait_for(lambda: server.ask(f"/flow_runs/{second}")["state"]["type"] == "COMPLETED", 120, "second run")
+    first, last = (server.ask(f"/flow_runs/{id_}") for id_ in (run.id, second))
+    assert last["start_time"] > first["end_time"]
+    assert last["state"]["message"].startswith("Nothing new")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
@@ -141,9 +132,11 @@ def test_the_process_of_a_flow_that_is_killed(
     how: signal.Signals, server: PrefectServer, worker: subprocess.Popen[bytes]
 ) -> None:
     run = Middle(server, worker, how.name, "build-slvmeval")
+    began = time.monotonic()
     os.kill(run.flow.pid, how)
     state = run.ends(60)
     assert state["type"] == "CRASHED", "\n".join([state["message"], *server.logs(run.id)])
+    assert time.monotonic() - began < 60
     assert not run.versions()
 
 
@@ -164,41 +157,40 @@ def test_a_run_that_is_cancelled(server: PrefectServer, worker: subprocess.Popen
     assert not run.versions()
 
 
-#: Says after how long a run that is silent is set to Crashed; without a time as `slvmeval deploy` does.
-SILENT = """
+#: Sets a run to Crashed much sooner than `slvmeval deploy` does; the flow says every 60 s that it lives.
+SOON = """
 import sys
 from flows import deployments
 with deployments.server(sys.argv[1]) as client:
-    print(deployments.make_automation(client, *map(int, sys.argv[2:])))
+    print(deployments.make_automation(client, silent_s=40))
 """
 
 
-@pytest.fixture
-def crashed_soon(server: PrefectServer) -> Iterator[None]:
-    """Set runs to Crashed much sooner than else, though flows say only every 60 s that they live."""
-    command = (sys.executable, "-c", SILENT, server.api)
-    assert server.processes.run(*command, "40").strip() == "False"
-    yield
-    server.processes.run(*command)
-
-
-@pytest.mark.usefixtures("crashed_soon")
 def test_a_run_whose_worker_is_killed_too_ends_and_the_next_goes_on(
-    server: PrefectServer, workers: Workers, direct: str
+    server: PrefectServer, direct: str
 ) -> None:
-    worker = workers.alive()
+    assert server.processes.run(sys.executable, "-c", SOON, server.api).strip() == "False"
+    worker = server.start_worker()
     run = Middle(server, worker, "both", "nightly")
     # as on a machine that is switched off
-    for process in (worker.pid, run.flow.pid):
-        os.kill(process, signal.SIGKILL)
+    os.kill(worker.pid, signal.SIGKILL)
+    os.kill(run.flow.pid, signal.SIGKILL)
+    began = time.monotonic()
     state = run.ends(90)
     assert state["type"] == "CRASHED"
     assert "sent no heartbeat for 40 s" in state["message"]
+    assert 10 < time.monotonic() - began < 90
     worker.wait(10)
     # its place is free again, and nothing is made twice
-    made = committed(run.store)
-    workers.alive()
-    output = server.slvmeval("run", "nightly", *SITE, "--param", f"store={run.store}", "--watch")
+    made = {path: path.stat().st_mtime_ns for path in run.store.glob("artifacts/*/*/*/manifest.json")}
+    worker = server.start_worker()
+    output = server.slvmeval(
+        "run", "nightly", "--profile", "site.toml", "--param", f"store={run.store}", "--watch"
+    )
+    server.processes.end(worker)
     assert "Completed: Version 1 of release main is written" in output
     assert run.checksum() == direct
-    assert made.items() <= committed(run.store).items()
+    assert (
+        made.items()
+        <= {path: path.stat().st_mtime_ns for path in run.store.glob("artifacts/*/*/*/manifest.json")}.items()
+    )

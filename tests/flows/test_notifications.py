@@ -12,6 +12,7 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Completed, Failed
 
+from flows import deployments
 from flows.notifications import BLOCK, NOTIFICATION, notify
 from flows.shell import INCOMPLETE
 from infra.prefect_server import FLOW_NAME
@@ -19,6 +20,19 @@ from storage_schemas.errors import UserInputError
 from tests.flows.prefect_servers import PrefectServer, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """A server of its own: what it is told of are the runs of this file alone."""
+    with PrefectServer(tmp_path_factory.mktemp("notifications")) as made:
+        yield made
+
+
+@pytest.fixture
+def client(server: PrefectServer) -> Iterator[SyncPrefectClient]:
+    with deployments.server(server.api) as made:
+        yield made
 
 
 @pytest.fixture
@@ -43,7 +57,7 @@ def received() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_it_tells_of_what_needs_a_look(
-    shared_server: PrefectServer, client: SyncPrefectClient, received: tuple[str, list[str]]
+    server: PrefectServer, client: SyncPrefectClient, received: tuple[str, list[str]]
 ) -> None:
     address, texts = received
     assert notify(client, address)
@@ -52,9 +66,9 @@ def test_it_tells_of_what_needs_a_look(
     assert len(client.read_automations_by_name(NOTIFICATION)) == 1
     block = client.read_block_document_by_name(BLOCK, "webhook", include_secrets=False)
     assert address not in json.dumps(block.data, default=str)
-    ask = shared_server.ask
+    ask = server.ask
     flow = ask("/flows/", {"name": FLOW_NAME})["id"]
-    made = ask("/deployments/", {"name": "told-of", "flow_id": flow})["id"]
+    made = ask("/deployments/", {"name": FLOW_NAME, "flow_id": flow})["id"]
 
     def run(deployed: bool = True) -> UUID:
         where = f"/deployments/{made}/create_flow_run" if deployed else "/flow_runs/"
