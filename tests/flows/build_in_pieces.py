@@ -1,36 +1,26 @@
-"""Run a build in this process and die at a named commit point: ``build_in_pieces.py OPTIONS POINT NTH``.
-
-Without POINT the build runs to its end and prints the release's checksum. Every commit point that is
-passed is printed, so that a test can see which there are.
-"""
+"""Builds in processes that die at a named commit point, forked from one that has imported all of it."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
-from pathlib import Path
+from multiprocessing.connection import Connection
 
 from flows.build.options import BuildOptions
 from storage_schemas.commit import set_commit_hook
 from tests.inline import build_inline
 
 
-def main(options_file: str, point: str = "", nth: str = "1") -> None:
-    left = int(nth)
+def build_until(options: BuildOptions, passed: Connection, point: str = "", nth: int = 1) -> None:
+    """Send each commit point as it is passed, and die at one, or send the release's checksum at the end."""
+    left = nth
 
-    def hook(passed: str) -> None:
+    def hook(name: str) -> None:
         nonlocal left
-        print(f"point {passed}", flush=True)
-        if passed == point:
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+        passed.send(name)
+        left -= name == point
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     set_commit_hook(hook)
-    result = build_inline(BuildOptions.model_validate_json(Path(options_file).read_text()))
-    print(f"checksum {result.release.manifest.content_checksum}", flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    passed.send("checksum " + build_inline(options).release.manifest.content_checksum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,39 +24,37 @@ from storage_schemas.release import Release
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store
 from tasks.pairs.verify import verify_deep
 from tasks.recipe import Recipe
+from tests.flows.build_in_pieces import build_until
+from tests.flows.prefect_servers import ROOT, wait_for
+from tests.flows.small_builds import AddFilm, changed, committed, only
 from tests.inline import build_inline
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "tests" / "flows" / "build_in_pieces.py"
 KINDS = (ANALYSIS, FRAMES, TIMELINE, DEGRADED_CLIP, PAIR, VERIFIED, "release")
+#: A release is written in one piece.
+POINTS = [f"{kind}:{step}" for kind in KINDS for step in COMMIT_POINTS]
+POINTS.remove("release:payload_written")
+#: One aspect of each kind of operation: pixels, frame map, order.
+THREE = ("aesthetics", "dynamics_degree", "temporal_flow")
 
 #: A build in two processes: ``-c TEXT OPTIONS``.
 IN_PROCESSES = """
 import sys
 from functools import partial
-from pathlib import Path
-from flows.build.run import Build
-from tests.inline import build_inline
 from flows.build.options import BuildOptions
 from infra.executor import ProcessExecutor
-from infra.progress import BuildProgress
+from tests.flows.small_builds import build_with
 
-with BuildProgress(quiet=True) as progress:
-    build = Build(BuildOptions.model_validate_json(Path(sys.argv[1]).read_text()), progress)
-    build.prepare()
-    build.run(partial(ProcessExecutor, 2))
+if __name__ == "__main__":
+    build_with(BuildOptions.model_validate_json(sys.argv[1]), partial(ProcessExecutor, 2))
 """
 
-AddFilm = Callable[[Path, int], Path]
+Start = Callable[..., tuple[ForkServerProcess, Connection]]
 
 
 class Undisturbed(NamedTuple):
-    """A build that nobody disturbed: its options, its checksum, and its commit points.
-
-    `busy_s` is the time in seconds from its first commit point to its end.
-    """
+    """A build that nobody disturbed; it was busy from its first commit point on."""
 
     options: BuildOptions
     checksum: str
@@ -61,158 +62,123 @@ class Undisturbed(NamedTuple):
     points: list[str]
 
 
-def start(options: BuildOptions, *arguments: str, code: str = "") -> subprocess.Popen[str]:
-    path = Path(options.store).parent / f"{Path(options.store).name}.json"
-    path.write_text(options.model_dump_json())
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *(("-c", code) if code else (str(SCRIPT),)), str(path), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
+    """Start a build in a process that is forked from one that has all modules: to import takes long."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "spacy", "tests.flows.build_in_pieces"])
+
+    def run(options: BuildOptions, *arguments: object) -> tuple[ForkServerProcess, Connection]:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=build_until, args=(options, theirs, *arguments))
+        process.start()
+        theirs.close()
+        return process, ours
+
+    with pytest.MonkeyPatch.context() as patch:
+        # the process that the others are forked from starts with the first of them
+        patch.setenv("PYTHONPATH", str(ROOT))
+        yield run
 
 
-def first_point(process: subprocess.Popen[str]) -> str:
-    """Wait until a build begins to write, and return the line that says so."""
-    assert process.stdout is not None
-    return next(line for line in process.stdout if line.startswith("point "))
-
-
-def committed(store: Path) -> dict[str, int]:
-    """Every committed artifact and when its manifest was written."""
-    result = list(store.glob("artifacts/*/*/*/manifest.json")) + list(store.glob("releases/**/manifest.json"))
-    return {str(path.relative_to(store)): path.stat().st_mtime_ns for path in result}
-
-
-def finish(options: BuildOptions) -> str:
-    """Build to the end, in this process to save its start-up, and return the checksum."""
-    return build_inline(options).release.manifest.content_checksum
+def sent(passed: Connection) -> list[str]:
+    """Return all that a build sends until it ends."""
+    result = []
+    try:
+        while True:
+            result.append(passed.recv())
+    except EOFError:
+        return result
 
 
 @pytest.fixture(scope="module")
 def undisturbed(
-    tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe
+    tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe, start: Start
 ) -> Undisturbed:
     folder = tmp_path_factory.mktemp("undisturbed")
     add_film(folder / "videos", 1)
-    options = small_build(folder, small_recipe)
-    process = start(options)
-    first = first_point(process)
+    sources = (SourceRoot(path=str(folder / "videos")),)
+    options = only(BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe), *THREE)
+    _, passed = start(options)
+    first = passed.recv()
     began = time.monotonic()
-    output, _ = process.communicate(timeout=300)
-    seconds = time.monotonic() - began
-    lines = [first.rstrip("\n"), *output.splitlines()]
-    points = [line.removeprefix("point ") for line in lines if line.startswith("point ")]
-    return Undisturbed(options, lines[-1].removeprefix("checksum "), seconds, points)
-
-
-def small_build(folder: Path, recipe: Recipe) -> BuildOptions:
-    """A build of folder/videos with one aspect of each kind of operation: pixels, frame map, order."""
-    aspects = {name: recipe.aspects[name] for name in ("aesthetics", "dynamics_degree", "temporal_flow")}
-    return BuildOptions(
-        store=str(folder / "store"),
-        sources=(SourceRoot(path=str(folder / "videos")),),
-        recipe=recipe.model_copy(update={"aspects": aspects}),
-    )
-
-
-def in_store(options: BuildOptions, store: Path) -> BuildOptions:
-    return options.model_copy(update={"store": str(store)})
+    *points, last = sent(passed)
+    checksum = last.removeprefix("checksum ")
+    return Undisturbed(options, checksum, time.monotonic() - began, [first, *points])
 
 
 def check_after(options: BuildOptions, checksum: str, before: dict[str, int]) -> None:
-    assert finish(options) == checksum
-    after = committed(Path(options.store))
-    assert before.items() <= after.items(), "something that was committed was written again"
+    """Build to the end: what was committed is not written again, and reads back."""
+    release = build_inline(options).release
+    assert release.manifest.content_checksum == checksum
+    assert before.items() <= committed(Path(options.store)).items()
     store = Store.open(Path(options.store))
     assert not list(store.staging.iterdir())
+    for record in Release.open(store).pairs():
+        assert verify_deep(store, record) == []
 
 
 def test_every_kind_passes_every_commit_point(undisturbed: Undisturbed) -> None:
-    points = set(undisturbed.points)
-    assert points == {f"{kind}:{step}" for kind in KINDS for step in COMMIT_POINTS} - {
-        "release:payload_written"
-    }
+    assert set(undisturbed.points) == set(POINTS)
 
 
-@pytest.mark.parametrize("step", COMMIT_POINTS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_killed_at_a_commit_point(kind: str, step: str, undisturbed: Undisturbed, tmp_path: Path) -> None:
-    options, checksum, _, points = undisturbed
-    point = f"{kind}:{step}"
-    if point not in points:
-        pytest.skip("a release is written in one piece")
-    here = in_store(options, tmp_path / "store")
-    nth = min(3, points.count(point))
-    died = start(here, point, str(nth))
-    died.communicate(timeout=300)
-    assert died.returncode == -signal.SIGKILL
-    check_after(here, checksum, committed(tmp_path / "store"))
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_a_commit_point(point: str, undisturbed: Undisturbed, start: Start, tmp_path: Path) -> None:
+    here = changed(undisturbed.options, store=str(tmp_path / "store"))
+    died, passed = start(here, point, min(3, undisturbed.points.count(point)))
+    assert sent(passed)[-1] == point
+    died.join(60)
+    assert died.exitcode == -signal.SIGKILL
+    check_after(here, undisturbed.checksum, committed(tmp_path / "store"))
 
 
 @pytest.mark.parametrize("moment", range(20))
-def test_killed_at_a_random_moment(moment: int, undisturbed: Undisturbed, tmp_path: Path) -> None:
-    options, checksum, seconds, _ = undisturbed
+def test_killed_at_a_random_moment(
+    moment: int, undisturbed: Undisturbed, start: Start, tmp_path: Path
+) -> None:
     share = random.Random(moment).uniform(0.0, 0.9)
     for attempt in range(5):
-        here = in_store(options, tmp_path / f"store{attempt}")
-        process = start(here)
-        # most of a build's time is start-up, in which nothing is written: count from the first commit point
-        first_point(process)
-        time.sleep(seconds * share)
+        here = changed(undisturbed.options, store=str(tmp_path / f"store{attempt}"))
+        process, passed = start(here)
+        # before its first commit point nothing is written
+        passed.recv()
+        time.sleep(undisturbed.busy_s * share)
         process.kill()
-        process.communicate()
-        if process.returncode == -signal.SIGKILL:
+        process.join()
+        if process.exitcode == -signal.SIGKILL:
             break
         # a quick machine: it had ended before
         share *= 0.7
-    assert process.returncode == -signal.SIGKILL, "every build had ended before it was killed"
-    check_after(here, checksum, committed(Path(here.store)))
+    assert process.exitcode == -signal.SIGKILL, "every build had ended before it was killed"
+    check_after(here, undisturbed.checksum, committed(Path(here.store)))
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.01)
-
-
-def alive(processes: list[psutil.Process]) -> Iterator[psutil.Process]:
-    for process in processes:
-        # nobody may have collected what is left of it, but it has ended
-        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-            yield process
+def alive(process: psutil.Process) -> bool:
+    """Return whether it has not ended; nobody may have collected what is left of it."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_workers_end_when_the_main_process_is_killed(
-    undisturbed: Undisturbed, add_film: AddFilm, small_recipe: Recipe, tmp_path: Path
+    options: BuildOptions, video: Path, add_film: AddFilm, tmp_path: Path
 ) -> None:
-    for number in (1, 2):
-        add_film(tmp_path / "videos", number)
-    options = small_build(tmp_path, small_recipe)
-    checksum = finish(in_store(options, tmp_path / "calm"))
-    process = start(options, code=IN_PROCESSES)
-    store = Path(options.store)
+    add_film(video.parent, 2)
+    three, store = only(options, *THREE), tmp_path / "store"
+    checksum = build_inline(changed(three, store=str(tmp_path / "calm"))).release.manifest.content_checksum
+    command = [sys.executable, "-c", IN_PROCESSES, three.model_dump_json()]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     try:
         # both work: one of the films has all its frames, the other is not far behind
-        wait_for(lambda: any(store.glob("artifacts/degraded_clip/*/*/manifest.json")))
+        wait_for(lambda: any(store.glob("artifacts/degraded_clip/*/*/manifest.json")), 120, "clip")
         workers = psutil.Process(process.pid).children(recursive=True)
         assert sum("spawn_main" in " ".join(worker.cmdline()) for worker in workers) == 2
         before = committed(store)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
     assert process.returncode == -signal.SIGKILL
-    wait_for(lambda: not list(alive(workers)))
+    wait_for(lambda: not any(map(alive, workers)), 60, "end of the workers")
     # what they committed until they ended counts too
     before |= committed(store)
     assert not any(name.startswith("releases/") for name in before), "it was killed too late"
-    assert finish(options) == checksum
+    assert build_inline(three).release.manifest.content_checksum == checksum
     assert before.items() <= committed(store).items()
-
-
-def test_what_a_kill_leaves_behind_reads_back(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    options, checksum, _, _ = undisturbed
-    here = in_store(options, tmp_path / "store")
-    start(here, f"{DEGRADED_CLIP}:renamed", "4").communicate(timeout=300)
-    assert finish(here) == checksum
-    store = Store.open(tmp_path / "store")
-    for record in Release.open(store).pairs():
-        assert verify_deep(store, record) == []
