@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -179,11 +178,9 @@ def test_a_gpu_worker_takes_its_own_gpu_and_names_it(
 def test_a_gpu_that_does_not_answer_is_a_problem_unless_models_may_run_on_the_cpu(
     job: Callable[..., None], fake: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # torch, which is asked then, takes long to import
-    none = SimpleNamespace(
-        cuda=SimpleNamespace(is_available=lambda: False), __spec__=ModuleSpec("torch", None)
-    )
-    monkeypatch.setitem(sys.modules, "torch", none)
+    # as without torch, which would be asked then and takes long to import
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else find(name))
     fake("nvidia-smi", "echo 'NVIDIA-SMI has failed' ; exit 9")
     job(CUDA_VISIBLE_DEVICES="0")
     assert "which does not answer" in problems(worker_setup.look("h100-0", OURS))[0]
