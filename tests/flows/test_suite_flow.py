@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ def test_where_there_are_pools_their_workers_look_for_a_gpu_and_the_driver_needs
     visible_gpus.cache_clear()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("WEIGHTS", "there")
-    wanted = {"dimensions": ("length", "heavy"), "allow_cpu_models": False}
+    wanted: dict[str, Any] = {"dimensions": ("length", "heavy"), "allow_cpu_models": False}
     said = []
     for pools in ((), ("cpu",), ("cpu", "h100")):
         outcome = scored.run(**wanted, pools=pools)

@@ -219,7 +219,7 @@ def test_only_what_is_missing_is_checked_and_weights_are_named_before_a_gpu(
     # a laptop without a GPU
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr(code.Heavy, "pool", "h100")
-    heavy = {"dimensions": ("heavy",), "allow_cpu_models": False}
+    heavy: dict[str, Any] = {"dimensions": ("heavy",), "allow_cpu_models": False}
     assert "fetch them" in scored.run(**heavy)["heavy"].stopped
     monkeypatch.setattr(code.Heavy, "check", lambda _scorer: None)
     stopped = scored.run(**heavy, store=str(tmp_path / "other"))["heavy"].stopped

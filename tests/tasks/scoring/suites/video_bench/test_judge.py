@@ -75,7 +75,7 @@ def test_how_often_an_aspect_is_asked(server: Told, name: str) -> None:
     facts = PairFacts("p", "s", name, name, "digest", "high", "low", 4.0)
     server.say(Seeing())
     made = judge(server)
-    orders = [one.order for one in make_requests(made, facts, aspect(name))]
+    orders: list[str] = [one.order for one in make_requests(made, facts, aspect(name))]
     answer = made.compare(PROMPT, *pair(), aspect(name))
     if BY_NAME[aspect_dimensions()[name]].group == QUALITY:
         expected, asked, calls = ["high_first", "low_first"], ["few-shot"], 1
