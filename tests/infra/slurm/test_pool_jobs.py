@@ -308,6 +308,19 @@ def test_jobs_that_would_wait_for_ever_are_a_problem_after_a_while(
     assert "pools.cpu.cores, pools.cpu.qos in the profile" in text
 
 
+def test_a_wait_for_something_unknown_is_said_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(pool_jobs.time, "time", lambda: now[0])
+    for _ in range(5):
+        now[0] += 100
+        cluster.jobs.update([Job("1", NAME, "PENDING", "The licence server says no")])
+    assert cluster.jobs.problem is None
+    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "SLURM says: The licence server says no. If that does not end by itself" in said
+
+
 @pytest.mark.parametrize("reason", ["Resources", "PartitionDown", "ReqNodeNotAvail, May be reserved"])
 def test_a_wait_that_somebody_else_ends_is_no_problem(
     reason: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 from infra.slurm import waiting
-from infra.slurm.waiting import lasting_wait
+from infra.slurm.waiting import is_unknown, lasting_wait
 
 
 def test_the_examples_hold() -> None:
@@ -24,10 +24,14 @@ def test_the_examples_hold() -> None:
         "QOSMaxJobsPerUserLimit",
         "QOSGrpNodeLimit",
         "AssocGrpCPURunMinutesLimit",
+        "ReqNodeNotAvail, UnavailableNodes:n1",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+        "Licenses",
     ],
 )
 def test_a_wait_that_other_jobs_end(reason: str) -> None:
     assert lasting_wait(reason) is None
+    assert not is_unknown(reason)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,12 @@ def test_a_wait_that_other_jobs_end(reason: str) -> None:
         ("InvalidQOS", True),
         ("QOSMaxCpuPerJobLimit", True),
         ("PartitionTimeLimit", True),
+        ("Job's account not permitted to use this partition (gpu allows lab not guests)", True),
+        ("Job's account not permitted to use this partition (gpu denies a,b including b)", True),
+        ("Job's QOS not permitted to use this partition (gpu allows long not normal)", True),
+        ("User's group not permitted to use this partition", True),
+        ("DependencyNeverSatisfied", True),
+        ("launch failed requeued held", False),
         # the site may end these
         ("PartitionDown", False),
         ("JobHeldAdmin", False),
@@ -47,3 +57,9 @@ def test_a_wait_that_lasts(reason: str, ours: bool) -> None:
     wait = lasting_wait(reason)
     assert wait is not None
     assert wait.ours is ours
+    assert not is_unknown(reason)
+
+
+def test_a_sentence_that_is_not_known_is_unknown() -> None:
+    assert is_unknown("The licence server says no")
+    assert lasting_wait("The licence server says no") is None

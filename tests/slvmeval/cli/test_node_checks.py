@@ -125,13 +125,19 @@ def test_a_missing_gpu_is_a_warning_where_models_may_run_without() -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    ["Priority", "Resources", "ReqNodeNotAvail, Reserved", "QOSMaxCpuPerUserLimit", "None", "Unheard"],
+    ["Priority", "Resources", "ReqNodeNotAvail, Reserved", "QOSMaxCpuPerUserLimit", "None"],
 )
 def test_a_job_that_only_waited_was_not_checked(reason: str) -> None:
     (finding,) = findings(job=Job("7", "probe", "PENDING", reason))
     assert finding.verdict is CheckVerdict.UNSEEN
     assert f"n1 was not checked: the probe job was still waiting ({reason})" in finding.message
     assert "--probe-wait" in finding.message
+
+
+def test_a_reason_that_nobody_knows_is_for_the_user_to_judge() -> None:
+    (finding,) = findings(job=Job("7", "probe", "PENDING", "The licence server says no"))
+    assert finding.verdict is CheckVerdict.UNSEEN
+    assert "SLURM says: The licence server says no. If that does not end by itself" in finding.message
 
 
 @pytest.mark.parametrize(
