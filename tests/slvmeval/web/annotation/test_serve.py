@@ -50,18 +50,9 @@ def test_where_nothing_is_published_it_says_how_to_publish(
     store = Store.create(tmp_path / "store").root
     assert main(["annotate", "serve", "demo", "--store", str(store)]) == 1
     errors = capsys.readouterr().err
-    assert not lacks(
-        errors,
-        "neither a campaign nor a release 'demo' is published",
-        f"slvmeval annotate publish demo --store {store}",
-    )
-    # searching for it created nothing
-    assert not (store / "annotation").exists()
-
-
-def test_another_name_than_what_is_published(published: Serving) -> None:
-    message = refused(published, "stduy")
-    assert not lacks(message, "'stduy'", f"(there are {NAME})")
+    assert "neither a campaign nor a release 'demo' is published" in errors
+    assert f"slvmeval annotate publish demo --store {store}" in errors
+    assert not (store / "annotation").exists(), "searching for it created nothing"
 
 
 def test_a_name_is_a_campaign_or_a_release(study: Study, tmp_path: Path) -> None:
@@ -80,34 +71,14 @@ def test_a_name_is_a_campaign_or_a_release(study: Study, tmp_path: Path) -> None
     assert "folder of texts" in refused(serving.at(texts=str(tmp_path / "none")), NAME)
 
 
-def test_a_port_that_is_taken(published: Serving) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        message = refused(published.at(port=port))
-    assert not lacks(message, f"cannot listen on 127.0.0.1:{port}", "--port")
-
-
-def test_a_database_that_is_away_or_none(published: Serving, tmp_path: Path) -> None:
-    with socket.socket() as silent:
-        # it does not listen
-        silent.bind(("127.0.0.1", 0))
-        at = f"127.0.0.1:{silent.getsockname()[1]}"
-        message = refused(published.at(database=f"postgresql+psycopg://u:pass-word@{at}/desk"))
-    assert "cannot be used" in message
-    assert "pass-word" not in message
-    (tmp_path / "text").write_text("no database, but a text of some length\n" * 50)
-    assert "not an annotation database" in refused(published.at(database=f"sqlite:///{tmp_path}/text"))
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"host": "0.0.0.0"}, "--public-url"),
-        ({"public_url": "pairs.example"}, "write https://HOST"),
-        ({"public_url": "https://pairs.example/below"}, "write https://HOST"),
-        ({"public_url": "ftp://pairs.example"}, "write https://HOST"),
+        *(
+            ({"public_url": url}, "write https://HOST")
+            for url in ("a.example", "https://a.example/b", "ftp://a")
+        ),
         ({"platforms": ("prolifik",)}, "choose prolific or mturk"),
     ],
 )
@@ -115,8 +86,14 @@ def test_options_that_do_not_go_together(published: Serving, values: dict[str, o
     assert message in refused(published.at(**values))
 
 
-def test_several_processes_need_another_database(published: Serving) -> None:
-    assert "postgresql+psycopg://" in refused(published, processes=2)
+def test_what_is_not_there_or_taken_is_named(published: Serving) -> None:
+    assert not lacks(refused(published, "stduy"), "'stduy'", f"(there are {NAME})")
+    assert "postgresql+psycopg://" in refused(published, processes=2), "SQLite is for one process"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert not lacks(refused(published.at(port=port)), f"cannot listen on 127.0.0.1:{port}", "--port")
 
 
 def test_the_organisers_secret_stays_the_same_and_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

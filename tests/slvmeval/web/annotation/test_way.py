@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, island, reason
+from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, hidden, island, reason
 from tests.slvmeval.web.reading import lacks
 
 
@@ -65,33 +65,6 @@ def test_each_step_opens_the_next_and_not_before(shared: Study) -> None:
         view = browser.send_accepted("confirm", number=stretch["number"])
     assert view["can_rate"]
     assert browser.send_accepted("rate", rating="B")["next"]
-
-
-def test_who_closes_the_page_comes_back_to_the_same_task(shared: Study) -> None:
-    browser = shared.worker()
-    browser.fetch()
-    shared.clock.on(20)
-    browser.send_accepted("play", place="left", intervals=[[0, 10]], speed=1)
-    shared.clock.on(24 * 3600)
-    # the browser was closed and its cookie is gone; the link is the same
-    with Browser(shared.address, browser.token) as again:
-        again.enter()
-        view = again.task()
-    assert view["id"] == browser.data["view"]["id"]
-    assert view["seen"]["left"] == [[0, 10]]
-
-
-def test_two_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: Study) -> None:
-    one = shared.worker()
-    other = shared.stranger()
-    other.http.cookies = one.http.cookies
-    assert other.task()["id"] == one.data["view"]["id"]
-    one.answer(shared.clock.on)
-    assert other.send("rate", rating="A").status_code == 200
-    refused = other.send("rate", rating="C")
-    assert reason(refused, 409) == "other_answer"
-    assert refused.json()["go_on"] == f"/c/{NAME}/task"
-    assert len(shared.votes(one.token)) == 1
 
 
 def test_the_language_is_the_browsers_then_the_workers(shared: Study) -> None:

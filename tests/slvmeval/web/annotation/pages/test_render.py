@@ -73,10 +73,12 @@ def test_no_page_needs_anything_from_elsewhere(language: str) -> None:
 
 
 def test_what_comes_from_outside_stays_text() -> None:
-    pages = every_page("en", campaign(organisation=EVIL, contact=EVIL, consent={"en": EVIL}), EVIL)
+    evil = EVIL + "{{7777777*7}}"
+    pages = every_page("en", campaign(organisation=evil, contact=evil, consent={"en": evil}), evil)
     for name, html in pages.items():
-        assert not has(html, "<img", "<script>"), name
-    assert island(pages["task"])["view"]["prompt"][0]["caption"] == EVIL
+        assert not has(html, "<img", "<script>", "54444439"), name
+        assert html.count("<script") == html.count("</script>"), name
+    assert island(pages["task"])["view"]["prompt"][0]["caption"] == evil
 
 
 def test_what_was_done_is_not_in_the_page_before_the_preference() -> None:

@@ -214,11 +214,3 @@ def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit) -> 
     )
     visitor.wait("document.getElementById('left').currentTime === 10")
     assert visitor.page.locator("#left-veil").is_hidden()
-
-
-def test_a_link_that_was_changed(visit: Visit, served: Served) -> None:
-    for language, title in (("en", "not valid"), ("ja", "正しくありません")):
-        visitor = visit(token="changed" + served.tokens[0][7:], language=language, expected=("403",))
-        visitor.enter()
-        assert visitor.page.locator("[data-reason=bad_link]").count() == 1
-        assert title in visitor.text("h1")
