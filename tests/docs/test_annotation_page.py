@@ -18,6 +18,7 @@ from slvmeval.cli.main import main
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import Vote, VotesStore
+from storage_schemas.written_pages import written_pages
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import database_url, installation_key
 from tests.docs import reading
@@ -109,4 +110,5 @@ def test_the_page_runs_from_monday_to_friday(
     with opened(Path("store")) as desk:
         assert len(desk.organiser.erased("spring")) == 1
     assert "human" in (Path("report") / "index.html").read_text(encoding="utf-8")
+    assert "report" in {page.kind for page in written_pages(store)}
     assert Path("links.csv").read_text().count("https://annotate.example.org/c/spring/enter?token=") == 40

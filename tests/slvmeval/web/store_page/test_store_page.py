@@ -12,9 +12,12 @@ from infra.progress import BuildProgress
 from slvmeval.cli.main import main
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.store_page.app import StorePage, create_app
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.written_pages import remember_page, written_pages
 from tests.slvmeval.web.reading import lacks
+from tests.tasks.publish.judging import judged
 
 SERVING = Serving(store="", database="", media="", campaigns=(), host="127.0.0.1", port=80)
 
@@ -31,19 +34,19 @@ def page(tmp_path: Path) -> StorePage:
 
 def test_it_shows_releases_judges_pages_and_sizes(judged_store: Path, tmp_path: Path) -> None:
     page = StorePage(Store.open(judged_store))
-    store = ["--store", str(judged_store), "--quiet"]
-    assert main(["evaluate", "-e", "coin", "--direct", "--workers", "1", *store]) == 0
-    assert main(["report", *store, "--out", str(tmp_path / "report")]) == 0
+    pairs = Release.open(page.store, "main").pairs()
+    JudgementsStore(page.store).add(judged("coin", pairs, lambda *_: "high"))
+    written = tmp_path / "gallery" / "index.html"
+    assert main(["gallery", "--store", str(judged_store), "--out", str(written.parent), "--quiet"]) == 0
     with client(page) as browser:
         text = browser.get(f"/{page.secret}/").text
-        assert not lacks(text, "coin", "Report: ", "degraded clip")
-        assert page.store.root.name in text
+        assert not lacks(text, "coin", "Gallery: ", "degraded clip", page.store.root.name)
         assert "http-equiv" not in text, "nothing runs, so nothing is read again"
-        (written,) = written_pages(page.store)
-        shown = browser.get(f"/{page.secret}/pages/{written.id}")
+        (known,) = written_pages(page.store)
+        shown = browser.get(f"/{page.secret}/pages/{known.id}")
         assert shown.status_code == 200
         assert str(shown.url).endswith("/index.html"), "so that what is beside it is found"
-        assert shown.text == (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+        assert shown.text == written.read_text(encoding="utf-8")
 
 
 def test_a_running_build_is_followed(page: StorePage) -> None:
