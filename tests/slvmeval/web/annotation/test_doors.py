@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.slvmeval.web.annotation.conftest import Study
@@ -14,18 +16,21 @@ STYLE = "/assets/base.css"
 def test_a_link_that_was_never_given_out(shared: Study, token: str) -> None:
     browser = shared.stranger()
     assert reason(browser.get("enter", params={"token": token}), 403) == "bad_link"
-    page = browser.open("enter", params={"token": token})
-    assert page.status_code == 403
-    assert 'data-reason="bad_link"' in page.text
-    assert token not in page.text
+    for language, said in (("en", "not valid"), ("ja", "正しくありません")):
+        browser.http.headers["Accept-Language"] = language
+        page = browser.open("enter", params={"token": token})
+        assert page.status_code == 403
+        assert 'data-reason="bad_link"' in page.text
+        (title,) = re.findall("<h1[^>]*>(.*?)</h1>", page.text)
+        assert said in title
+        assert token not in page.text
 
 
 def test_identities_that_are_none(study: Study) -> None:
     study.begin(serving={"platforms": ("prolific", "mturk")})
-    browser = study.stranger()
     for name in ("PROLIFIC_PID", "workerId", "token"):
         for value in (" ", "x" * 201, "\x00", "\n"):
-            reply = browser.get("enter", params={name: value})
+            reply = study.stranger().get("enter", params={name: value})
             assert reply.status_code in (303, 400, 403, 422), reply.text
             assert reply.status_code == 303 or reply.json()["reason"] in ("bad_link", "bad_value")
 

@@ -37,6 +37,7 @@ def collected(study: Study) -> VotesStore:
 
 
 def test_status_tells_how_far_it_is(busy: Study, tmp_path: Path, capsys: Capture) -> None:
+    busy.serve()
     assert run(busy, "status", NAME, "--rate", "0.60") == 0
     output = capsys.readouterr().out
     assert re.search(r"all\s+█{16}·{8}\s+140 of 200\s+28 of 40\s+0\s+-?\d\.\d\d", output)
@@ -64,10 +65,18 @@ def test_status_tells_how_far_it_is(busy: Study, tmp_path: Path, capsys: Capture
     assert "nothing" in capsys.readouterr().err
 
 
+def refused_addresses(study: Study, capsys: Capture) -> None:
+    wrong = ("", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c", "https://a.example/b")
+    for url in wrong:
+        assert run(study, "links", "--public-url", url) == 1
+        assert "give the address at which workers reach the pages" in capsys.readouterr().err, url
+
+
 def test_links_are_good_for_one_worker_each(busy: Study, tmp_path: Path, capsys: Capture) -> None:
     busy.serve()
     out = tmp_path / "links.csv"
     note = '=HYPERLINK("https://elsewhere.example")'
+    refused_addresses(busy, capsys)
     words = ("links", "--count", "3", "--out", str(out), "--note", note, "--public-url", f"{busy.address}/")
     assert run(busy, *words) == 0
     assert "3 links of campaign study" in capsys.readouterr().out
@@ -98,10 +107,7 @@ def test_links_carry_the_campaigns_address(study: Study, capsys: Capture) -> Non
     assert "on this machine only" not in told.err
     assert run(study, "links", "--public-url", "https://other.example:8443") == 0
     assert capsys.readouterr().out.startswith(f"https://other.example:8443/c/{NAME}/enter?token=")
-    wrong = ("", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c", "https://a.example/b")
-    for url in wrong:
-        assert run(study, "links", "--public-url", url) == 1
-        assert "give the address at which workers reach the pages" in capsys.readouterr().err, url
+    refused_addresses(study, capsys)
 
 
 def test_a_completion_code_can_be_checked_before_paying(busy: Study, tmp_path: Path, capsys: Capture) -> None:
@@ -148,6 +154,7 @@ def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(busy: Stu
 def test_erasing_asks_and_takes_votes_out_of_the_store_too(
     busy: Study, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    busy.serve()
     files = collected(busy)
     answers = iter(["no", HASTY[:10]])
     monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))

@@ -86,7 +86,7 @@ def test_options_that_do_not_go_together(published: Serving, values: dict[str, o
     assert message in refused(published.at(**values))
 
 
-def test_what_is_not_there_or_taken_is_named(published: Serving) -> None:
+def test_what_is_not_there_or_taken_is_named(published: Serving, tmp_path: Path) -> None:
     assert not lacks(refused(published, "stduy"), "'stduy'", f"(there are {NAME})")
     assert "postgresql+psycopg://" in refused(published, processes=2), "SQLite is for one process"
     with socket.socket() as taken:
@@ -94,6 +94,12 @@ def test_what_is_not_there_or_taken_is_named(published: Serving) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert not lacks(refused(published.at(port=port)), f"cannot listen on 127.0.0.1:{port}", "--port")
+    # a database that is away, or none
+    message = refused(published.at(database=f"postgresql+psycopg://u:pass-word@127.0.0.1:{port}/desk"))
+    assert "cannot be used" in message
+    assert "pass-word" not in message
+    (tmp_path / "text").write_text("no database, but a text of some length\n" * 50)
+    assert "not an annotation database" in refused(published.at(database=f"sqlite:///{tmp_path}/text"))
 
 
 def test_the_organisers_secret_stays_the_same_and_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

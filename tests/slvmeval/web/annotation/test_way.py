@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, hidden, island, reason
+from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, island, reason
 from tests.slvmeval.web.reading import lacks
 
 
@@ -67,6 +67,34 @@ def test_each_step_opens_the_next_and_not_before(shared: Study) -> None:
     assert browser.send_accepted("rate", rating="B")["next"]
 
 
+def test_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
+    study.begin(3, lease_minutes=60)
+    browser = study.worker()
+    first = browser.data["view"]["id"]
+    browser.fetch()
+    study.clock.on(20)
+    browser.send_accepted("play", place="left", intervals=[[0, 10]], speed=1)
+    study.clock.on(24 * 3600)
+    # the browser was closed and its cookie is gone; the link is the same
+    with Browser(study.address, browser.token) as again:
+        again.enter()
+        view = again.task()
+    assert view["id"] == first
+    assert view["seen"]["left"] == [[0, 10]]
+
+
+def test_two_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: Study) -> None:
+    one, other = shared.worker(), shared.stranger()
+    other.http.cookies = one.http.cookies
+    assert other.task()["id"] == one.data["view"]["id"]
+    one.answer(shared.clock.on)
+    assert other.send("rate", rating="A").status_code == 200
+    refused = other.send("rate", rating="C")
+    assert reason(refused, 409) == "other_answer"
+    assert refused.json()["go_on"] == f"/c/{NAME}/task"
+    assert len(shared.votes(one.token)) == 1
+
+
 def test_the_language_is_the_browsers_then_the_workers(shared: Study) -> None:
     browser = shared.browser()
     accepts = {**PAGE, "Accept-Language": "fr, ja;q=0.8, en;q=0.5"}
@@ -100,11 +128,13 @@ PLATFORMS = {
 
 
 def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(study: Study) -> None:
-    study.begin(serving={"platforms": ("prolific", "mturk")})
-    for parameters in PLATFORMS.values():
-        page = study.stranger().open("enter", params=parameters)
+    study.publish()
+    for platform, other in (("prolific", "mturk"), ("mturk", "prolific")):
+        study.serve(platforms=(platform,))
+        page = study.stranger().open("enter", params=PLATFORMS[platform])
         assert page.url.path.endswith("/consent")
         assert not page.url.query
+        assert reason(study.stranger().get("enter", params=PLATFORMS[other]), 403) == "no_platform"
     with study.desk() as desk:
         workers = {one.platform: one for one in desk.organiser.workers(NAME)}
         entered = [event for event in desk.events.read(NAME) if event.kind == "entered"]

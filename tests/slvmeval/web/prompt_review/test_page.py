@@ -1,17 +1,19 @@
-"""The review pages as the command serves them."""
+"""The review pages as the command serves them, over real HTTP."""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import httpx
 import pytest
-from fastapi.testclient import TestClient
+import uvicorn
 
 from slvmeval.cli.main import main
 from slvmeval.web.annotation.security import HEADERS
@@ -19,6 +21,7 @@ from slvmeval.web.local_server import LocalServer
 from tasks.prompt_suite.drafts import Version
 from tasks.prompt_suite.project import Draft, Project
 from tasks.prompt_suite.videos import SourceVideo
+from tests.slvmeval.web.annotation.pieces import client
 from tests.slvmeval.web.reading import has, lacks
 from tests.tasks.scoring.judges.short_films import short_film
 
@@ -36,7 +39,7 @@ class Page:
 
     project: Project
     secret: str
-    http: TestClient
+    http: httpx.Client
 
     def get(self, path: str = "", **more: Any) -> httpx.Response:
         return self.http.get(f"/{self.secret}/{path}", **more)
@@ -63,14 +66,29 @@ def served(tmp_path_factory: pytest.TempPathFactory, ffmpeg: str) -> Iterator[Pa
     film = short_film(ffmpeg, folder / "a.mp4", 3.0)
     project = Project(folder / "prompts")
     project.keep_draft(draft("p1", film))
-    servers: list[LocalServer] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalServer, "run", lambda server: servers.append(server))
-        assert main(["suite", "prompts", "review", str(project.folder), "--port", "0", "--by", "Anna"]) == 0
-    (server,) = servers
-    root, secret, _ = server.address.rsplit("/", 2)
-    with TestClient(server.app, base_url=root, follow_redirects=False) as client:
-        yield Page(project, secret, client)
+    words = ["suite", "prompts", "review", str(project.folder), "--port", "0", "--by", "Anna"]
+    started: Queue[LocalServer] = Queue()
+    servers: list[uvicorn.Server] = []
+    run = LocalServer.run
+
+    class Server(uvicorn.Server):
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            servers.append(self)
+
+    def noted(server: LocalServer) -> None:
+        started.put(server)
+        run(server)
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
+        patch.setattr(uvicorn, "Server", Server)
+        patch.setattr(LocalServer, "run", noted)
+        done = pool.submit(main, words)
+        root, secret, _ = started.get(timeout=60).address.rsplit("/", 2)
+        with client(root) as http:
+            yield Page(project, secret, http)
+        servers[0].should_exit = True
+    assert done.result() == 0
 
 
 @pytest.fixture
@@ -181,6 +199,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
     for path in ("", "prompt/p1", "still/p1/0", "video/p1", "style.css", "keep.js", "nothing"):
         headers = page.get(path).headers
         assert set(headers) >= {header.lower() for header in HEADERS}, path
+        assert "server" not in headers
 
 
 def test_a_folder_without_drafts_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,11 +38,14 @@ def test_it_shows_releases_judges_pages_and_sizes(judged_store: Path, tmp_path: 
     JudgementsStore(page.store).add(judged("coin", pairs, lambda *_: "high"))
     written = tmp_path / "gallery" / "index.html"
     assert main(["gallery", "--store", str(judged_store), "--out", str(written.parent), "--quiet"]) == 0
+    report = tmp_path / "report.html"
+    report.write_text("<h1>Report</h1>")
+    remember_page(page.store, "report", report, "main, version 1")
     with client(page) as browser:
         text = browser.get(f"/{page.secret}/").text
-        assert not lacks(text, "coin", "Gallery: ", "degraded clip", page.store.root.name)
+        assert not lacks(text, "coin", "Gallery: ", "Report: ", "degraded clip", page.store.root.name)
         assert "http-equiv" not in text, "nothing runs, so nothing is read again"
-        (known,) = written_pages(page.store)
+        (known,) = (one for one in written_pages(page.store) if one.kind == "gallery")
         shown = browser.get(f"/{page.secret}/pages/{known.id}")
         assert shown.status_code == 200
         assert str(shown.url).endswith("/index.html"), "so that what is beside it is found"

@@ -73,10 +73,12 @@ def test_with_the_keyboard_alone(visit: Visit, served: Served) -> None:
 WIDTH = "document.documentElement.scrollWidth"
 
 
-@pytest.mark.parametrize(("language", "phone"), [("ja", False), ("en", True)])
-def test_with_mouse_or_finger(visit: Visit, own: Served, language: str, phone: bool) -> None:
+@pytest.mark.parametrize(
+    ("language", "phone", "dark"), [("ja", False, False), ("en", True, True), ("ja", True, False)]
+)
+def test_with_mouse_or_finger(visit: Visit, own: Served, language: str, phone: bool, dark: bool) -> None:
     own.open(own.pair(aspect="color"))
-    visitor = visit(own, language=language, phone=phone, dark=phone)
+    visitor = visit(own, language=language, phone=phone, dark=dark)
     words = texts(language, "color")
     visitor.agree()
     assert visitor.text("h1") == words.aspect["name"]
