@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from hashlib import sha256
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.votes import Check, check_id, check_of
@@ -16,6 +16,7 @@ def chance(worker: str, word: str) -> float:
     return int(sha256(f"{worker} {word}".encode()).hexdigest()[:8], 16) / (1 << 32)
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=5))
 def test_the_first_eight_contain_all_checks_but_never_begin_with_one(worker: str) -> None:
     dues = [check_due(n, 0.05, lambda word: chance(worker, word)) for n in range(FIRST_TASKS)]
