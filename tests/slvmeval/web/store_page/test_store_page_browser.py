@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ def look(chromium: Any, address: str, width: int, scheme: str) -> None:
     page.wait_for_url("**/index.html")
     page.click("a[href*='sources/'] >> nth=0")
     page.wait_for_selector("video")
-    page.wait_for_function("[...document.querySelectorAll('video')].some((one) => one.readyState > 1)")
+    end = time.monotonic() + 30
+    while not page.evaluate("[...document.querySelectorAll('video')].some((one) => one.readyState > 1)"):
+        assert time.monotonic() < end, "no video can be played"
+        page.wait_for_timeout(100)
     assert faults == []
     page.close()
 

@@ -62,7 +62,7 @@ def served(filmed: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
     """A campaign that is being served, for tests that leave it as it is."""
     with ExitStack() as stack:
         made = Served(tmp_path_factory.mktemp("served") / "store", filmed, stack)
-        made.open(*(made.pair(number) for number in range(20)), links=60, completion_code="C0DE-7")
+        made.open(*(made.pair(number) for number in range(20)), links=60)
         yield made
 
 

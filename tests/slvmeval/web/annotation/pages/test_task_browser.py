@@ -30,8 +30,9 @@ def side_of(visitor: Visitor, place: str) -> str:
     return "low" if place == low else "high"
 
 
-def test_with_the_keyboard_alone(visit: Visit, served: Served) -> None:
-    visitor = visit()
+def test_with_the_keyboard_alone(visit: Visit, own: Served) -> None:
+    own.open(completion_code="C0DE-7")
+    visitor = visit(own)
     visitor.enter()
     while not visitor.page.evaluate(f"{FOCUSED}.name === 'agree'"):
         visitor.press("Tab")
@@ -63,7 +64,7 @@ def test_with_the_keyboard_alone(visit: Visit, served: Served) -> None:
     visitor.press("Tab", "Enter")
     visitor.page.wait_for_url("**/done")
     assert visitor.text(".code") == "C0DE-7"
-    (vote,) = served.votes(visitor.token)
+    (vote,) = own.votes(visitor.token)
     assert (vote.rating, vote.preferred, vote.language) == ("B", preferred, "en")
     assert vote.comment == "n p c / ? are letters here"
     assert vote.watched_s is not None
