@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 from hashlib import sha256
 
 from hypothesis import given
@@ -13,7 +12,6 @@ from storage_schemas.votes import Check, check_id, check_of
 from tasks.annotation.checks import BETWEEN, FIRST_CHECKS, FIRST_TASKS, check_due, check_tasks
 
 
-@cache
 def chance(worker: str, word: str) -> float:
     return int(sha256(f"{worker} {word}".encode()).hexdigest()[:8], 16) / (1 << 32)
 
