@@ -1,6 +1,7 @@
+"""`doctor` on this environment, and what it finds wrong in others."""
+
 from __future__ import annotations
 
-import json
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -9,20 +10,19 @@ import pytest
 from infra.profile import Profile
 from slvmeval.cli.doctor.checks import check_our_packages, check_store, check_versions, check_weights
 from slvmeval.cli.doctor.finding import CheckVerdict
-from slvmeval.cli.main import main
 from storage_schemas.store import Store
+from tests.slvmeval.cli.running import Run
 
 
-def test_this_environment_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["doctor", "--store", str(tmp_path / "store"), "--models", str(tmp_path)]
-    assert main([*words, "--json"]) == 0
-    findings = {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
+def test_this_environment_is_good(tmp_path: Path, run: Run) -> None:
+    words = ("doctor", "--store", tmp_path / "store", "--models", tmp_path)
+    findings = {finding["what"]: finding for finding in run(*words, "--json").json}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
     assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)
     assert "slvmeval models fetch u2netp" in findings["model u2netp"]["message"]
+    assert findings["recipe cpu-approx"]["message"] == "lacks u2netp"
     assert findings["opencv"]["message"].endswith("with xphoto")
-    assert main(words) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "all good"
+    assert run(*words).out.splitlines()[-1] == "all good"
     assert not (tmp_path / "store").exists()
 
 
@@ -91,14 +91,7 @@ def test_wrong_weights_fail(tmp_path: Path) -> None:
     assert findings["model u2net"].verdict is CheckVerdict.WARN
 
 
-def test_each_recipe_says_which_models_it_lacks(tmp_path: Path) -> None:
-    findings = {f.what: f for f in check_weights(Profile(model_folders=(str(tmp_path),)))}
-    finding = findings["recipe cpu-approx"]
-    assert (finding.verdict, finding.message) == (CheckVerdict.WARN, "lacks u2netp")
-
-
-def test_a_bad_profile_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_profile_exits_1(tmp_path: Path, run: Run) -> None:
     file = tmp_path / "site.toml"
     file.write_text("stor = 1", encoding="utf-8")
-    assert main(["doctor", "--profile", str(file)]) == 1
-    assert "Did you mean 'store'?" in capsys.readouterr().out
+    assert "Did you mean 'store'?" in run("doctor", "--profile", file, code=1).out
