@@ -15,6 +15,11 @@ TORCH_PARTS := torch torchvision triton cuda-bindings cuda-pathfinder cuda-toolk
 MARKED = $$(grep -rlE 'mark\.$(1)\b' $(2) --include='*.py' | sed 's:/conftest\.py$$::' | sort -u)
 # for tests that also wait: a process more than there are cores
 MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# nothing is written outside build/ and .venv
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/build/caches/hypothesis
+
+# `make test ORDER=` draws an order of the tests and prints its seed, with which it can be repeated
+ORDER ?= -p no:randomly
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
 DOCS := .venv/.docs
@@ -24,7 +29,7 @@ define install
 	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 endef
 
-.PHONY: help env env-models demo docs test test-fast test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -62,21 +67,27 @@ build/models/brisque/svm.txt: $(STAMP)
 	@touch $@
 
 test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) -m "$(OTHERS)"
+	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) -m "$(OTHERS)"
+
+# fast tests that look for programs, or do more as root
+test-programs: env build/models/u2netp.onnx  ## fast tests that do more where ffmpeg, nginx or LaTeX is installed, or as root
+	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) -m "$(OTHERS)" \
+	  $$(grep -rlE 'each_ffmpeg|shutil\.which|needs_root|small_disk' tests --include='test_*.py')
 
 test-slow: test-slow-tasks test-slow-runs  ## tests on whole films, with a real Prefect and Dask, with processes killed
 
-# in two: only the first may run beside other tests
+# in two: only the first may run beside other tests, for which it waits
+PATIENT := --timeout=1800
 SLOW := slow and not browser and not slurm and not models and not gpu
 test-slow-tasks: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
+	$(BIN)/python -m pytest $(ORDER) $(PATIENT) -n auto --dist loadgroup --durations=15 -m "$(SLOW)" $(call MARKED,slow,tests/tasks)
 
 test-slow-runs: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "$(SLOW)" \
+	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "$(SLOW)" \
 	  $(call MARKED,slow,tests --exclude-dir=tasks)
 
 test-browser: env  ## tests of the pages in a real Chromium
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser,tests)
+	$(BIN)/python -m pytest $(ORDER) -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser,tests)
 
 # a small model of sentences, 91 MB
 build/models/all-minilm-l6-v2/config.json: $(STAMP)
@@ -84,10 +95,10 @@ build/models/all-minilm-l6-v2/config.json: $(STAMP)
 	@touch $@
 
 test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models,tests)
+	$(BIN)/python -m pytest $(ORDER) $(PATIENT) -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models,tests)
 
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them
-	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m pytest $(ORDER) -m gpu
 
 # each of two processes has a Slurm of its own; with more of them too many Prefect servers start at once
 test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
@@ -95,7 +106,7 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
-	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 \
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest $(ORDER) -n 2 --dist loadfile --durations=15 \
 	  -m slurm tests/slurm
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with the sources: python -m bench.growth)
@@ -141,7 +152,7 @@ lint: env
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --cache-dir build/caches/import-linter
 
 lock:  ## resolve the lock file anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes \
@@ -155,4 +166,4 @@ lock:  ## resolve the lock file anew (needs uv)
 	  --no-header --constraint requirements.lock -o requirements-release.lock
 
 clean:  ## remove what was built, but not the environment
-	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build

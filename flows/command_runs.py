@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from flows.declaration import FlowDeclaration, OptionsT, ResultT
-from infra.executor import Executor, InlineExecutor, require_semaphores
+from infra.executor import Executor, InlineExecutor, require_worker_processes
 from infra.leftovers import end_left_jobs
 from infra.prefect_server import log_level, prefect_environment
 from infra.profile import Profile
@@ -68,7 +68,7 @@ def run_flow(
             require_fit(site, site.place)
         else:
             # Prefect would print a traceback when the cluster cannot start
-            require_semaphores()
+            require_worker_processes()
         prefect_environment(site.prefect_api_url)
         from flows.shell import run_on_server
 

@@ -14,7 +14,7 @@ import distributed  # noqa: F401
 from distributed import LocalCluster, Nanny, Worker
 
 from infra import scratch
-from infra.executor import SINGLE_THREADED, require_semaphores
+from infra.executor import SINGLE_THREADED, require_worker_processes
 from infra.pool import GPU_POOL, RESOURCES
 from infra.scratch import ScratchFolder
 from infra.tls import new_credentials
@@ -67,7 +67,7 @@ class ScratchCluster(LocalCluster):
     """A local cluster with a private folder for the temporary files of all its processes."""
 
     def __init__(self, dashboard_port: int | None, **options: Any) -> None:
-        require_semaphores()
+        require_worker_processes()
         self._scratch = ScratchFolder()
         folder = self._scratch.path
         try:

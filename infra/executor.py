@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import threading
 from abc import ABC, abstractmethod
@@ -28,6 +29,9 @@ SINGLE_THREADED = {
 }
 
 Handle = Any
+
+#: Address space in bytes that a process of a build needs at least: 3.9 GB were measured.
+LEAST_ADDRESS_SPACE = 5_000_000_000
 
 #: Items in flight per worker: enough to keep it busy, few enough to limit the scheduler's load.
 WINDOW = 3
@@ -115,7 +119,7 @@ class ProcessExecutor(Executor):
     """Runs items in separate processes of this machine."""
 
     def __init__(self, workers: int) -> None:
-        require_semaphores()
+        require_worker_processes()
         self.workers = workers
         self._pool = self._start()
 
@@ -158,14 +162,21 @@ class ProcessExecutor(Executor):
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def require_semaphores() -> None:
-    """Check that processes of this machine can share semaphores.
+def require_worker_processes() -> None:
+    """Check that worker processes of this machine can share semaphores and load the libraries.
 
     Raises
     ------
     PrerequisiteError
-        If they cannot: ``/dev/shm`` is missing, read-only or full.
+        If ``/dev/shm`` is missing, read-only or full, or ``ulimit -v`` allows a process too little.
     """
+    address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if address_space != resource.RLIM_INFINITY and address_space < LEAST_ADDRESS_SPACE:
+        raise PrerequisiteError(
+            f"the libraries cannot be loaded: `ulimit -v` allows {address_space / 1e9:.1f} GB of "
+            f"address space, and at least {LEAST_ADDRESS_SPACE / 1e9:.0f} GB are needed, though less memory "
+            "is used: `ulimit -v unlimited`, or have the administrator raise the limit"
+        )
     try:
         multiprocessing.get_context("spawn").Lock()
     except (ImportError, OSError) as problem:

@@ -170,9 +170,7 @@ def _embedded_server(auth: str) -> Iterator[str]:
 
     Prefect's own class for this imports the whole server into this process, which takes seconds.
     """
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = str(listener.getsockname()[1])
+    port = str(loopback_port())
     # this project's folder is not put on its path, where its packages could hide others
     command = [sys.executable, "-P", str(Path(embedded_server.__file__)), port]
     # other users can read a command line, but not the environment
@@ -197,6 +195,26 @@ def _embedded_server(auth: str) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def loopback_port() -> int:
+    """Return a free port of the loopback interface.
+
+    Raises
+    ------
+    PrerequisiteError
+        If nothing can connect there: the interface is down.
+    """
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port: int = listener.getsockname()[1]
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError as problem:
+        raise PrerequisiteError(
+            f"nothing can connect to 127.0.0.1 on this machine ({problem.strerror or problem}): bring up the "
+            "loopback interface (`ip link set lo up`), or build with --direct, which needs no server"
+        ) from problem
+    return port
 
 
 _DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from storage_schemas.proxies import mend_proxies
 
 pytest_plugins = [
     "tests.chromium",
@@ -19,9 +22,14 @@ pytest_plugins = [
     "tests.small_films",
 ]
 
+# how long an example takes says how busy the machine is
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
+
 
 def pytest_configure() -> None:
-    """Take Ctrl-C, and so let the tests' processes take it: in the background a shell has us ignore it."""
+    """Ask servers of tests without a proxy; take Ctrl-C, which a shell has us ignore in the background."""
+    mend_proxies()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

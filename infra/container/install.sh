@@ -57,6 +57,8 @@ else
   for part in pyproject.toml README.md LICENSE storage_schemas tasks infra flows slvmeval slurm; do
     cp -R "$source/$part" "$copy/"
   done
+  # the source may be read-only
+  chmod -R u+w "$copy"
   pip install -q --no-deps --require-hashes -r "$source/requirements.lock"
   if [ "$with" = models ]; then
     pip install -q --no-deps --require-hashes -r "$source/requirements-models.lock"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import PrerequisiteError
+
+# Read when onnxruntime is imported. Otherwise it reports each model to Microsoft, and leaves files in the
+# home folder and one with a fixed name in the temporary folder.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 #: Device → onnxruntime's provider and its options. On a GPU: no TF32 (as on the CPU), a fixed convolution
 #: algorithm, and no more memory than requested.

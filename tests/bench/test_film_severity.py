@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from bench.film_severity import EVALUATORS, FILMS, Answer, cells_of, least_table
 FILM = replace(FILMS[0], main=5, clips=(1, 2, 10), seeds=(1, 2))
 
 
-def answers(outcomes: dict[tuple[str, str], tuple[str, str]]) -> list[Answer]:
+def answers(outcomes: Mapping[tuple[str, str], Sequence[str]]) -> list[Answer]:
     """Two draws' answers for aesthetics, by severity and evaluator."""
     return [
         Answer("bunny", seed, f"{point}-{seed}", "aesthetics", point, who, outcome)
@@ -30,34 +31,18 @@ def test_severities_stand_in_order() -> None:
 
 
 def test_only_who_gives_the_same_answer_in_every_draw_is_named() -> None:
-    cells = cells_of(
-        answers(
-            {
-                ("5", "size"): ("right", "right"),
-                ("5", "contrast"): ("right", "wrong"),
-                ("5", "motion"): ("wrong", "wrong"),
-                ("5", "duration"): ("tie", "tie"),
-                ("5", "coin"): ("right", "right"),
-            }
-        )
-    )
+    given = {"size": "right right", "contrast": "right wrong", "motion": "wrong wrong", "duration": "tie tie"}
+    outcomes = {("5", who): both.split() for who, both in (given | {"coin": "right right"}).items()}
+    cells = cells_of(answers(outcomes))
     assert row(main_table(FILM, cells)) == ["2", "size", "motion", "duration"]
 
 
 def test_an_evaluator_stands_where_it_begins_to_be_right_for_good() -> None:
-    right, mixed = ("right", "right"), ("right", "wrong")
-    cells = cells_of(
-        answers(
-            {(point, "size"): right for point in ("1", "2", "5", "10")}
-            | {
-                (point, "motion"): right if point in ("1", "5", "10") else mixed
-                for point in ("1", "2", "5", "10")
-            }
-            | {(point, "contrast"): mixed for point in ("1", "2", "5", "10")}
-            | {("weak", "contrast"): right}
-        )
-    )
-    assert row(least_table(FILM, cells)) == ["size", "motion (5)", "contrast"]
+    points, right, mixed = ("1", "2", "5", "10"), ("right", "right"), ("right", "wrong")
+    outcomes = {(point, "size"): right for point in points}
+    outcomes |= {(point, "motion"): mixed if point == "2" else right for point in points}
+    outcomes |= {(point, "contrast"): mixed for point in points} | {("weak", "contrast"): right}
+    assert row(least_table(FILM, cells_of(answers(outcomes)))) == ["size", "motion (5)", "contrast"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFECT = str(Path(sys.executable).parent / "prefect")
@@ -103,9 +105,14 @@ class Processes:
         return done.stdout + (done.stderr if fails else "")
 
     def end(self, process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to a process and those it started in its group, and wait for it."""
+        """Send a signal to a process and all that it started, and wait for it."""
         if process.poll() is None:
+            # a worker gives each flow run a session of its own
+            started = psutil.Process(process.pid).children(recursive=True)
             os.killpg(process.pid, how)
+            for other in started:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    other.send_signal(how)
         process.wait(60)
 
     def close(self) -> None:
@@ -172,7 +179,7 @@ class PrefectServer:
         return [line["message"] for line in self.ask("/logs/filter", asked)]
 
     def start_worker(self) -> subprocess.Popen[bytes]:
-        """Start a worker; it and its flow runs are one process group."""
+        """Start a worker, which gives each of its flow runs a process group of its own."""
         return self.processes.start("worker.log", PREFECT, "worker", "start", "--pool", "slvmeval")
 
     def slvmeval(self, *words: str, fails: bool | None = False) -> str:

@@ -183,10 +183,11 @@ def test_a_run_whose_worker_is_killed_too_ends_and_the_next_goes_on(
     worker.wait(10)
     # its place is free again, and nothing is made twice
     made = {path: path.stat().st_mtime_ns for path in run.store.glob("artifacts/*/*/*/manifest.json")}
-    server.start_worker()
+    worker = server.start_worker()
     output = server.slvmeval(
         "run", "nightly", "--profile", "site.toml", "--param", f"store={run.store}", "--watch"
     )
+    server.processes.end(worker)
     assert "Completed: Version 1 of release main is written" in output
     assert run.checksum() == direct
     assert (

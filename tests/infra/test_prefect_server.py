@@ -33,6 +33,16 @@ def test_a_server_that_ends_at_once_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("it started")
 
 
+def test_loopback_that_is_down_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    output = r"127\.0\.0\.1 .* \(Network is unreachable\)"
+    with pytest.raises(PrerequisiteError, match=output), _embedded_server("a:b"):
+        raise AssertionError("it started")
+
+
 def test_a_server_whose_starter_is_gone_ends_while_it_starts() -> None:
     process = subprocess.Popen([sys.executable, "-P", embedded_server.__file__, "0"], stdin=subprocess.PIPE)
     process.communicate(timeout=60)

@@ -84,3 +84,9 @@ def test_without_shared_memory_the_reason_is_said(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("multiprocessing.context.BaseContext.Lock", refuse)
     with pytest.raises(PrerequisiteError, match=r"/dev/shm \(Read-only file system\)"):
         ProcessExecutor(1)
+
+
+def test_too_little_address_space_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (3_000_000_000, -1))
+    with pytest.raises(PrerequisiteError, match=r"`ulimit -v` allows 3\.0 GB .* at least 5 GB"):
+        ProcessExecutor(1)

@@ -1,4 +1,4 @@
-"""A store in a temporary folder, small pictures, and a small file system of its own."""
+"""Stores in a temporary folder, programs in a process of their own, and a small file system."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import storage_schemas
-from storage_schemas.frames import Planes
+from storage_schemas.commit import set_commit_hook
 from storage_schemas.store import Store
-
-ROOT = Path(storage_schemas.__file__).parents[1]
+from tests.once import Once
+from tests.storage_schemas.written_store import write_store
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -27,13 +25,18 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def picture() -> Callable[[int], Planes]:
-    """Frames of 32×16 as planes, each number another noise."""
+def whole_store(tmp_path: Path, once: Once) -> Store:
+    """A store with one release that has one version of one pair."""
+    made = once("written-store", lambda folder: write_store(folder / "store"))
+    shutil.copytree(made / "store", tmp_path / "whole")
+    return Store.open(tmp_path / "whole")
 
-    def make(number: int) -> Planes:
-        return np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
 
-    return make
+@pytest.fixture
+def commit_hook() -> Iterator[Callable[[Callable[[str], None] | None], None]]:
+    """Set the hook of commits; after the test there is none."""
+    yield set_commit_hook
+    set_commit_hook(None)
 
 
 @pytest.fixture(scope="session")
@@ -41,13 +44,9 @@ def run_python() -> RunPython:
     """Run a program text in a process of its own."""
 
     def run(program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", program, *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
     return run
 
@@ -60,9 +59,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount = shutil.which("mount")
     if mount is None or os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
-    done = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True
-    )
+    command = [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
     try:

@@ -1,19 +1,19 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
-import shutil
-import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
 
-from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, write_atomic
+from storage_schemas.commit import COMMIT_POINTS, abandoned, write_atomic
 from storage_schemas.errors import Reason, SetAside, StoreError, UserInputError
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
@@ -21,38 +21,39 @@ from storage_schemas.set_aside import SetAsideRow, append_failures, known_failur
 from storage_schemas.source import TIMELINE_FILE, write_timeline_file
 from storage_schemas.store import FRAMES, PAIR, TIMELINE, Store, check_files
 from tests.frame_arrays import write_frames
+from tests.storage_schemas.together import together
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
+CommitHook = Callable[[Callable[[str], None] | None], None]
 
 CONSUMES = {"n": 1}
 ID = artifact_id(PAIR, CONSUMES)
+STEPS = [*COMMIT_POINTS, "payload_half_written"]
 
-DIES_AT = """
+#: Dies at each step in turn, each time in a process of its own and in a store of its own.
+DIES_AT_EACH_STEP = """
 import os, signal, sys
 from pathlib import Path
 from storage_schemas.commit import set_commit_hook
 from storage_schemas.store import Store
 
-root, point = sys.argv[1:]
-
 def die(at):
-    if at == point:
+    if at == f"pair:{step}":
         os.kill(os.getpid(), signal.SIGKILL)
 
-set_commit_hook(die)
-with Store.open(Path(root)).stage("pair", {"n": 1}) as staged:
-    (staged.path / "deep" / "er").mkdir(parents=True)
-    (staged.path / "deep" / "er" / "frames").write_bytes(bytes(100_000))
-    die("pair:payload_half_written")
-    (staged.path / "pair.json").write_text("{}")
-    staged.content_checksum = "sum"
+for step in sys.argv[2:]:
+    if os.fork():
+        assert os.wait()[1] == signal.SIGKILL, step
+        continue
+    set_commit_hook(die)
+    with Store.open(Path(sys.argv[1], step)).stage("pair", {"n": 1}) as staged:
+        (staged.path / "deep" / "er").mkdir(parents=True)
+        (staged.path / "deep" / "er" / "frames").write_bytes(bytes(100_000))
+        die("pair:payload_half_written")
+        (staged.path / "pair.json").write_text("{}")
+        staged.content_checksum = "sum"
+    os._exit(0)
 """
-
-
-@pytest.fixture(autouse=True)
-def no_hook() -> Iterator[None]:
-    yield
-    set_commit_hook(None)
 
 
 def make(store: Store, text: str = "{}") -> None:
@@ -61,144 +62,169 @@ def make(store: Store, text: str = "{}") -> None:
         staged.content_checksum = "sum"
 
 
-@pytest.mark.parametrize("step", [*COMMIT_POINTS, "payload_half_written"])
-def test_killed_at_any_point_it_is_complete_or_absent(store: Store, run_python: RunPython, step: str) -> None:
-    done = run_python(DIES_AT, store.root, f"pair:{step}")
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    complete = step == "renamed"
-    assert store.has(PAIR, ID) is complete
-    assert [manifest.id for manifest in store.manifests(PAIR)] == ([ID] if complete else [])
-    if complete:
-        check_files(store.artifact_path(PAIR, ID))
-    assert store.clear_abandoned() == (0 if complete else 1)
-    make(store)
+def check_whole(store: Store, text: str = "{}") -> None:
+    """Check that the artifact is complete and that nothing else lies around."""
     check_files(store.artifact_path(PAIR, ID))
+    assert (store.artifact_path(PAIR, ID) / "pair.json").read_text() == text
+    check_clean(store)
+
+
+def check_clean(store: Store) -> None:
     assert list(store.staging.iterdir()) == []
 
 
-def test_commit_points_come_in_order(store: Store) -> None:
+def test_killed_at_any_point_it_is_complete_or_absent(tmp_path: Path, run_python: RunPython) -> None:
+    stores = {step: Store.create(tmp_path / step) for step in STEPS}
+    done = run_python(DIES_AT_EACH_STEP, tmp_path, *STEPS)
+    assert done.returncode == 0, done.stderr
+    for step, store in stores.items():
+        complete = step == "renamed"
+        assert store.has(PAIR, ID) is complete, step
+        assert [manifest.id for manifest in store.manifests(PAIR)] == ([ID] if complete else [])
+        if complete:
+            check_files(store.artifact_path(PAIR, ID))
+        assert store.clear_abandoned() == (0 if complete else 1), step
+        make(store)
+        check_whole(store)
+
+
+def test_commit_points_come_in_order(store: Store, commit_hook: CommitHook) -> None:
     seen: list[str] = []
-    set_commit_hook(seen.append)
+    commit_hook(seen.append)
     make(store)
     assert seen == [f"pair:{step}" for step in COMMIT_POINTS]
 
 
-def test_an_error_leaves_nothing(store: Store) -> None:
+def test_an_error_leaves_nothing_and_keeps_its_name(store: Store) -> None:
     with pytest.raises(RuntimeError, match="oh"), store.stage(PAIR, CONSUMES) as staged:
         (staged.path / "pair.json").write_text("{}")
         raise RuntimeError("oh")
+    with pytest.raises(FileNotFoundError), store.stage(PAIR, CONSUMES) as staged:
+        (staged.path / "nowhere" / "x").write_text("")
     assert not store.has(PAIR, ID)
-    assert list(store.staging.iterdir()) == []
+    check_clean(store)
 
 
-def test_the_second_writer_drops_its_own(store: Store) -> None:
+def test_the_second_writer_drops_its_own(store: Store, commit_hook: CommitHook) -> None:
     def meanwhile(point: str) -> None:
         if point == "pair:manifest_written":
-            set_commit_hook(None)
+            commit_hook(None)
             make(store, "first")
 
-    set_commit_hook(meanwhile)
+    commit_hook(meanwhile)
     make(store, "second")
-    assert (store.artifact_path(PAIR, ID) / "pair.json").read_text() == "first"
-    check_files(store.artifact_path(PAIR, ID))
-    assert list(store.staging.iterdir()) == []
+    check_whole(store, "first")
 
 
 def test_a_folder_without_manifest_is_not_in_the_way(store: Store) -> None:
     make(store)
-    path = store.artifact_path(PAIR, ID)
-    (path / "manifest.json").unlink()
+    (store.artifact_path(PAIR, ID) / "manifest.json").unlink()
     assert not store.has(PAIR, ID)
     make(store, "new")
-    assert (path / "pair.json").read_text() == "new"
-    check_files(path)
-    assert list(store.staging.iterdir()) == []
+    check_whole(store, "new")
 
 
-def _make_many(root: Path, barrier: object) -> None:
-    store = Store.open(root)
+def _make_many(barrier: Barrier, root: str) -> None:
+    store = Store.open(Path(root))
     for number in range(20):
-        barrier.wait(timeout=30)  # type: ignore[attr-defined]
+        barrier.wait()
         with store.stage(PAIR, {"number": number}) as staged:
             (staged.path / "pair.json").write_text(str(number))
 
 
 def test_two_processes_that_make_the_same_harm_nothing(store: Store) -> None:
-    processes = multiprocessing.get_context("spawn")
-    barrier = processes.Barrier(2)
-    both = [processes.Process(target=_make_many, args=(store.root, barrier)) for _ in range(2)]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join(timeout=60)
-    assert [process.exitcode for process in both] == [0, 0]
+    together((_make_many, str(store.root)), (_make_many, str(store.root)))
     result = list(store.manifests(PAIR))
     assert len(result) == 20
     for manifest in result:
         check_files(store.artifact_path(PAIR, manifest.id))
-    assert list(store.staging.iterdir()) == []
+    check_clean(store)
 
 
-def test_only_what_dead_processes_left_is_cleared(store: Store, run_python: RunPython) -> None:
+def test_only_what_dead_processes_left_is_cleared(store: Store) -> None:
     store.staging.mkdir()
     host = socket.gethostname().replace(".", "_")
-    dead = int(run_python("import os; print(os.getpid())").stdout)
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
+        dead = process.pid
     for name in (f"pair.{host}.{dead}.a", f"pair.{host}.{os.getpid()}.b", f"pair.elsewhere.{dead}.c"):
         (store.staging / name).mkdir()
         (store.staging / name / "half").write_text("half")
     assert [path.name for path in abandoned(store.staging)] == [f"pair.{host}.{dead}.a"]
     assert store.clear_abandoned() == 1
     assert sorted(path.name[-1] for path in store.staging.iterdir()) == ["b", "c"]
-
-
-def test_a_stranger_in_staging_is_left_alone(store: Store) -> None:
-    (store.staging / "my-notes").mkdir(parents=True)
+    (store.staging / "my-notes").mkdir()
     with pytest.raises(StoreError, match="my-notes was not made by slvmeval"):
         store.clear_abandoned()
 
 
-def test_a_full_disk_is_its_own_reason_and_leaves_nothing(small_disk: Path) -> None:
+def too_large_file(folder: Path) -> None:
+    (folder / "pair.json").write_bytes(bytes(2 << 20))
+
+
+def too_many_frames(folder: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (100, 96, 128), dtype=np.uint8)
+    write_frames(folder / "planes.zarr", noise, map(float, range(100)), ColorSpec())
+
+
+def too_long_table(folder: Path) -> None:
+    noise = np.random.default_rng(0).random(150_000).tolist()
+    write_timeline_file(folder / TIMELINE_FILE, noise, list(range(150_000)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "write"), [(PAIR, too_large_file), (FRAMES, too_many_frames), (TIMELINE, too_long_table)]
+)
+def test_a_full_disk_is_its_own_reason_and_leaves_nothing(
+    kind: Any, write: Callable[[Path], None], small_disk: Path
+) -> None:
     store = Store.create(small_disk)
-    with pytest.raises(SetAside, match="no space left") as caught, store.stage(PAIR, CONSUMES) as staged:
-        (staged.path / "pair.json").write_bytes(bytes(2 << 20))
+    with pytest.raises(SetAside, match="no space left") as caught, store.stage(kind, CONSUMES) as staged:
+        write(staged.path)
     assert caught.value.reason is Reason.OUT_OF_SPACE
-    assert not store.has(PAIR, ID)
-    assert list(store.staging.iterdir()) == []
+    assert list(store.manifests(kind)) == []
+    check_clean(store)
     make(store)
-    check_files(store.artifact_path(PAIR, ID))
+    check_whole(store)
 
 
-def test_a_disk_that_fills_while_frames_are_written(small_disk: Path) -> None:
+def fill(disk: Path) -> Path:
+    """Fill a file system to its last block."""
+    filler = disk / ".filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            return filler
+
+
+def test_a_disk_too_full_for_the_manifest(small_disk: Path, commit_hook: CommitHook) -> None:
     store = Store.create(small_disk)
-    noise = np.random.default_rng(0).integers(0, 256, (200, 96, 128), dtype=np.uint8)
-    with pytest.raises(SetAside) as caught, store.stage(FRAMES, CONSUMES) as staged:
-        write_frames(staged.path / "planes.zarr", noise, map(float, range(200)), ColorSpec())
-    assert caught.value.reason is Reason.OUT_OF_SPACE
-    assert list(store.manifests(FRAMES)) == []
-    assert list(store.staging.iterdir()) == []
 
-
-def test_a_disk_too_full_for_the_manifest(small_disk: Path) -> None:
-    store = Store.create(small_disk)
-
-    def fill(point: str) -> None:
+    def full(point: str) -> None:
         if point == "pair:payload_synced":
-            with (small_disk / ".filler").open("wb", buffering=0) as file:
-                try:
-                    while True:
-                        file.write(bytes(4096))
-                except OSError:
-                    return
+            fill(small_disk)
 
-    set_commit_hook(fill)
+    commit_hook(full)
     with pytest.raises(SetAside) as caught:
         make(store)
     assert caught.value.reason is Reason.OUT_OF_SPACE
     assert not store.has(PAIR, ID)
     (small_disk / ".filler").unlink()
-    set_commit_hook(None)
+    commit_hook(None)
     make(store)
     assert store.has(PAIR, ID)
+
+
+def test_a_full_disk_loses_no_earlier_failure(small_disk: Path) -> None:
+    store = Store.create(small_disk)
+    row = SetAsideRow(source_id="s", stage="ingest", reason=Reason.NOT_A_VIDEO, message="m", key="k")
+    append_failures(store, [row])
+    fill(small_disk)
+    with pytest.raises(SetAside) as caught:
+        append_failures(store, [row.model_copy(update={"key": str(n)}) for n in range(100)])
+    assert caught.value.reason is Reason.OUT_OF_SPACE
+    assert set(known_failures(store)) == {"k"}
 
 
 def test_a_read_only_store_can_be_read_but_not_written(small_disk: Path) -> None:
@@ -214,33 +240,9 @@ def test_a_read_only_store_can_be_read_but_not_written(small_disk: Path) -> None
     with pytest.raises(SetAside) as caught:
         write_atomic(small_disk / "x.json", b"{}")
     assert caught.value.reason is Reason.READ_ONLY_STORE
-
-
-def test_no_store_can_be_made_on_a_read_only_disk(small_disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     with pytest.raises(SetAside) as caught:
         Store.create(small_disk / "store")
     assert caught.value.reason is Reason.READ_ONLY_STORE
-
-
-def test_a_table_on_a_full_disk_has_the_same_reason(small_disk: Path) -> None:
-    store = Store.create(small_disk)
-    noise = np.random.default_rng(0).random(300_000).tolist()
-    with pytest.raises(SetAside) as caught, store.stage(TIMELINE, CONSUMES) as staged:
-        write_timeline_file(staged.path / TIMELINE_FILE, noise, list(range(300_000)))
-    assert caught.value.reason is Reason.OUT_OF_SPACE
-    assert list(store.staging.iterdir()) == []
-
-
-def test_a_full_disk_loses_no_earlier_failure(small_disk: Path) -> None:
-    store = Store.create(small_disk)
-    row = SetAsideRow(source_id="s", stage="ingest", reason=Reason.NOT_A_VIDEO, message="m", key="k")
-    append_failures(store, [row])
-    (small_disk / ".filler").write_bytes(bytes(shutil.disk_usage(small_disk).free))
-    with pytest.raises(SetAside) as caught:
-        append_failures(store, [row.model_copy(update={"key": str(n)}) for n in range(5000)])
-    assert caught.value.reason is Reason.OUT_OF_SPACE
-    assert set(known_failures(store)) == {"k"}
 
 
 def test_what_may_not_be_read_elsewhere_is_not_the_stores_fault(store: Store, tmp_path: Path) -> None:
@@ -249,11 +251,6 @@ def test_what_may_not_be_read_elsewhere_is_not_the_stores_fault(store: Store, tm
     with pytest.raises(SetAside) as caught, store.stage(PAIR, CONSUMES) as staged:
         raise PermissionError(errno.EACCES, "Permission denied", str(staged.path / "pair.json"))
     assert caught.value.reason is Reason.READ_ONLY_STORE
-
-
-def test_other_errors_keep_their_own_name(store: Store) -> None:
-    with pytest.raises(FileNotFoundError), store.stage(PAIR, CONSUMES) as staged:
-        (staged.path / "nowhere" / "x").write_text("")
 
 
 def test_write_atomic_replaces_whole_files(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
+"""Frame arrays, as a folder and as one file: what was written is read, and damage is found."""
+
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+import zarr
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas import frames as module
@@ -13,26 +16,32 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.frames import SHARD_FRAMES, ColorSpec, FrameReader, FrameWriter, Planes
 from storage_schemas.ids import digest_frame, digest_frames
 from tests.frame_arrays import write_frames
+from tests.storage_schemas.written_store import picture
 
 COLOR = ColorSpec("bt601", full_range=True)
-Picture = Callable[[int], Planes]
+PICTURES = [picture(number) for number in range(4)]
+FOLDER, ZIP = "planes.zarr", "planes.zarr.zip"
 
 
-def write(path: Path, frames: list[Planes]) -> None:
+def written(path: Path, frames: list[Planes] | int = 4) -> FrameReader:
+    """Write an array of these frames, or of so many, and open it."""
+    frames = [picture(number) for number in range(frames)] if isinstance(frames, int) else frames
     write_frames(path, frames, map(float, range(len(frames))), COLOR)
+    return FrameReader(path)
 
 
 def shard(path: Path, number: int = 0) -> Path:
     return path / "planes" / "c" / str(number) / "0" / "0"
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None)
 @given(
     count=st.integers(1, 9),
     height=st.sampled_from([4, 8, 12]),
     width=st.sampled_from([2, 6, 16]),
     shard_frames=st.integers(1, 5),
     expected=st.booleans(),
+    name=st.sampled_from([FOLDER, ZIP]),
     seed=st.integers(0, 1000),
 )
 def test_round_trip(
@@ -42,9 +51,10 @@ def test_round_trip(
     width: int,
     shard_frames: int,
     expected: bool,
+    name: str,
     seed: int,
 ) -> None:
-    path = tmp_path_factory.mktemp("frames") / "planes.zarr"
+    path = tmp_path_factory.mktemp("frames") / name
     rng = np.random.default_rng(seed)
     frames = rng.integers(0, 256, (count, height * 3 // 2, width), dtype=np.uint8)
     times = np.cumsum(rng.random(count))
@@ -60,6 +70,7 @@ def test_round_trip(
         assert np.array_equal(reader.read(first, count - first), frames[first:])
         assert np.array_equal(np.concatenate(list(reader.batches(0, count, 2))), frames)
         assert reader.check() == []
+    assert [file.name for file in path.parent.iterdir()] == [name]
     assert (reader.count, reader.height, reader.width) == (count, height, width)
     assert (written.count, written.height, written.width) == (count, height, width)
     assert reader.color == COLOR
@@ -69,122 +80,132 @@ def test_round_trip(
     assert written.raw_bytes == frames.size
 
 
-@pytest.mark.parametrize("count", [SHARD_FRAMES - 1, SHARD_FRAMES, SHARD_FRAMES + 1, 2 * SHARD_FRAMES + 3])
-def test_arrays_around_the_size_of_a_shard(tmp_path: Path, picture: Picture, count: int) -> None:
-    path = tmp_path / "planes.zarr"
-    frames = [picture(number) for number in range(count)]
-    write(path, frames)
-    reader = FrameReader(path)
-    assert reader.count == count
-    assert np.array_equal(reader.read(0, count), np.stack(frames))
-    assert len(list((path / "planes" / "c").iterdir())) == -(-count // SHARD_FRAMES)
+def test_arrays_around_the_size_of_a_shard(tmp_path: Path) -> None:
+    whole = SHARD_FRAMES
+    for count, shards in ((whole - 1, 1), (whole, 1), (whole + 1, 2), (2 * whole + 3, 3)):
+        path = tmp_path / f"{count}.zarr"
+        reader = written(path, count)
+        assert reader.count == count
+        assert np.array_equal(reader.read(0, count), [picture(number) for number in range(count)])
+        assert len(list((path / "planes" / "c").iterdir())) == shards
 
 
-def test_black_frames_are_stored(tmp_path: Path) -> None:
-    path = tmp_path / "planes.zarr"
-    write(path, [np.zeros((24, 32), np.uint8)] * 3)
-    assert shard(path).stat().st_size > 0
-    assert not FrameReader(path).read(0, 3).any()
-    assert FrameReader(path).check() == []
-
-
-def test_only_the_touched_shard_is_needed(tmp_path: Path, picture: Picture) -> None:
-    path = tmp_path / "planes.zarr"
-    write(path, [picture(number) for number in range(SHARD_FRAMES + 2)])
-    shard(path).unlink()
-    assert np.array_equal(FrameReader(path).read(SHARD_FRAMES)[0], picture(SHARD_FRAMES))
-
-
-def test_a_missing_file_is_no_black_picture(tmp_path: Path, picture: Picture) -> None:
-    path = tmp_path / "planes.zarr"
-    write(path, [picture(number) for number in range(SHARD_FRAMES + 2)])
-    shard(path, 1).unlink()
-    reader = FrameReader(path)
+def test_only_the_touched_shard_is_needed_and_a_missing_one_is_no_black_picture(tmp_path: Path) -> None:
+    reader = written(tmp_path / FOLDER, SHARD_FRAMES + 2)
+    shard(tmp_path / FOLDER, 1).rename(tmp_path / "kept")
     with pytest.raises(IntegrityError, match="is missing"):
         reader.read(SHARD_FRAMES - 1, 2)
     assert reader.check() == [SHARD_FRAMES, SHARD_FRAMES + 1]
+    (tmp_path / "kept").rename(shard(tmp_path / FOLDER, 1))
+    shard(tmp_path / FOLDER).unlink()
+    assert np.array_equal(FrameReader(tmp_path / FOLDER).read(SHARD_FRAMES)[0], picture(SHARD_FRAMES))
 
 
-def test_a_flipped_byte_is_found(tmp_path: Path, picture: Picture) -> None:
-    path = tmp_path / "planes.zarr"
-    write(path, [picture(number) for number in range(4)])
-    raw = bytearray(shard(path).read_bytes())
+def test_black_frames_are_stored(tmp_path: Path) -> None:
+    reader = written(tmp_path / FOLDER, [np.zeros((24, 32), np.uint8)] * 3)
+    assert shard(tmp_path / FOLDER).stat().st_size > 0
+    assert not reader.read(0, 3).any()
+    assert reader.check() == []
+
+
+def test_flipped_cut_off_and_exchanged_pictures_are_found(tmp_path: Path) -> None:
+    reader, file = written(tmp_path / FOLDER), shard(tmp_path / FOLDER)
+    whole = file.read_bytes()
+    raw = bytearray(whole)
     raw[len(raw) // 8] ^= 1
-    shard(path).write_bytes(raw)
-    reader = FrameReader(path)
+    file.write_bytes(raw)
     with pytest.raises(IntegrityError, match=r"frames 0…4 of"):
         reader.read(0, 4)
     assert reader.check() == [0]
-    assert np.array_equal(reader.read(3)[0], picture(3))
-
-
-def test_a_cut_off_file_is_found(tmp_path: Path, picture: Picture) -> None:
-    path = tmp_path / "planes.zarr"
-    write(path, [picture(number) for number in range(4)])
-    raw = shard(path).read_bytes()
-    shard(path).write_bytes(raw[: len(raw) // 2])
-    assert FrameReader(path).check() == [0, 1, 2, 3]
+    assert np.array_equal(reader.read(3)[0], PICTURES[3])
+    file.write_bytes(whole[: len(whole) // 2])
+    assert FrameReader(tmp_path / FOLDER).check() == [0, 1, 2, 3]
+    written(tmp_path / "two.zarr", [*PICTURES[:2], picture(9), PICTURES[3]])
+    file.write_bytes(shard(tmp_path / "two.zarr").read_bytes())
+    assert FrameReader(tmp_path / FOLDER).check() == [2]
 
 
 @pytest.mark.parametrize("name", ["digest", "pts_s"])
-def test_damage_in_the_small_arrays_is_found(tmp_path: Path, picture: Picture, name: str) -> None:
-    path = tmp_path / "planes.zarr"
-    write(path, [picture(number) for number in range(4)])
-    chunk = path / name / "c" / "0"
+def test_damage_in_the_small_arrays_is_found(tmp_path: Path, name: str) -> None:
+    written(tmp_path / FOLDER)
+    chunk = tmp_path / FOLDER / name / "c" / "0"
     raw = bytearray(chunk.read_bytes())
     raw[-1] ^= 255
     chunk.write_bytes(raw)
-    reader = FrameReader(path)
+    reader = FrameReader(tmp_path / FOLDER)
     with pytest.raises(IntegrityError, match=name):
         _ = reader.digests if name == "digest" else reader.pts_s
 
 
-def test_another_picture_under_an_old_checksum_is_found(tmp_path: Path, picture: Picture) -> None:
-    one, two = tmp_path / "one.zarr", tmp_path / "two.zarr"
-    write(one, [picture(number) for number in range(4)])
-    write(two, [picture(0), picture(1), picture(9), picture(3)])
-    shard(one).write_bytes(shard(two).read_bytes())
-    assert FrameReader(one).check() == [2]
-
-
-@pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, 5), (4, 1), (2, -1)])
-def test_reading_outside_is_refused(tmp_path: Path, picture: Picture, first: int, count: int) -> None:
-    path = tmp_path / "planes.zarr"
-    write(path, [picture(number) for number in range(4)])
-    with pytest.raises(IndexError, match="of 4"):
-        FrameReader(path).read(first, count)
-    assert FrameReader(path).read(4, 0).shape == (0, 24, 32)
-
-
-def test_no_frame_array_says_what_to_do(tmp_path: Path) -> None:
+def test_reading_outside_or_nothing_is_refused(tmp_path: Path) -> None:
+    reader = written(tmp_path / FOLDER)
+    for first, count in [(-1, 1), (0, 5), (4, 1), (2, -1)]:
+        with pytest.raises(IndexError, match="of 4"):
+            reader.read(first, count)
+    assert reader.read(4, 0).shape == (0, 24, 32)
     with pytest.raises(StoreError, match="run the build again"):
         FrameReader(tmp_path / "none.zarr")
 
 
-def test_frames_that_do_not_fit_are_refused(tmp_path: Path, picture: Picture) -> None:
+def test_frames_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="multiple of 4"):
         FrameWriter(tmp_path / "a.zarr", 32, 18, COLOR)
-    writer = FrameWriter(tmp_path / "b.zarr", 32, 16, COLOR)
-    for wrong in (picture(0)[:1], picture(0).astype(np.uint16), picture(0)[:, :16]):
+    writer = FrameWriter(tmp_path / "b.zarr", 32, 16, COLOR, expected=2)
+    for wrong in (PICTURES[0][:1], PICTURES[0].astype(np.uint16), PICTURES[0][:, :16]):
         with pytest.raises(ValueError, match="does not fit"):
             writer.append(wrong, 0.0)
-
-
-def test_more_frames_than_announced_are_refused(tmp_path: Path, picture: Picture) -> None:
-    writer = FrameWriter(tmp_path / "a.zarr", 32, 16, COLOR, expected=2)
     for number in range(3):
-        writer.append(picture(number), float(number))
+        writer.append(PICTURES[number], float(number))
     with pytest.raises(ValueError, match="announced"):
         writer.finish()
-
-
-def test_an_array_of_no_frames_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one"):
-        write(tmp_path / "a.zarr", [])
+        written(tmp_path / "c.zarr", 0)
 
 
-def test_memory_holds_one_shard(tmp_path: Path, picture: Picture) -> None:
-    writer = FrameWriter(tmp_path / "a.zarr", 32, 16, COLOR, expected=5)
-    assert writer._buffer.nbytes == 5 * 24 * 32
-    long = FrameWriter(tmp_path / "b.zarr", 32, 16, COLOR, expected=10_000)
-    assert long._buffer.nbytes == SHARD_FRAMES * 24 * 32
+def test_memory_holds_one_shard(tmp_path: Path) -> None:
+    for expected, held in ((5, 5), (10_000, SHARD_FRAMES)):
+        writer = FrameWriter(tmp_path / f"{expected}.zarr", 32, 16, COLOR, expected=expected)
+        assert writer._buffer.nbytes == held * 24 * 32
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> FrameReader:
+    """An array in one file of one shard and 5 frames more."""
+    return written(tmp_path / ZIP, SHARD_FRAMES + 5)
+
+
+def test_a_file_is_read_by_zarr_and_equal_for_equal_frames(packed: FrameReader, tmp_path: Path) -> None:
+    group = zarr.open_group(zarr.storage.ZipStore(tmp_path / ZIP), mode="r")
+    assert np.array_equal(np.asarray(group["planes"][SHARD_FRAMES + 4]), picture(SHARD_FRAMES + 4))
+    written(tmp_path / "again.zarr.zip", SHARD_FRAMES + 5)
+    assert (tmp_path / "again.zarr.zip").read_bytes() == (tmp_path / ZIP).read_bytes()
+
+
+def test_one_frame_of_a_file_reads_only_its_chunk(
+    packed: FrameReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, sizes = os.pread, list[int]()
+
+    def counted(handle: int, count: int, place: int) -> bytes:
+        sizes.append(count)
+        return read(handle, count, place)
+
+    monkeypatch.setattr(os, "pread", counted)
+    assert np.array_equal(packed.read(7)[0], picture(7))
+    # the shard's index, then the frame: random bytes do not shrink
+    assert sum(sizes) < 3 * picture(7).nbytes + 16 * SHARD_FRAMES + 64
+    assert (tmp_path / ZIP).stat().st_size > 20 * sum(sizes)
+
+
+def test_a_file_that_is_missing_damaged_or_lacks_a_shard_is_said_so(
+    packed: FrameReader, tmp_path: Path
+) -> None:
+    assert packed._packed is not None
+    del packed._packed.places["planes/c/1/0/0"]
+    with pytest.raises(IntegrityError, match="is missing"):
+        packed.read(SHARD_FRAMES)
+    with pytest.raises(StoreError, match="no frame array"):
+        FrameReader(tmp_path / "none.zarr.zip")
+    (tmp_path / ZIP).write_bytes((tmp_path / ZIP).read_bytes()[:-30])
+    with pytest.raises(StoreError, match="damaged"):
+        FrameReader(tmp_path / ZIP)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,42 +27,47 @@ def row(
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> JudgementsStore:
-    return JudgementsStore(Store.create(tmp_path / "store"))
+def kept(store: Store) -> JudgementsStore:
+    return JudgementsStore(store)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> JudgementsStore:
+    return JudgementsStore(Store.create(tmp_path / "theirs"))
 
 
 def anew(kept: JudgementsStore) -> JudgementsStore:
     return JudgementsStore(Store.open(kept.path.parent))
 
 
+def keys(kept: JudgementsStore) -> list[str]:
+    return [judged.key for judged in kept.rows()]
+
+
 def test_what_was_added_is_read_while_it_runs_and_afterwards(kept: JudgementsStore) -> None:
     assert kept.rows() == []
+    answered = row("k1", raw="ü \n {", tokens_in=3, cost_usd=0.25)
+    refused = row("k2", failure=Failure.REFUSED, message="no")
     with kept.writer("t") as writer:
         writer.begin("k1")
-        writer.add(row("k1", raw="ü \n {", tokens_in=3, cost_usd=0.25))
-        writer.add(row("k2", failure=Failure.REFUSED, message="no"))
-        assert [judged.key for judged in anew(kept).rows()] == ["k1", "k2"]
+        writer.add(answered)
+        writer.add(refused)
+        assert keys(anew(kept)) == ["k1", "k2"]
     rows = anew(kept).rows()
-    assert rows[0] == row("k1", raw="ü \n {", tokens_in=3, cost_usd=0.25)
-    assert rows[1].failure is Failure.REFUSED
-    assert not rows[1].answered
+    assert rows == [answered, refused]
+    assert [judged.answered for judged in rows] == [True, False]
     assert not list(kept.running.iterdir())
 
 
 def test_transient_failures_are_asked_again_and_an_answer_counts_more(kept: JudgementsStore) -> None:
     kept.add([row("k", failure=Failure.SERVER_DOWN, at="9"), row("cut", failure=Failure.CUT_OFF)])
     assert kept.known() == {("k", "p"): "server_down", ("cut", "p"): "cut_off"}
-    assert not is_settled("server_down")
-    assert not is_settled(None)
-    assert is_settled("")
-    assert is_settled("cut_off")
+    assert [is_settled(found) for found in ("server_down", None, "", "cut_off")] == [False, False, True, True]
     assert not is_settled("cut_off", retry=True)
     kept.add([row("k", at="2")])
     assert kept.known()[("k", "p")] == ""
-    (answered, cut) = sorted(kept.rows(), key=lambda judged: judged.key, reverse=True)
-    assert answered.answered
-    assert answered.at == "2"
-    assert cut.failure is Failure.CUT_OFF
+    cut, answered = sorted(kept.rows(), key=lambda judged: judged.key)
+    assert (answered.answered, answered.at, cut.failure) == (True, "2", Failure.CUT_OFF)
 
 
 def test_one_request_may_stand_for_several_pairs(kept: JudgementsStore) -> None:
@@ -88,11 +93,11 @@ with JudgementsStore(Store.open(Path(sys.argv[1]))).writer("task") as writer:
 """
 
 
-def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(kept: JudgementsStore) -> None:
-    root = str(Path(__file__).parents[2])
-    ran = subprocess.run([sys.executable, "-c", KILLED, str(kept.path.parent)], cwd=root)
-    assert ran.returncode == -signal.SIGKILL
-    assert [judged.key for judged in kept.rows()] == [f"k{n}" for n in range(5)]
+def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(
+    kept: JudgementsStore, run_python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    assert run_python(KILLED, kept.path.parent).returncode == -signal.SIGKILL
+    assert keys(kept) == [f"k{n}" for n in range(5)]
     assert kept.begun("task") == {"k5": 1}
     assert not kept.begun("other")
     kept.pack()
@@ -123,8 +128,7 @@ def test_small_parts_are_joined(kept: JudgementsStore) -> None:
     assert len(reader.known()) == 5
     kept.pack()
     assert len(list(kept.parts.iterdir())) == 1
-    assert len(reader.known()) == 5
-    assert len(reader.rows()) == 5
+    assert len(reader.known()) == len(reader.rows()) == 5
 
 
 def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
@@ -133,10 +137,9 @@ def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
     with kept.writer("left") as writer:
         writer.add(row("k"))
         left = writer.path.read_bytes()
-    name = writer.path.name
     for n in range(3):
         kept.add([row(f"k{n}")])
-    (kept.running / name).write_bytes(left)
+    writer.path.write_bytes(left)
     other, done = anew(kept), []
 
     def first(step: str) -> None:
@@ -158,7 +161,7 @@ def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
     monkeypatch.setattr(row_store.pq, "read_metadata", read)
     kept.pack()
     assert done == ["lines", "parts"]
-    assert [judged.key for judged in anew(kept).rows()] == ["k", "k0", "k1", "k2"]
+    assert keys(anew(kept)) == ["k", "k0", "k1", "k2"]
 
 
 def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
@@ -178,36 +181,34 @@ def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
 
 
 def test_half_a_line_does_not_spoil_the_next(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.write
+    real, calls = os.write, iter(range(3))
+
+    def one_full(handle: int, data: memoryview) -> int:
+        step = next(calls, 9)
+        if step == 1:
+            raise OSError(28, "No space left on device")
+        return real(handle, data[:10] if step == 0 else data)
+
     with kept.writer("t") as writer:
-        calls = iter(range(3))
-
-        def one_full(handle: int, data: memoryview) -> int:
-            step = next(calls, 9)
-            if step == 0:
-                return real(handle, data[:10])
-            if step == 1:
-                raise OSError(28, "No space left on device")
-            return real(handle, data)
-
         monkeypatch.setattr("storage_schemas.json_lines.os.write", one_full)
         with pytest.raises(Exception, match="no space left"):
             writer.add(row("lost"))
         writer.add(row("kept"))
-    assert [judged.key for judged in kept.rows()] == ["kept"]
+    assert keys(kept) == ["kept"]
 
 
-def test_an_exported_file_goes_into_another_store(kept: JudgementsStore, tmp_path: Path) -> None:
+def test_an_exported_file_goes_into_another_store(
+    kept: JudgementsStore, theirs: JudgementsStore, tmp_path: Path
+) -> None:
     file = tmp_path / "out" / "mine.parquet"
     with pytest.raises(StoreError, match="no judgements"):
         kept.export(file)
     kept.add([row("k1"), row("k2", failure=Failure.SERVER_DOWN)])
     assert kept.export(file) == 2
-    other = JudgementsStore(Store.create(tmp_path / "other"))
-    other.add([row("k2")])
-    assert other.take(file) == 1, "what is answered there stays"
-    assert other.take(file) == 0
-    assert all(judged.answered for judged in other.rows())
+    theirs.add([row("k2")])
+    assert theirs.take(file) == 1, "what is answered there stays"
+    assert theirs.take(file) == 0
+    assert all(judged.answered for judged in theirs.rows())
 
 
 def test_damaged_files_are_named(kept: JudgementsStore, tmp_path: Path) -> None:
@@ -222,24 +223,21 @@ def test_damaged_files_are_named(kept: JudgementsStore, tmp_path: Path) -> None:
         kept.take(tmp_path / "nowhere")
 
 
-def test_a_row_with_both_answer_and_failure_is_refused(kept: JudgementsStore, tmp_path: Path) -> None:
-    both = row("k").model_copy(update={"failure": Failure.REFUSED})
-    source = JudgementsStore(Store.create(tmp_path / "theirs"))
-    source.add([both])
-    file = tmp_path / "theirs.parquet"
-    source.export(file)
-    with pytest.raises(UserInputError, match="either an answer or a failure"):
-        kept.take(file)
-    assert kept.rows() == []
-
-
-def test_an_imported_row_whose_preference_is_not_its_choice_is_refused(
-    kept: JudgementsStore, tmp_path: Path
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row("k").model_copy(update={"failure": Failure.REFUSED})], "either an answer or a failure"),
+        (
+            [row("good", order="low_first", preferred="low"), row("turned", order="low_first")],
+            "turned says first in the order low_first, which is not high",
+        ),
+    ],
+)
+def test_imported_rows_that_contradict_themselves_are_refused(
+    rows: list[Judgement], said: str, kept: JudgementsStore, theirs: JudgementsStore, tmp_path: Path
 ) -> None:
-    source = JudgementsStore(Store.create(tmp_path / "theirs"))
-    source.add([row("good", order="low_first", preferred="low"), row("turned", order="low_first")])
-    file = tmp_path / "theirs.parquet"
-    source.export(file)
-    with pytest.raises(UserInputError, match="turned says first in the order low_first, which is not high"):
-        kept.take(file)
+    theirs.add(rows)
+    theirs.export(tmp_path / "theirs.parquet")
+    with pytest.raises(UserInputError, match=said):
+        kept.take(tmp_path / "theirs.parquet")
     assert kept.rows() == []

@@ -8,15 +8,11 @@ import pytest
 
 from storage_schemas.provenance import GPU_VARIABLE, provenance
 
+JOB = {"SLURM_JOB_PARTITION": "h100", "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "g1"}
+
 
 def test_outside_of_a_job_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        "SLURM_JOB_PARTITION",
-        "SLURM_JOB_ID",
-        "SLURMD_NODENAME",
-        "CUDA_VISIBLE_DEVICES",
-        GPU_VARIABLE,
-    ):
+    for name in (*JOB, "CUDA_VISIBLE_DEVICES", GPU_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     began = time.monotonic() - 2
     result = provenance(began, packages=("nothing-of-the-kind",), decoder="plan")
@@ -39,8 +35,7 @@ def test_outside_of_a_job_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> 
 def test_in_a_job_place_and_device_are_said(
     monkeypatch: pytest.MonkeyPatch, visible: str, name: str | None, device: str
 ) -> None:
-    job = {"SLURM_JOB_PARTITION": "h100", "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "g1"}
-    for variable, value in {**job, "CUDA_VISIBLE_DEVICES": visible}.items():
+    for variable, value in {**JOB, "CUDA_VISIBLE_DEVICES": visible}.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.delenv(GPU_VARIABLE, raising=False)
     if name is not None:

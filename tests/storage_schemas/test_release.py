@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import multiprocessing
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
-from storage_schemas.commit import set_commit_hook
 from storage_schemas.errors import IntegrityError, Reason, StoreError, UserInputError
 from storage_schemas.release import Release, release_names, release_versions
 from storage_schemas.set_aside import SetAsideRow
@@ -16,76 +15,60 @@ from storage_schemas.store import FRAMES, Store
 from tasks.publish.release import write_release
 from tasks.recipe import BUILT_IN
 from tests.resealed import reseal
-from tests.storage_schemas.written_store import COUNT, write_store
+from tests.storage_schemas.together import together
+from tests.storage_schemas.written_store import COUNT
 
 RECIPE = BUILT_IN["cpu-approx"]
 
 
-@pytest.fixture(autouse=True)
-def no_hook() -> Iterator[None]:
-    yield
-    set_commit_hook(None)
-
-
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """A store with one release that has one version of one pair."""
-    write_store(tmp_path / "store")
-    return Store.open(tmp_path / "store")
+def store(whole_store: Store) -> Store:
+    return whole_store
 
 
 def write(store: Store, name: str, planned: int) -> tuple[Release, bool]:
     return write_release(store, name, RECIPE, [], [], [], [], {"aesthetics": planned})
 
 
-def test_the_only_release_and_its_newest_version_are_the_default(store: Store) -> None:
+def test_the_newest_complete_version_of_the_only_release_is_the_default(store: Store) -> None:
     assert (Release.open(store).name, Release.open(store).version) == ("main", 1)
-    write(store, "main", 1)
+    release, _ = write(store, "main", 1)
     assert release_versions(store, "main") == [1, 2]
     assert Release.open(store).version == 2
     assert Release.open(store, "main", 1).version == 1
-
-
-def test_versions_count_as_numbers(store: Store) -> None:
-    for planned in range(10):
-        write(store, "long", planned)
-    assert release_versions(store, "long") == list(range(1, 11))
-    assert Release.open(store, "long").version == 10
-
-
-def test_an_incomplete_version_does_not_count(store: Store) -> None:
-    release, _ = write(store, "main", 1)
     (release.path / "manifest.json").unlink()
     (store.versions("main") / "notes").mkdir()
     assert Release.open(store).version == 1
-
-
-def test_what_is_missing_is_answered_with_what_there_is(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match=r"no release mian .*the releases main\)"):
-        Release.open(store, "mian")
-    with pytest.raises(UserInputError, match=r"no release main version 7 .*versions 1\)"):
-        Release.open(store, "main", 7)
-    write(store, "other", 1)
-    with pytest.raises(UserInputError, match="has these releases: main, other"):
-        Release.open(store)
-    assert release_names(store) == ["main", "other"]
-    empty = Store.create(tmp_path / "empty")
-    with pytest.raises(UserInputError, match="has no release yet: slvmeval build"):
-        Release.open(empty)
-    with pytest.raises(UserInputError, match="it has none"):
-        Release.open(empty, "main")
-
-
-def test_a_name_cannot_leave_the_store(store: Store, tmp_path: Path) -> None:
-    shutil.copytree(store.root / "releases" / "main", tmp_path / "outside")
-    with pytest.raises(UserInputError, match="no release"):
-        Release.open(store, "../../outside")
-
-
-def test_a_release_of_another_schema_version_is_refused(store: Store) -> None:
     reseal(Release.open(store).path, schema_version=3)
     with pytest.raises(StoreError, match="has schema version 3, this program supports 1"):
         Release.open(store)
+
+
+def test_versions_count_as_numbers_and_the_same_content_is_no_new_one(store: Store) -> None:
+    for planned in range(10):
+        assert write(store, "long", planned)[1]
+    assert release_versions(store, "long") == list(range(1, 11))
+    assert Release.open(store, "long").version == 10
+    again, new = write(store, "long", 9)
+    assert (again.version, new) == (10, False)
+
+
+def test_what_is_missing_is_answered_with_what_there_is(store: Store, tmp_path: Path) -> None:
+    write(store, "other", 1)
+    assert release_names(store) == ["main", "other"]
+    shutil.copytree(store.root / "releases" / "main", tmp_path / "outside")
+    empty = Store.create(tmp_path / "empty")
+    asked: list[tuple[Store, tuple[Any, ...], str]] = [
+        (store, ("mian",), r"no release mian .*the releases main, other\)"),
+        (store, ("main", 7), r"no release main version 7 .*versions 1\)"),
+        (store, (), "has these releases: main, other"),
+        (store, ("../../outside",), "no release"),
+        (empty, (), "has no release yet: slvmeval build"),
+        (empty, ("main",), "it has none"),
+    ]
+    for there, arguments, said in asked:
+        with pytest.raises(UserInputError, match=said):
+            Release.open(there, *arguments)
 
 
 def test_tables_and_frames_are_read(store: Store) -> None:
@@ -100,19 +83,10 @@ def test_tables_and_frames_are_read(store: Store) -> None:
     assert [row.degraded_clip for row in release.degraded_clips()] == [record.segments[1].degraded_clip]
     assert release.frames("one").count == COUNT
     assert release.recipe == {"name": "cpu-approx"}
-
-
-def test_unknown_pairs_and_sources_are_refused(store: Store) -> None:
-    release = Release.open(store)
     with pytest.raises(UserInputError, match="0 pairs of release main"):
         release.pair("xyz")
     with pytest.raises(UserInputError, match="no source 'two'"):
         release.prompt("two")
-
-
-def test_an_id_that_fits_more_than_one_pair_is_refused(store: Store) -> None:
-    (record,) = Release.open(store).pairs()
-    release = Release.open(store)
     other = record.model_copy(update={"pair_id": record.pair_id[:-1] + "_"})
     release.__dict__["_pairs"] = [record, other]
     with pytest.raises(UserInputError, match="2 pairs"):
@@ -128,28 +102,21 @@ def test_the_summary_counts_every_planned_aspect(store: Store) -> None:
     rows.append(SetAsideRow(source_id="d", stage="ingest", reason=Reason.NOT_A_VIDEO, message="m"))
     planned = {"color": 3, "aesthetics": 0}
     release, _ = write_release(store, "other", RECIPE, [], [], [], rows, planned)
+    reasons = {"nothing_found": 2, "too_short": 1}
     assert release.summary() == {
-        "color": {
-            "planned": 3,
-            "built": 0,
-            "set_aside": 3,
-            "reasons": {"nothing_found": 2, "too_short": 1},
-        },
+        "color": {"planned": 3, "built": 0, "set_aside": 3, "reasons": reasons},
         "aesthetics": {"planned": 0, "built": 0, "set_aside": 0, "reasons": {}},
     }
     assert release.set_aside() == rows
 
 
-def test_evicted_frames_are_said_so(store: Store) -> None:
+def test_missing_frames_and_a_changed_or_missing_table_are_found(store: Store) -> None:
+    release = Release.open(store)
+    release.check()
     (manifest,) = store.manifests(FRAMES)
     store.remove(FRAMES, manifest.id)
     with pytest.raises(StoreError, match="If frames were evicted, run the build again"):
-        Release.open(store).frames("one")
-
-
-def test_a_changed_or_missing_table_is_found(store: Store) -> None:
-    release = Release.open(store)
-    release.check()
+        release.frames("one")
     path = release.path / "pairs.parquet"
     raw = bytearray(path.read_bytes())
     raw[10] ^= 1
@@ -167,55 +134,38 @@ def test_a_changed_or_missing_table_is_found(store: Store) -> None:
         _ = release.info
 
 
-def test_the_same_content_is_no_new_version(store: Store) -> None:
-    first, new = write(store, "other", 1)
-    assert new
-    again, new = write(store, "other", 1)
-    assert not new
-    assert again.version == first.version
-    assert write(store, "other", 2)[0].version == 2
-
-
-def test_a_number_that_another_build_takes_meanwhile_is_left_to_it(store: Store) -> None:
-    def meanwhile(point: str) -> None:
-        if point == "release:manifest_written":
-            set_commit_hook(None)
-            write(store, "race", 1)
-
-    set_commit_hook(meanwhile)
-    release, new = write(store, "race", 2)
-    assert new
-    assert release.version == 2
-    assert release_versions(store, "race") == [1, 2]
-    for version in (1, 2):
-        Release.open(store, "race", version).check()
-        assert Release.open(store, "race", version).info["planned"] == {"aesthetics": version}
-        assert Release.open(store, "race", version).manifest.id == f"race/{version}"
+def check_race(store: Store, planned: list[int]) -> None:
+    """Check that each version is whole, with the plan of one build each."""
+    versions = range(1, len(planned) + 1)
+    assert release_versions(store, "race") == list(versions)
+    releases = [Release.open(store, "race", version) for version in versions]
+    for release in releases:
+        release.check()
+        assert release.manifest.id == f"race/{release.version}"
+    assert sorted(release.info["planned"]["aesthetics"] for release in releases) == planned
     assert list(store.staging.iterdir()) == []
 
 
-def _write_many(root: Path, barrier: Any, me: int) -> None:
-    store = Store.open(root)
+def test_a_number_that_another_build_takes_meanwhile_is_left_to_it(
+    store: Store, commit_hook: Callable[[Callable[[str], None] | None], None]
+) -> None:
+    def meanwhile(point: str) -> None:
+        if point == "release:manifest_written":
+            commit_hook(None)
+            write(store, "race", 1)
+
+    commit_hook(meanwhile)
+    release, new = write(store, "race", 2)
+    assert (new, release.version, release.info["planned"]) == (True, 2, {"aesthetics": 2})
+    check_race(store, [1, 2])
+
+
+def _write_many(barrier: Barrier, given: tuple[str, int]) -> None:
     for number in range(4):
-        barrier.wait(timeout=60)
-        write_release(store, "race", RECIPE, [], [], [], [], {"aesthetics": 10 * me + number})
+        barrier.wait()
+        write(Store.open(Path(given[0])), "race", given[1] + number)
 
 
 def test_two_builds_create_their_versions_exclusively(store: Store) -> None:
-    processes = multiprocessing.get_context("spawn")
-    barrier = processes.Barrier(2)
-    both = [processes.Process(target=_write_many, args=(store.root, barrier, me)) for me in (1, 2)]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join(timeout=90)
-    assert [process.exitcode for process in both] == [0, 0]
-    assert release_versions(store, "race") == list(range(1, 9))
-    result = [Release.open(store, "race", version) for version in range(1, 9)]
-    for release in result:
-        release.check()
-    assert sorted(release.info["planned"]["aesthetics"] for release in result) == [
-        *range(10, 14),
-        *range(20, 24),
-    ]
-    assert list(store.staging.iterdir()) == []
+    together((_write_many, (str(store.root), 10)), (_write_many, (str(store.root), 20)))
+    check_race(store, [*range(10, 14), *range(20, 24)])

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from storage_schemas.commit import SCHEMA_VERSION
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, Store, check_files
 from tasks.pairs.verify import verify_deep, verify_pairs
 from tasks.pairs.view import open_pair
-from tests.storage_schemas.written_store import COUNT, picture, write_store
+from tests.storage_schemas.written_store import COUNT, picture
 
 
-def test_a_store_written_by_hand_is_opened_and_verified(tmp_path: Path) -> None:
-    pair_id = write_store(tmp_path / "store")
-    store = Store.open(tmp_path / "store")
-    release = Release.open(store)
+def test_a_store_written_by_hand_is_opened_and_verified(whole_store: Store) -> None:
+    store, release = whole_store, Release.open(whole_store)
     release.check()
+    pair_id = release.pairs()[0].pair_id
     for kind in (FRAMES, DEGRADED_CLIP, PAIR):
         for manifest in store.manifests(kind):
             assert manifest.schema_version == SCHEMA_VERSION

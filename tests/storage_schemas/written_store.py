@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import artifact_id, digest_file, digest_frame, digest_frames
@@ -77,16 +78,8 @@ def _finish(
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    manifest = {
-        "schema_version": 1,
-        "kind": kind,
-        "id": id_,
-        "consumes": consumes,
-        "content_checksum": checksum,
-        "content": content,
-        "files": files,
-        "provenance": {},
-    }
+    manifest: dict[str, Any] = {"schema_version": 1, "kind": kind, "id": id_, "consumes": consumes}
+    manifest |= {"provenance": {}, "content_checksum": checksum, "content": content, "files": files}
     body = json.dumps(manifest).encode().removesuffix(b"}")
     checksum = hashlib.sha256(body).hexdigest().encode()
     (folder / "manifest.json").write_bytes(body + b', "checksum": "%s"}' % checksum)
@@ -95,35 +88,19 @@ def _finish(
 def _record(pair_id: str, frames_id: str, clip_id: str, high: str, low: str) -> PairRecord:
     end = FIRST + LENGTH
     interval = ((float(FIRST), float(end)),)
-    return PairRecord(
-        pair_id=pair_id,
-        source_id="one",
-        aspect="aesthetics",
-        dimension="aesthetics",
-        category="quality",
-        operation="ffmpeg-eq",
-        operation_version=1,
-        parameters={"contrast": -0.8},
-        strength="paper",
-        clips_degraded=1,
-        fps=1.0,
-        frames_id=frames_id,
-        segments=(
-            Segment(kind="source", clip=0, first_frame=0, frame_count=FIRST),
-            Segment(kind="degraded", clip=1, first_frame=FIRST, frame_count=LENGTH, degraded_clip=clip_id),
-            Segment(kind="gap", clip=None, first_frame=end, frame_count=COUNT - end),
-        ),
-        drawn_clips=(1,),
-        choices={},
-        passed_over={},
-        high_frames=COUNT,
-        low_frames=COUNT,
-        high_checksum=high,
-        low_checksum=low,
-        high_intervals=interval,
-        low_intervals=interval,
-        seed="1",
+    segments = (
+        Segment(kind="source", clip=0, first_frame=0, frame_count=FIRST),
+        Segment(kind="degraded", clip=1, first_frame=FIRST, frame_count=LENGTH, degraded_clip=clip_id),
+        Segment(kind="gap", clip=None, first_frame=end, frame_count=COUNT - end),
     )
+    record: dict[str, Any] = {"pair_id": pair_id, "frames_id": frames_id, "segments": segments, "fps": 1.0}
+    record |= {"source_id": "one", "aspect": "aesthetics", "dimension": "aesthetics", "category": "quality"}
+    record |= {"operation": "ffmpeg-eq", "operation_version": 1, "parameters": {"contrast": -0.8}}
+    record |= {"strength": "paper", "clips_degraded": 1, "drawn_clips": (1,)}
+    record |= {"choices": {}, "passed_over": {}, "seed": "1"}
+    record |= {"high_frames": COUNT, "high_checksum": high, "high_intervals": interval}
+    record |= {"low_frames": COUNT, "low_checksum": low, "low_intervals": interval}
+    return PairRecord.model_validate(record)
 
 
 def _write_release(folder: Path, record: PairRecord, frames: str, clip: str) -> None:
@@ -131,59 +108,31 @@ def _write_release(folder: Path, record: PairRecord, frames: str, clip: str) -> 
         {"pair_id": record.pair_id, "position": place, **segment.model_dump()}
         for place, segment in enumerate(record.segments)
     ]
+    size = {"width": 32, "height": 16}
     captions = ["A cat sleeps.", "A dog runs."]
-    clips = [
-        ClipRow(
-            source_id="one",
-            clip=n,
-            start_s=float(n * FIRST),
-            end_s=float(FIRST + n * LENGTH),
-            first_frame=n * FIRST,
-            frame_count=(FIRST, LENGTH)[n],
-            caption=caption,
-        )
-        for n, caption in enumerate(captions)
-    ]
-    source = SourceRow(
-        source_id="one",
-        adapter="folder",
-        title="one",
-        video="one.mp4",
-        content_sha256="0" * 64,
-        licence="CC0",
-        redistributable=True,
-        credit="",
-        duration_s=float(COUNT),
-        frames_id=record.frames_id,
-        frames_checksum=frames,
-        frame_count=COUNT,
-        width=32,
-        height=16,
-        prompt_characters=len("\n".join(captions)),
-    )
+    spans = [(0, FIRST), (FIRST, LENGTH)]
+    clips = []
+    for n, (start, count) in enumerate(spans):
+        place = {"start_s": start, "end_s": start + count, "first_frame": start, "frame_count": count}
+        clips.append(ClipRow.model_validate({"source_id": "one", "clip": n, "caption": captions[n], **place}))
+    source: dict[str, Any] = {"source_id": "one", "adapter": "folder", "title": "one", "video": "one.mp4"}
+    source |= {"content_sha256": "0" * 64, "licence": "CC0", "redistributable": True, "duration_s": COUNT}
+    source |= {"frames_id": record.frames_id, "frames_checksum": frames, "frame_count": COUNT, **size}
+    source |= {"credit": "", "prompt_characters": len("\n".join(captions))}
     id_ = record.segments[1].degraded_clip or ""
-    degraded = DegradedClipRow(
-        degraded_clip=id_,
-        source_id="one",
-        aspect="aesthetics",
-        operation="ffmpeg-eq",
-        clip=1,
-        first_frame=FIRST,
-        frame_count=LENGTH,
-        height=16,
-        width=32,
-        difference=60.0,
-        content_checksum=clip,
-        bytes=1,
-        path=f"artifacts/degraded_clip/{id_[:2]}/{id_}",
-        choice={},
-        provenance={},
-    )
-    write_rows(folder / "pairs.parquet", PAIRS, [record])
-    write_rows(folder / "edits.parquet", EDITS, edits)
-    write_rows(folder / "degraded_clips.parquet", DEGRADED_CLIPS, [degraded])
-    write_rows(folder / "sources.parquet", SOURCES, [source])
-    write_rows(folder / "clips.parquet", CLIPS, clips)
-    write_rows(folder / "set_aside.parquet", SET_ASIDE, [])
+    degraded: dict[str, Any] = {"degraded_clip": id_, "source_id": "one", "aspect": "aesthetics"}
+    degraded |= {"clip": 1, "first_frame": FIRST, "frame_count": LENGTH, "difference": 60.0, **size}
+    degraded |= {"content_checksum": clip, "bytes": 1, "path": f"artifacts/degraded_clip/{id_[:2]}/{id_}"}
+    degraded |= {"operation": "ffmpeg-eq", "choice": {}, "provenance": {}}
+    tables: dict[str, tuple[pa.Schema, list[Any]]] = {
+        "pairs": (PAIRS, [record]),
+        "edits": (EDITS, edits),
+        "degraded_clips": (DEGRADED_CLIPS, [DegradedClipRow.model_validate(degraded)]),
+        "sources": (SOURCES, [SourceRow.model_validate(source)]),
+        "clips": (CLIPS, clips),
+        "set_aside": (SET_ASIDE, []),
+    }
+    for name, (schema, rows) in tables.items():
+        write_rows(folder / f"{name}.parquet", schema, rows)
     (folder / "recipe.json").write_text('{"name": "cpu-approx"}')
     (folder / "info.json").write_text(json.dumps({"planned": {"aesthetics": 1}}))

@@ -6,17 +6,16 @@ Batches stay until the `with` block ends, and are answered when a test says so.
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.tiny_models.provider_server import KEY, Said, error
 from tests.tiny_models.provider_server import _anthropic as anthropic_message
 from tests.tiny_models.provider_server import _google as google_message
 from tests.tiny_models.provider_server import _openai as openai_message
+from tests.tiny_models.serving import Handler, Serving
 
 
 @dataclass
@@ -30,8 +29,89 @@ class Batch:
     failed: str = ""
 
 
+def _as_lines(values: Iterator[dict[str, Any]]) -> str:
+    return "".join(f"{json.dumps(value)}\n" for value in values)
+
+
+class _Answers(Handler):
+    owner: BatchServer
+
+    def do_POST(self) -> None:
+        server = self.owner
+        body = self.content()
+        path = self.path.partition("?")[0]
+        # the address of an upload is its own key
+        if path != "/upload/here" and not self._allowed():
+            self.send(*error(server.provider, "key")[::2])
+        elif path == "/upload/v1beta/files":
+            where = {"X-Goog-Upload-URL": f"{server.base}/upload/here"}
+            self.send(200, {}, where)
+        elif path == "/upload/here":
+            id_ = f"file_{len(server.files)}"
+            server.files[id_] = body
+            self.send(200, {"file": {"name": f"files/{id_}"}}, {"X-Goog-Upload-Status": "final"})
+        elif path == "/v1beta/models/m:batchGenerateContent":
+            asked = json.loads(body)["batch"]
+            file = server.files[asked["inputConfig"]["fileName"].removeprefix("files/")]
+            requests = {one["key"]: one["request"] for one in map(json.loads, file.splitlines())}
+            self.send(200, server.described(server.take(asked["displayName"], requests)))
+        elif path == "/v1/files":
+            boundary = self.headers["Content-Type"].partition("boundary=")[2].encode()
+            part = next(p for p in body.split(b"--" + boundary) if b'name="file"' in p)
+            id_ = f"file_{len(server.files)}"
+            content = server.files[id_] = part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+            told = {"id": id_, "object": "file", "bytes": len(content), "created_at": 1}
+            self.send(200, {**told, "filename": "f", "purpose": "batch", "status": "processed"})
+        elif path == "/v1/batches":
+            asked = json.loads(body)
+            lines = [json.loads(line) for line in server.files[asked["input_file_id"]].splitlines()]
+            requests = {line["custom_id"]: line["body"] for line in lines}
+            self.send(200, server.described(server.take(asked["metadata"]["slvmeval"], requests)))
+        elif path == "/v1/messages/batches":
+            requests = {one["custom_id"]: one["params"] for one in json.loads(body)["requests"]}
+            self.send(200, server.described(server.take("", requests)))
+        else:
+            server.asked_live += 1
+            self.send(*error(server.provider, "no-model")[::2])
+
+    def do_GET(self) -> None:
+        server = self.owner
+        path = self.path.partition("?")[0]
+        words = path.strip("/").split("/")
+        model = {"id": "m", "type": "model"}
+        if not self._allowed():
+            self.send(*error(server.provider, "key")[::2])
+        elif words[1] == "files" and words[-1].endswith(":download"):
+            lines = server.google_lines(words[2].removesuffix(":download"))
+            self.send(200, _as_lines(lines))
+        elif words[0] == "v1beta" and words[1] == "models":
+            self.send(200, {"models": [{"name": "models/m"}]})
+        elif words[0] == "v1beta" and words[1:] == ["batches"]:
+            listed = [server.described(id_) for id_ in reversed(server.batches)]
+            self.send(200, {"operations": listed})
+        elif words[1] == "files":
+            id_, kind = words[2].rsplit("-", 1)
+            lines = server.openai_lines(id_, kind == "err")
+            self.send(200, _as_lines(lines))
+        elif words[1] == "models":
+            self.send(200, {"data": [model], "has_more": False})
+        elif words[-1] == "batches":
+            listed = [server.described(id_) for id_ in reversed(server.batches)]
+            last = listed[-1]["id"] if listed else None
+            self.send(200, {"object": "list", "data": listed, "has_more": False, "last_id": last})
+        elif words[-1] == "results":
+            lines = server.anthropic_lines(words[-2])
+            self.send(200, _as_lines(lines))
+        else:
+            self.send(200, server.described(words[-1]))
+
+    def _allowed(self) -> bool:
+        given = (self.headers.get("x-api-key"), self.headers.get("x-goog-api-key"))
+        return KEY in given or self.headers.get("Authorization") == f"Bearer {KEY}"
+
+
 @dataclass
-class BatchServer:
+class BatchServer(Serving):
     """Serves one provider's batches until its `with` block ends.
 
     Parameters
@@ -40,28 +120,12 @@ class BatchServer:
         Called when a batch has been stored, before the provider says so.
     """
 
+    handler: ClassVar[type[Handler]] = _Answers
     provider: str
     on_hand_over: Callable[[], None] = lambda: None
     batches: dict[str, Batch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     asked_live: int = 0
-
-    def __enter__(self) -> BatchServer:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def base(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
 
     @property
     def url(self) -> str:
@@ -170,97 +234,3 @@ class BatchServer:
             elif said is not None:
                 result = {"type": "succeeded", "message": anthropic_message(said)}
             yield {"custom_id": key, "result": result}
-
-
-def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            path = self.path.partition("?")[0]
-            # the address of an upload is its own key
-            if path != "/upload/here" and not self._allowed():
-                self._send(*error(server.provider, "key")[::2])
-            elif path == "/upload/v1beta/files":
-                where = {"X-Goog-Upload-URL": f"{server.base}/upload/here"}
-                self._send(200, {}, where)
-            elif path == "/upload/here":
-                id_ = f"file_{len(server.files)}"
-                server.files[id_] = body
-                self._send(200, {"file": {"name": f"files/{id_}"}}, {"X-Goog-Upload-Status": "final"})
-            elif path == "/v1beta/models/m:batchGenerateContent":
-                asked = json.loads(body)["batch"]
-                file = server.files[asked["inputConfig"]["fileName"].removeprefix("files/")]
-                requests = {one["key"]: one["request"] for one in map(json.loads, file.splitlines())}
-                self._send(200, server.described(server.take(asked["displayName"], requests)))
-            elif path == "/v1/files":
-                boundary = self.headers["Content-Type"].partition("boundary=")[2].encode()
-                part = next(p for p in body.split(b"--" + boundary) if b'name="file"' in p)
-                id_ = f"file_{len(server.files)}"
-                content = server.files[id_] = part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
-                told = {"id": id_, "object": "file", "bytes": len(content), "created_at": 1}
-                self._send(200, {**told, "filename": "f", "purpose": "batch", "status": "processed"})
-            elif path == "/v1/batches":
-                asked = json.loads(body)
-                lines = [json.loads(line) for line in server.files[asked["input_file_id"]].splitlines()]
-                requests = {line["custom_id"]: line["body"] for line in lines}
-                self._send(200, server.described(server.take(asked["metadata"]["slvmeval"], requests)))
-            elif path == "/v1/messages/batches":
-                requests = {one["custom_id"]: one["params"] for one in json.loads(body)["requests"]}
-                self._send(200, server.described(server.take("", requests)))
-            else:
-                server.asked_live += 1
-                self._send(*error(server.provider, "no-model")[::2])
-
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            words = path.strip("/").split("/")
-            model = {"id": "m", "type": "model"}
-            if not self._allowed():
-                self._send(*error(server.provider, "key")[::2])
-            elif words[1] == "files" and words[-1].endswith(":download"):
-                lines = server.google_lines(words[2].removesuffix(":download"))
-                self._send(200, "".join(f"{json.dumps(line)}\n" for line in lines))
-            elif words[0] == "v1beta" and words[1] == "models":
-                self._send(200, {"models": [{"name": "models/m"}]})
-            elif words[0] == "v1beta" and words[1:] == ["batches"]:
-                listed = [server.described(id_) for id_ in reversed(server.batches)]
-                self._send(200, {"operations": listed})
-            elif words[1] == "files":
-                id_, kind = words[2].rsplit("-", 1)
-                lines = server.openai_lines(id_, kind == "err")
-                self._send(200, "".join(f"{json.dumps(line)}\n" for line in lines))
-            elif words[1] == "models":
-                self._send(200, {"data": [model], "has_more": False})
-            elif words[-1] == "batches":
-                listed = [server.described(id_) for id_ in reversed(server.batches)]
-                last = listed[-1]["id"] if listed else None
-                self._send(200, {"object": "list", "data": listed, "has_more": False, "last_id": last})
-            elif words[-1] == "results":
-                lines = server.anthropic_lines(words[-2])
-                self._send(200, "".join(f"{json.dumps(line)}\n" for line in lines))
-            else:
-                self._send(200, server.described(words[-1]))
-
-        def _allowed(self) -> bool:
-            given = (self.headers.get("x-api-key"), self.headers.get("x-goog-api-key"))
-            return KEY in given or self.headers.get("Authorization") == f"Bearer {KEY}"
-
-        def _send(self, status: int, value: Any, headers: Mapping[str, str] | None = None) -> None:
-            body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-            try:
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.send_header("Content-Type", "application/json")
-                for name, text in (headers or {}).items():
-                    self.send_header(name, text)
-                self.end_headers()
-                self.wfile.write(body)
-            except OSError:
-                self.close_connection = True
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    return Handler

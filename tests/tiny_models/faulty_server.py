@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.tiny_models.serving import Handler, Serving
 
 #: What an analysis of a red ball looks like.
 RED_BALL = {
@@ -62,7 +63,39 @@ class Seen:
 Plan = Callable[[int, dict[str, Any]], Reply]
 
 
-class FaultyServer:
+class _Answers(Handler):
+    owner: FaultyServer
+
+    def do_GET(self) -> None:
+        server = self.owner
+        server.listed += 1
+        if server.key and self.headers.get("Authorization") != f"Bearer {server.key}":
+            return self.send(401, {})
+        models = [{"id": name, "object": "model"} for name in server.models]
+        return self.send(200, {"object": "list", "data": models})
+
+    def do_POST(self) -> None:
+        server, body = self.owner, json.loads(self.content())
+        if server.down:
+            self.close_connection = True
+            return
+        server.count(1)
+        try:
+            reply = server.reply(body, {name.lower(): value for name, value in self.headers.items()})
+            time.sleep(reply.delay_s)
+        finally:
+            server.count(-1)
+        content = reply.body
+        if content is None:
+            content = json.dumps(_completion(reply, body) if reply.status == 200 else _error(reply)).encode()
+        if reply.cut:
+            self.close_connection = True
+        if reply.cut != "before":
+            cut_at = len(content) // 2 if reply.cut == "body" else None
+            self.send(reply.status, content, reply.headers, cut_at)
+
+
+class FaultyServer(Serving):
     """Serves until its `with` block ends.
 
     Parameters
@@ -76,6 +109,8 @@ class FaultyServer:
         The key that it wants, if any.
     """
 
+    handler = _Answers
+
     def __init__(
         self, plan: Plan | Sequence[Reply] | None = None, models: Sequence[str] = ("tiny",), key: str = ""
     ) -> None:
@@ -88,23 +123,11 @@ class FaultyServer:
         self.key = key
         self._plan = plan
         self._lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> FaultyServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *problem: object) -> None:
         # connections that are kept alive end with their next request
         self.down = True
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(*problem)
 
     def reply(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
         with self._lock:
@@ -124,71 +147,6 @@ class FaultyServer:
         with self._lock:
             self.in_flight += step
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
-
-
-class _Server(ThreadingHTTPServer):
-    # a client that gives up leaves its thread behind; the server's end waits for none of them
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that went away."""
-
-
-def _handler(server: FaultyServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1
-        disable_nagle_algorithm = True
-
-        def do_GET(self) -> None:
-            server.listed += 1
-            if server.key and self.headers.get("Authorization") != f"Bearer {server.key}":
-                return self._send(401, b"{}", {})
-            models = [{"id": name, "object": "model"} for name in server.models]
-            return self._send(200, json.dumps({"object": "list", "data": models}).encode(), {})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if server.down:
-                self.close_connection = True
-                return
-            server.count(1)
-            try:
-                reply = server.reply(body, {name.lower(): value for name, value in self.headers.items()})
-                time.sleep(reply.delay_s)
-            finally:
-                server.count(-1)
-            content = reply.body
-            if content is None:
-                content = json.dumps(
-                    _completion(reply, body) if reply.status == 200 else _error(reply)
-                ).encode()
-            if reply.cut == "before":
-                self.close_connection = True
-                return
-            if reply.cut == "body":
-                self.close_connection = True
-                self._send(reply.status, content, reply.headers, len(content) // 2)
-                return
-            self._send(reply.status, content, reply.headers)
-
-        def _send(
-            self, status: int, content: bytes, headers: dict[str, str], cut_at: int | None = None
-        ) -> None:
-            self.send_response(status)
-            for name, value in {"Content-Type": "application/json", **headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content[:cut_at])
-            self.wfile.flush()
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Write no log."""
-
-    return Handler
 
 
 def _completion(reply: Reply, body: dict[str, Any]) -> dict[str, Any]:

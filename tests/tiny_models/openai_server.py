@@ -11,11 +11,11 @@ import json
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tasks.models.torch_model import prepare_torch
+from tests.tiny_models.serving import Handler, Serving
 
 
 class ChatModel:
@@ -121,58 +121,25 @@ class ChatModel:
         return allow
 
 
-class ChatModelServer:
+class _Answers(Handler):
+    owner: ChatModelServer
+
+    def do_GET(self) -> None:
+        self.send(200, {"object": "list", "data": [{"id": self.owner.model.name, "object": "model"}]})
+
+    def do_POST(self) -> None:
+        body, model = json.loads(self.content()), self.owner.model
+        known = body["model"] == model.name
+        self.send(*(model.answer(body) if known else (404, _error(f"there is no model {body['model']}"))))
+
+
+class ChatModelServer(Serving):
     """Serves a model until its `with` block ends."""
 
+    handler = _Answers
+
     def __init__(self, model: ChatModel, port: int = 0) -> None:
-        self.model = model
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(model))
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> ChatModelServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-def _handler(model: ChatModel) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1
-
-        def do_GET(self) -> None:
-            self._send(200, {"object": "list", "data": [{"id": model.name, "object": "model"}]})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if body["model"] != model.name:
-                self._send(404, _error(f"there is no model {body['model']}"))
-            else:
-                self._send(*model.answer(body))
-
-        def _send(self, status: int, values: dict[str, Any]) -> None:
-            content = json.dumps(values).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-            self.wfile.flush()
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Write no log."""
-
-    return Handler
+        self.model, self.port = model, port
 
 
 def _error(message: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.captions.rules import RulesAnalyser
-from tasks.models.add import add_model
+from tasks.models.add import How, add_model
 from tasks.recipe import BUILT_IN, AspectRecipe, Recipe
 from tests.tiny_models.detector import tiny_detector
 from tests.tiny_models.faulty_server import Reply
@@ -33,7 +33,7 @@ CHANGED: Mapping[str, dict[str, Any]] = {
 }
 
 
-def tiny_models(folder: Path, scratch: Path) -> Path:
+def tiny_models(folder: Path, scratch: Path | None = None) -> Path:
     """Make the tiny checkpoints and add them to a model folder, as a user adds models; return it."""
     made = {
         "tiny-detector": (tiny_detector, "detector"),
@@ -41,7 +41,9 @@ def tiny_models(folder: Path, scratch: Path) -> Path:
         "tiny-editor": (tiny_image_editor, "image-editor"),
     }
     for name, (make, kind) in made.items():
-        add_model(name, make(scratch / name), folder, kind=kind, licence="Apache-2.0")
+        checkpoint = make((scratch or folder) / name)
+        how: How = "copy" if scratch else "in-place"
+        add_model(name, checkpoint, folder, kind=kind, licence="Apache-2.0", how=how)
     return folder
 
 

@@ -6,12 +6,12 @@ It listens on the loopback interface only, in a thread that ends with the `with`
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
+
+from tests.tiny_models.serving import Handler, Serving
 
 KEY = "key-0123456789"
 
@@ -40,30 +40,49 @@ class Seen:
     body: dict[str, Any]
 
 
+class _Answers(Handler):
+    owner: ProviderServer
+
+    def do_POST(self) -> None:
+        server = self.owner
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        number = len(server.seen)
+        server.seen.append(Seen(self.path, headers, json.loads(self.content())))
+        said = server.plan(number)
+        time.sleep(said.delay_s)
+        if said.error == "broken":
+            self.close_connection = True
+            return
+        self.answer(*(server.respond(said) if server.allowed(headers) else error(server.provider, "key")))
+
+    def do_GET(self) -> None:
+        server, path = self.owner, self.path.partition("?")[0]
+        name = path.rpartition("/models")[2].strip("/")
+        model = {"id": "listed", "name": "models/listed", "type": "model"}
+        if not server.allowed({k.lower(): v for k, v in self.headers.items()}):
+            self.answer(*error(server.provider, "key"))
+        elif name in ("", "listed", "alias"):
+            listed = {"data": [model], "models": [model], "has_more": False}
+            self.send(200, model if name else listed)
+        else:
+            self.answer(*error(server.provider, "no-model"))
+
+    def answer(self, status: int, headers: dict[str, str], value: Any) -> None:
+        self.send(status, value, headers)
+
+
 @dataclass
-class ProviderServer:
+class ProviderServer(Serving):
     """Serves one provider's protocol until its `with` block ends."""
 
+    handler: ClassVar[type[Handler]] = _Answers
     provider: str
     plan: Callable[[int], Said] = lambda number: Said()
     seen: list[Seen] = field(default_factory=list)
 
-    def __enter__(self) -> ProviderServer:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._server.block_on_close = False
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}" + ("/v1" if self.provider == "openai" else "")
+        return self.base + ("/v1" if self.provider == "openai" else "")
 
     def allowed(self, headers: dict[str, str]) -> bool:
         if self.provider == "google":
@@ -176,51 +195,3 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
         "no-model": (404, "NOT_FOUND", "models/m is not found", []),
     }[kind]
     return status, {}, {"error": {"code": status, "message": text, "status": code, "details": details}}
-
-
-def _handler(server: ProviderServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            number = len(server.seen)
-            server.seen.append(Seen(self.path, headers, body))
-            said = server.plan(number)
-            time.sleep(said.delay_s)
-            known = server.allowed(headers)
-            if said.error == "broken":
-                self.close_connection = True
-                return
-            self._send(*(server.respond(said) if known else error(server.provider, "key")))
-
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            name = path.rpartition("/models")[2].strip("/")
-            model = {"id": "listed", "name": "models/listed", "type": "model"}
-            if not server.allowed({k.lower(): v for k, v in self.headers.items()}):
-                self._send(*error(server.provider, "key"))
-            elif name in ("", "listed", "alias"):
-                listed = {"data": [model], "models": [model], "has_more": False}
-                self._send(200, {}, model if name else listed)
-            else:
-                self._send(*error(server.provider, "no-model"))
-
-        def _send(self, status: int, headers: dict[str, str], value: Any) -> None:
-            body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-            try:
-                self.send_response(status)
-                for name, text in {**headers, "Content-Length": str(len(body))}.items():
-                    self.send_header(name, text)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(body)
-            except OSError:
-                self.close_connection = True
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    return Handler

@@ -19,7 +19,8 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 import slvmeval
-from infra.executor import require_semaphores
+from infra.executor import require_worker_processes
+from infra.prefect_server import loopback_port
 from infra.profile import Profile, load_profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
@@ -136,7 +137,7 @@ def run_checks(
     findings = [*check_python(), *check_our_packages(), *check_versions()]
     for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
         findings += check()
-    findings += check_shared_memory()
+    findings += [*check_worker_processes(), *check_loopback()]
     try:
         site = load_profile(
             profile,
@@ -280,14 +281,24 @@ def check_caption_model() -> Iterator[Finding]:
             yield Finding(what, CheckVerdict.OK, "installed")
 
 
-def check_shared_memory() -> Iterator[Finding]:
-    """Check that worker processes of this machine can share semaphores."""
+def check_worker_processes() -> Iterator[Finding]:
+    """Check that worker processes of this machine can share semaphores and load the libraries."""
     try:
-        require_semaphores()
+        require_worker_processes()
     except PrerequisiteError as problem:
-        yield Finding("shared memory", CheckVerdict.FAIL, str(problem))
+        yield Finding("worker processes", CheckVerdict.FAIL, str(problem))
     else:
-        yield Finding("shared memory", CheckVerdict.OK, "/dev/shm can be written")
+        yield Finding("worker processes", CheckVerdict.OK, "/dev/shm can be written, address space is enough")
+
+
+def check_loopback() -> Iterator[Finding]:
+    """Check that processes of this machine can connect to each other."""
+    try:
+        loopback_port()
+    except PrerequisiteError as problem:
+        yield Finding("loopback", CheckVerdict.FAIL, str(problem))
+    else:
+        yield Finding("loopback", CheckVerdict.OK, "127.0.0.1 can be reached")
 
 
 def check_tools() -> Iterator[Finding]:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from infra.profile import Profile
-from slvmeval.cli.doctor.checks import check_our_packages, check_store, check_versions, check_weights
+from slvmeval.cli.doctor.checks import (
+    check_loopback,
+    check_our_packages,
+    check_store,
+    check_versions,
+    check_weights,
+    check_worker_processes,
+)
 from slvmeval.cli.doctor.finding import CheckVerdict
 from storage_schemas.store import Store
 from tests.slvmeval.cli.running import Run
@@ -24,6 +31,18 @@ def test_this_environment_is_good(tmp_path: Path, run: Run) -> None:
     assert findings["opencv"]["message"].endswith("with xphoto")
     assert run(*words).out.splitlines()[-1] == "all good"
     assert not (tmp_path / "store").exists()
+
+
+def test_what_keeps_processes_from_starting_or_connecting_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr("socket.create_connection", refuse)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (3_000_000_000, -1))
+    found = [*check_worker_processes(), *check_loopback()]
+    assert [finding.verdict for finding in found] == [CheckVerdict.FAIL] * 2
+    assert "ulimit -v unlimited" in found[0].message
+    assert "ip link set lo up" in found[1].message
 
 
 def test_a_stray_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

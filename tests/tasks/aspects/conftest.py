@@ -15,10 +15,12 @@ from tasks.aspects.base import ClipContext, ClipSpan, PixelOperation
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
 from tasks.models.backgrounds import DrawnLandscapes
 from tasks.models.base import Models
-from tests.tasks.aspects.planted import ColourDetector, GreyNoise
+from tests.tasks.aspects.planted import ColourDetector, GreyNoise, PlantedModels
 from tests.tasks.aspects.planted_editors import Patch
 
 COLOR = ColorSpec()
+#: What an operation needs else: weights and images that are there.
+SMALL_NETWORK: dict[str, Any] = {"model": "u2netp", "backgrounds": "procedural"}
 
 
 class Disc:
@@ -31,33 +33,25 @@ class Disc:
         return np.clip(255 * (1.3 - distance) / 0.4, 0, 255).astype(np.uint8)
 
 
-class StubModels(Models):
-    """Gives every network as a disc, drawn landscapes, and planted models for those on torch."""
-
-    def __init__(self) -> None:
-        self.planted = {
-            "grounding-dino-base": ColourDetector(),
-            "stable-diffusion-inpainting": GreyNoise(),
-            "qwen-image-edit-2509": Patch(),
-        }
-
-    def get(self, name: str, **options: str | float | bool) -> Any:
-        if name.startswith("backgrounds:"):
-            return DrawnLandscapes()
-        return self.planted.get(name, Disc())
-
-
 @pytest.fixture(scope="session")
 def stub_models() -> Models:
-    return StubModels()
+    """The networks of onnxruntime as a disc, drawn landscapes, and planted models for those on torch."""
+    return PlantedModels(
+        u2net=Disc(),
+        u2netp=Disc(),
+        **{f"backgrounds:{name}": DrawnLandscapes() for name in ("procedural", "nature-dataset")},
+        grounding_dino_base=ColourDetector(),
+        stable_diffusion_inpainting=GreyNoise(),
+        qwen_image_edit_2509=Patch(),
+    )
 
 
 @pytest.fixture(scope="session")
 def photographs() -> Planes:
-    """Three photographs of 512×288 px as planes, ``(3, 432, 512)``, from scikit-image's wheel."""
+    """Strips of three photographs, 512×96 px, as planes ``(3, 144, 512)``, from scikit-image's wheel."""
     from skimage import data
 
-    pictures = [data.astronaut()[:288], data.coffee()[60:348, 50:562], data.rocket()[80:368, 60:572]]
+    pictures = [data.astronaut()[60:156], data.coffee()[120:216, 50:562], data.rocket()[180:276, 60:572]]
     return rgb_to_planes(np.stack(pictures), COLOR)
 
 

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.analysis import CaptionAnalysis, ColoredObject
-from tasks.aspects.base import ClipContext, ClipNotDegradable
+from storage_schemas.errors import UserInputError
+from storage_schemas.frames import ColorSpec
+from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan
 from tasks.aspects.color import NamedColourHueShift, names_coloured_thing
 from tasks.aspects.color_edit import (
     PALETTE,
@@ -22,6 +24,7 @@ from tasks.aspects.color_edit import (
 )
 from tasks.media.color_names import PALETTE as KNOWN
 from tasks.media.color_names import field_colours, named_colours
+from tests.tasks.aspects.planted import PlantedModels
 
 #: What people write, and the colour of the palette that they mean.
 WORDS = {
@@ -50,10 +53,29 @@ def test_the_palette_is_the_one_that_colour_words_lead_to() -> None:
     assert len(PALETTE) == 11
 
 
-@pytest.mark.parametrize(("word", "colour"), PAIRS)
-def test_words_of_colours_are_known(word: str, colour: str) -> None:
-    for form in FORMS:
-        assert field_colours(form.format(word)) == {colour}
+def test_words_of_colours_are_known() -> None:
+    said = [(form.format(word), colour) for word, colour in PAIRS for form in FORMS]
+    assert [(words, colour) for words, colour in said if field_colours(words) != {colour}] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("Grey", "gray"),
+        ("light pinkish", "pink"),
+        ("reddish-brown", "red brown"),
+        ("bluish", "blue"),
+        ("purplish", "purple"),
+        ("dark golden", "yellow"),
+        ("transparent", ""),
+        ("bored greenery", ""),
+        ("wine glass", ""),
+        ("", ""),
+    ],
+)
+def test_words_name_colours_of_the_palette(words: str, expected: str) -> None:
+    assert named_colours(words) == set(expected.split())
+    assert field_colours("wine") == {"red"}, "as a colour it is one"
 
 
 @settings(max_examples=300, deadline=None)
@@ -67,10 +89,6 @@ def test_words_of_colours_are_known(word: str, colour: str) -> None:
 def test_the_new_colour_is_never_the_old_one(
     pair: tuple[str, str], form: str, upper: bool, index: int, palette: tuple[PaletteColour, ...]
 ) -> None:
-    from storage_schemas.frames import ColorSpec
-    from tasks.aspects.base import ClipSpan
-    from tests.tasks.aspects.planted import PlantedModels
-
     word, colour = pair
     output = form.format(word).upper() if upper else form.format(word)
     clip = ClipContext(
@@ -90,18 +108,27 @@ def test_the_new_colour_is_never_the_old_one(
 
 
 def test_every_other_colour_is_drawn_and_every_thing(clip_of: Callable[..., ClipContext]) -> None:
-    two = analysis(("navy", "car"), ("golden", "dog"))
-    drawn = [drawn_colour(clip_of(1, two, index), colour_choices(two), PALETTE) for index in range(300)]
+    two, operation = analysis(("navy", "car"), ("golden", "dog")), NamedColourHueShift()
+    drawn = [operation.choose(clip_of(1, two, index), operation.parameters()) for index in range(200)]
     assert {each["object"] for each in drawn} == {"car", "dog"}
     for color in ("blue", "yellow"):
         new = {each["new_color"] for each in drawn if each["color"] == color}
         assert new == set(PALETTE) - {color}
 
 
+def test_the_palette_has_known_colours_and_more_than_one() -> None:
+    operation = NamedColourHueShift()
+    assert operation.parameters().palette == PALETTE
+    assert operation.parameters(overrides={"palette": ["red", "blue"]}).palette == ("red", "blue")
+    for palette in ([], ["red"], ["red", "red"], ["red", "teal"]):
+        with pytest.raises(UserInputError, match="palette"):
+            operation.parameters(overrides={"palette": palette})
+
+
 @pytest.mark.parametrize(
     ("colored", "choices"),
     [
-        ([("red and blue", "shirt")], []),
+        ([("red and blue", "shirt"), ("clear", "sky"), ("grey", "cat")], [("gray", "cat")]),
         ([("red", "shirt"), ("blue", "shirt")], []),
         ([("red", "shirt"), ("crimson", "shirt")], [("red", "shirt")]),
         ([("white", "red-roofed house")], []),
@@ -128,22 +155,19 @@ def test_the_paper_takes_every_coloured_thing_and_the_recolouring_those_of_one_c
     clip = clip_of(1, several)
     assert names_coloured_thing(several, clip.span)
     assert coloured_things(several) == [("red", "shirt"), ("blue", "shirt"), ("teal", "sea")]
-    drawn = [drawn_colour(clip_of(1, several, n), coloured_things(several), PALETTE) for n in range(300)]
-    new = {
-        thing: {each["new_color"] for each in drawn if each["object"] == thing} for thing in ("shirt", "sea")
-    }
+    drawn = [drawn_colour(clip_of(1, several, n), coloured_things(several), PALETTE) for n in range(200)]
+    new = {name: {each["new_color"] for each in drawn if each["object"] == name} for name in ("shirt", "sea")}
     assert new == {"shirt": set(PALETTE) - {"red", "blue"}, "sea": set(PALETTE)}
-
     hue_shift, edit = NamedColourHueShift(), QwenImageEdit()
     assert edit.takes(several, clip.span, edit.parameters())
     assert not hue_shift.takes(several, clip.span, hue_shift.parameters())
-    with pytest.raises(ClipNotDegradable, match="no thing a colour"):
-        hue_shift.choose(clip, hue_shift.parameters())
+    assert hue_shift.takes(analysis(("grey", "cat")), clip.span, hue_shift.parameters())
+    for nothing in (several, analysis()):
+        with pytest.raises(ClipNotDegradable, match="no thing a colour"):
+            hue_shift.choose(clip_of(1, nothing), hue_shift.parameters())
     assert not names_coloured_thing(analysis(), clip.span)
+    clear = analysis(("clear", "sky"))
+    assert names_coloured_thing(clear, clip.span)
+    assert not hue_shift.takes(clear, clip.span, hue_shift.parameters())
     with pytest.raises(ClipNotDegradable, match="every colour"):
         drawn_colour(clip, [("red and blue", "shirt")], ("red", "blue"))
-
-
-def test_a_thing_is_no_colour_by_its_own_name() -> None:
-    assert named_colours("wine glass") == frozenset()
-    assert field_colours("wine") == {"red"}

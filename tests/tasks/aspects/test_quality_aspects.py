@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
+from storage_schemas.errors import UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects import appearance_style
 from tasks.aspects.aesthetics import ASPECT as AESTHETICS
@@ -20,6 +20,7 @@ from tasks.aspects.background_consistency import RembgU2net
 from tasks.aspects.base import ClipContext, ClipNotDegradable
 from tasks.aspects.technical_quality import LanczosDownUp
 from tasks.media.planes import planes_to_rgb, split_planes
+from tests.tasks.aspects.conftest import SMALL_NETWORK
 
 #: The presets, the identity, whole numbers, and values that binary fractions cannot hold.
 CONTRASTS = [-0.8, 0.6, 0.2, 1.0, 0.0, -2.0, 1.7, -0.333, 0.1, 3.14159, -7.89]
@@ -53,7 +54,7 @@ def test_eq_on_planes_is_ffmpegs_eq_to_the_bit(
     operation = AESTHETICS.operation("ffmpeg-eq")
     for strength in operation.strengths:
         contrast = operation.parameters(strength).contrast
-        expected = ffmpeg_eq(ffmpeg, photographs.tobytes(), "512x288", "yuv420p", contrast)
+        expected = ffmpeg_eq(ffmpeg, photographs.tobytes(), "512x96", "yuv420p", contrast)
         assert (degrade(operation, photographs, strength).ravel() == expected).all()
 
 
@@ -68,14 +69,14 @@ def test_lanczos_is_pillows_both_ways(photographs: Planes, clip_of: Callable[...
     rgb = planes_to_rgb(photographs, ColorSpec())
     result = operation.apply(rgb, 0, clip_of(3), operation.parameters(), {})
     for before, after in zip(rgb, result, strict=True):
-        small = Image.fromarray(before).resize((256, 144), Image.Resampling.LANCZOS)
-        assert (np.asarray(small.resize((512, 288), Image.Resampling.LANCZOS)) == after).all()
+        small = Image.fromarray(before).resize((256, 48), Image.Resampling.LANCZOS)
+        assert (np.asarray(small.resize((512, 96), Image.Resampling.LANCZOS)) == after).all()
 
 
 def test_frames_that_are_small_already_are_no_clip_to_degrade(
     photographs: Planes, degrade: Callable[..., Planes]
 ) -> None:
-    with pytest.raises(ClipNotDegradable, match="512×288"):
+    with pytest.raises(ClipNotDegradable, match="512×96"):
         degrade(LanczosDownUp(), photographs, long_side=512)
 
 
@@ -100,7 +101,7 @@ def test_styles_are_the_plain_opencv_calls_to_the_byte(
     style: str, photographs: Planes, clip_of: Callable[..., ClipContext]
 ) -> None:
     operation = OpencvStyle()
-    rgb = planes_to_rgb(photographs[:2], ColorSpec())
+    rgb = planes_to_rgb(photographs[:2, :, 100:260], ColorSpec())
     result = operation.apply(rgb, 0, clip_of(2), operation.parameters(), {"style": style})
     for before, after in zip(rgb, result, strict=True):
         expected = plain_opencv(style, cv2.cvtColor(before, cv2.COLOR_RGB2BGR))
@@ -118,25 +119,20 @@ def test_one_style_a_video_and_all_styles_over_videos(clip_of: Callable[..., Cli
 
 
 def test_a_style_named_twice_is_refused() -> None:
-    from storage_schemas.errors import UserInputError
-
     with pytest.raises(UserInputError, match="once"):
         OpencvStyle().parameters(overrides={"styles": ["oil", "oil"]})
-
-
-BACKGROUND: dict[str, Any] = {"model": "u2netp", "backgrounds": "procedural"}
 
 
 def test_the_foreground_stays_to_the_bit_and_the_rest_becomes_the_landscape(
     photographs: Planes, degrade: Callable[..., Planes], clip_of: Callable[..., ClipContext]
 ) -> None:
-    after = degrade(RembgU2net(), photographs, **BACKGROUND)
+    after = degrade(RembgU2net(), photographs, **SMALL_NETWORK)
     clip = clip_of(3)
     mask = clip.models.get("u2netp").mask(planes_to_rgb(photographs[:1], clip.color)[0])
     before_y, after_y = split_planes(photographs).y, split_planes(after).y
     assert (before_y[:, mask == 255] == after_y[:, mask == 255]).all()
-    choice = RembgU2net().choose(clip, RembgU2net().parameters(overrides=BACKGROUND))
-    landscape = clip.models.get("backgrounds:procedural").image(choice["images"][1], 288, 512)
+    choice = RembgU2net().choose(clip, RembgU2net().parameters(overrides=SMALL_NETWORK))
+    landscape = clip.models.get("backgrounds:procedural").image(choice["images"][1], 96, 512)
     shown = planes_to_rgb(after[1:2], clip.color)[0].astype(int)
     # planes keep a quarter of the chroma, so grain and edges differ a little
     assert np.abs(shown - landscape)[mask == 0].mean() < 3
@@ -144,7 +140,7 @@ def test_the_foreground_stays_to_the_bit_and_the_rest_becomes_the_landscape(
 
 def test_a_new_background_for_each_frame_or_one_for_the_clip(clip_of: Callable[..., ClipContext]) -> None:
     operation = RembgU2net()
-    each = operation.choose(clip_of(12), operation.parameters(overrides=BACKGROUND))["images"]
+    each = operation.choose(clip_of(12), operation.parameters(overrides=SMALL_NETWORK))["images"]
     assert len(set(each)) == 12
-    one = operation.choose(clip_of(12), operation.parameters(overrides={**BACKGROUND, "per": "clip"}))
+    one = operation.choose(clip_of(12), operation.parameters(overrides={**SMALL_NETWORK, "per": "clip"}))
     assert len(one["images"]) == 1

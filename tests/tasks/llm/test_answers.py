@@ -12,16 +12,11 @@ from tasks.scoring.instructions import read_choice
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        '{"better": "first", "better": "second"}',
-        '{"better": "second", "better": "second"}',
-        '{"better": {"better": "first"}}',
-    ],
+    "inner", ['"first", "better": "second"', '"second", "better": "second"', '{"better": "first"}']
 )
-def test_a_choice_that_stands_twice_is_none(text: str) -> None:
+def test_a_choice_that_stands_twice_is_none(inner: str) -> None:
     with pytest.raises(NotJudged) as refused:
-        read_choice(ChatAnswer(text=text))
+        read_choice(ChatAnswer(text=f'{{"better": {inner}}}'))
     assert refused.value.failure is Failure.NOT_UNDERSTOOD
 
 

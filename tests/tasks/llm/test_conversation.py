@@ -31,9 +31,8 @@ STEP = Step(
 
 
 def model(name: str, **settings: Any) -> VlmModel:
-    return VlmModel(
-        model=name, server="s", **{"context_tokens": 2000, "answer_tokens": 100, "most_images": 4, **settings}
-    )
+    limits = {"context_tokens": 2000, "answer_tokens": 100, "most_images": 4}
+    return VlmModel(model=name, server="s", **{**limits, **settings})
 
 
 MODELS = {"language": model("reads"), "multimodal": model("sees")}
@@ -77,6 +76,7 @@ class Photo:
 
 
 LOOK = replace(STEP, name="look", role="multimodal", exhibit=Photo())
+LONG = "word " * 3000
 
 
 def failure_of(asker: LiveAsker | DryRunAsker, step: Step) -> NotJudged:
@@ -85,13 +85,13 @@ def failure_of(asker: LiveAsker | DryRunAsker, step: Step) -> NotJudged:
     return problem.value
 
 
-# -- what is sent --------------------------------------------------------------------------------------
-
-
-def test_a_step_is_sent_to_the_model_of_its_role(tmp_path: Path) -> None:
+def test_steps_are_sent_to_the_models_of_their_roles_and_noted_with_answers_and_cost(tmp_path: Path) -> None:
     with served(4) as server:
         asker = LiveAsker(roles(tmp_path, server))
-        assert (asker.ask(STEP), asker.ask(LOOK)) == (4, 4)
+        assert asker.ask(STEP) == 4
+        assert (asker.model, asker.usage().others) == ("reads", ())
+        assert asker.ask(LOOK) == 4
+    # what is sent
     first, second = (seen.body for seen in server.seen)
     assert (first["model"], second["model"]) == ("reads", "sees")
     text = {"type": "text", "text": "A text."}
@@ -101,6 +101,19 @@ def test_a_step_is_sent_to_the_model_of_its_role(tmp_path: Path) -> None:
     ]
     assert second["messages"][1]["content"] == [text, {"type": "text", "text": "<photo a>"}]
     assert first["response_format"]["json_schema"]["schema"] == SCORE
+    # what is noted
+    output, seen = asker.details()["conversation"]
+    assert output.pop("tokens")["expected_in"] >= MODELS["language"].text_tokens("Rate it.A text.")
+    rate = {"step": "rate", "model": "reads", "system": digest_text("Rate it."), "answer": 4, "kept": False}
+    assert output == rate
+    assert (seen["step"], seen["model"]) == ("look", "sees")
+    assert (seen["tokens"]["in"], seen["tokens"]["out"]) == (100, 20)
+    assert asker.details()["frames"] == {"photo": "a"}
+    # tokens of further models stand apart from those of the model that saw
+    usage = asker.usage()
+    assert asker.model == "sees"
+    assert (usage.tokens_in, usage.tokens_out, usage.frames, usage.tries) == (100, 20, 8, 2)
+    assert usage.others == (ModelUsage("reads", 100, 20),)
 
 
 def test_a_step_s_seed_and_temperature_replace_those_of_the_model(tmp_path: Path) -> None:
@@ -114,58 +127,22 @@ def test_a_step_s_seed_and_temperature_replace_those_of_the_model(tmp_path: Path
     assert (seeded["temperature"], seeded["top_k"], seeded["seed"]) == (0.9, 5, 7)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"text": "Another text."},
-        {"what": {"repeat": 1}},
-        {"system": "Rate it well."},
-        {"exhibit": Photo("b")},
-        {"role": "language"},
-    ],
-)
-def test_what_an_answer_depends_on_asks_again(tmp_path: Path, other: dict[str, Any]) -> None:
+def test_only_what_an_answer_depends_on_asks_again(tmp_path: Path) -> None:
     with served(4) as server:
-        LiveAsker(roles(tmp_path, server)).ask(LOOK)
-        LiveAsker(roles(tmp_path, server)).ask(replace(LOOK, **other))
-        assert len(server.seen) == 2
-
-
-def test_a_step_s_name_and_assumed_answer_do_not_ask_again(tmp_path: Path) -> None:
-    with served(4) as server:
-        LiveAsker(roles(tmp_path, server)).ask(STEP)
-        LiveAsker(roles(tmp_path, server)).ask(replace(STEP, name="other", assumed={"score": 1}))
-        assert len(server.seen) == 1
-
-
-def test_conversations_of_two_names_do_not_share_answers(tmp_path: Path) -> None:
-    with served(4) as server:
-        LiveAsker(roles(tmp_path, server)).ask(STEP)
-        LiveAsker(replace(roles(tmp_path, server), name="other")).ask(STEP)
-        assert len(server.seen) == 2
-
-
-# -- what is noted -------------------------------------------------------------------------------------
-
-
-def test_the_conversation_has_each_step_and_its_answer(tmp_path: Path) -> None:
-    with served(4) as server:
-        asker = LiveAsker(roles(tmp_path, server))
-        asker.ask(STEP)
-        asker.ask(LOOK)
-    output, seen = asker.details()["conversation"]
-    expected = MODELS["language"].text_tokens("Rate it.A text.")
-    assert output.pop("tokens")["expected_in"] >= expected
-    assert output == {
-        "step": "rate", "model": "reads", "system": digest_text("Rate it."), "answer": 4, "kept": False
-    }  # fmt: skip
-    assert (seen["step"], seen["model"], seen["tokens"]["in"], seen["tokens"]["out"]) == (
-        "look",
-        "sees",
-        100,
-        20,
-    )
-    assert asker.details()["frames"] == {"photo": "a"}
+        for requests, other in (
+            (1, {}),
+            (2, {"text": "Another text."}),
+            (3, {"what": {"repeat": 1}}),
+            (4, {"system": "Rate it well."}),
+            (5, {"exhibit": Photo("b")}),
+            (6, {"role": "language"}),
+            (6, {"name": "other", "assumed": {"score": 1}}),
+        ):
+            LiveAsker(roles(tmp_path, server)).ask(replace(LOOK, **other))  # type: ignore[arg-type]
+            assert len(server.seen) == requests, other
+        # conversations of two names do not share answers
+        LiveAsker(replace(roles(tmp_path, server), name="other")).ask(LOOK)
+        assert len(server.seen) == 7
 
 
 def test_a_kept_answer_is_noted_as_such_and_costs_nothing(tmp_path: Path) -> None:
@@ -175,32 +152,18 @@ def test_a_kept_answer_is_noted_as_such_and_costs_nothing(tmp_path: Path) -> Non
         assert again.ask(STEP) == 4
         assert len(server.seen) == 1
     assert [one["kept"] for one in again.conversation] == [True]
-    assert again.calls == 0
-    assert again.usage().tokens() == (0, 0)
-    assert again.model == "reads"
-
-
-def test_tokens_of_further_models_stand_apart_from_those_of_the_model_that_saw(tmp_path: Path) -> None:
-    with served(4) as server:
-        asker = LiveAsker(roles(tmp_path, server))
-        asker.ask(STEP)
-        assert (asker.model, asker.usage().others) == ("reads", ())
-        asker.ask(LOOK)
-    usage = asker.usage()
-    assert asker.model == "sees"
-    assert (usage.tokens_in, usage.tokens_out, usage.frames, usage.tries) == (100, 20, 8, 2)
-    assert usage.others == (ModelUsage("reads", 100, 20),)
+    assert (again.calls, again.usage().tokens(), again.model) == (0, (0, 0), "reads")
 
 
 @pytest.mark.parametrize("raw", ["Four.", '{"score": 9}', '{"score": 1, "score": 2}'])
-def test_the_raw_text_of_a_failed_answer_stays_in_the_conversation(tmp_path: Path, raw: str) -> None:
-    with served(4, Reply(raw)) as server:
+def test_a_failed_answer_stays_in_the_conversation_and_is_asked_for_again(tmp_path: Path, raw: str) -> None:
+    with served(4, Reply(raw), 2) as server:
         asker = LiveAsker(roles(tmp_path, server))
         asker.ask(STEP)
         failed = failure_of(asker, LOOK)
-    assert failed.failure is Failure.NOT_UNDERSTOOD
+        assert LiveAsker(roles(tmp_path, server)).ask(LOOK) == 2
+    assert (failed.failure, failed.raw) == (Failure.NOT_UNDERSTOOD, raw)
     assert failed.message.startswith("look: ")
-    assert failed.raw == raw
     first, last = failed.details["conversation"]
     assert (first["step"], first["answer"], "failure" in first) == ("rate", 4, False)
     assert (last["step"], last["answer"], last["failure"]) == ("look", raw, "not_understood")
@@ -208,13 +171,6 @@ def test_the_raw_text_of_a_failed_answer_stays_in_the_conversation(tmp_path: Pat
     assert failed.calls == 2
     assert (failed.usage.tokens_in, failed.usage.tokens_out) == (0, 0)
     assert set(failed.usage.others) == {ModelUsage("reads", 100, 20), ModelUsage("sees", 100, 20)}
-
-
-def test_an_answer_that_failed_is_asked_for_again(tmp_path: Path) -> None:
-    with served(Reply("Four."), 4) as server:
-        failure_of(LiveAsker(roles(tmp_path, server)), STEP)
-        assert LiveAsker(roles(tmp_path, server)).ask(STEP) == 4
-        assert len(server.seen) == 2
 
 
 def test_a_refused_request_has_no_raw_text_and_cost_nothing(tmp_path: Path) -> None:
@@ -235,46 +191,31 @@ def test_an_answer_that_cannot_be_stored_counts_as_paid(
             fill(patched, tmp_path)
             with pytest.raises(AnswerNotStored):
                 asker.ask(STEP)
-    assert asker.calls == 1
-    assert asker.usage().tokens() == (100, 20)
+    assert (asker.calls, asker.usage().tokens()) == (1, (100, 20))
 
 
-# -- limits and servers --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", [STEP, LOOK])
-@pytest.mark.parametrize("asker", [LiveAsker, DryRunAsker])
-def test_a_request_longer_than_the_context_is_not_sent(
-    tmp_path: Path, step: Step, asker: type[LiveAsker | DryRunAsker]
-) -> None:
+def test_a_request_longer_than_the_context_is_not_sent(tmp_path: Path) -> None:
     with served(4) as server:
-        failed = failure_of(asker(roles(tmp_path, server)), replace(step, text="word " * 3000))
+        made = roles(tmp_path, server)
+        for step in (STEP, LOOK):
+            for asker in (LiveAsker(made), DryRunAsker(made)):
+                failed = failure_of(asker, replace(step, text=LONG))
+                assert failed.failure is Failure.CONTEXT_TOO_LONG
         assert server.seen == []
-    assert failed.failure is Failure.CONTEXT_TOO_LONG
-
-
-def test_a_server_that_the_profile_lacks_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PrerequisiteError, match="model_servers"):
-        LiveAsker(roles(tmp_path, None)).ask(STEP)
 
 
 def test_servers_are_checked_by_role(tmp_path: Path) -> None:
     with FaultyServer(models=("reads",)) as server:
-        made = roles(tmp_path, server)
+        made = roles(tmp_path, server, concurrency=3)
+        assert made.concurrency("language") == 3, "a role allows as many requests at once as its server"
         made.check(["language", "language"])
         assert server.listed == 1
         with pytest.raises(PrerequisiteError, match="it has reads"):
             made.check(["multimodal"])
     with pytest.raises(PrerequisiteError):
         made.check(["language"])
-
-
-def test_a_role_allows_as_many_requests_at_once_as_its_server(tmp_path: Path) -> None:
-    with served(4) as server:
-        assert roles(tmp_path, server, concurrency=3).concurrency("language") == 3
-
-
-# -- estimates -----------------------------------------------------------------------------------------
+    with pytest.raises(PrerequisiteError, match="model_servers"):
+        LiveAsker(roles(tmp_path, None)).ask(STEP)
 
 
 def test_a_dry_run_sends_nothing_and_assumes_what_is_not_kept(tmp_path: Path) -> None:
@@ -310,9 +251,8 @@ def test_work_that_rests_on_assumed_answers_is_not_shared(tmp_path: Path) -> Non
 
 def test_a_dry_run_counts_the_requests_before_a_step_that_fails(tmp_path: Path) -> None:
     def talk(asker: DryRunAsker) -> None:
-        asker.ask(STEP)
-        asker.ask(replace(STEP, text="word " * 3000))
-        asker.ask(LOOK)
+        for step in (STEP, replace(STEP, text=LONG), LOOK):
+            asker.ask(step)
 
     with served(4) as server:
         estimates = dry_run(DryRunAsker(roles(tmp_path, server)), talk)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,67 +18,61 @@ from tasks.llm.prompt_files import (
     require_prompts,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
+TASKS = Path(__file__).resolve().parents[3] / "tasks"
+SYSTEM = "judges/video_judge_system"
 
 
-def own(folder: Path, **texts: str) -> Path:
-    """Write prompts: ``area__name=text``, with - for _ in areas."""
+def own(folder: Path, texts: dict[str, str]) -> None:
+    """Write prompts, by area and name."""
     for key, text in texts.items():
-        area, _, name = key.partition("__")
-        place = folder / area.replace("_", "-") / f"{name}.txt"
+        place = folder / f"{key}.txt"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
-    return folder
 
 
-def test_the_catalogue_lists_every_prompt_of_the_project() -> None:
-    listed = {
-        f"{one.package.replace('.', '/')}/{one.folder}/{one.name}.txt" for one in prompt_catalogue().values()
-    }
-    tracked = subprocess.run(
-        ["git", "ls-files", "tasks/**/*.txt"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+def test_the_catalogue_lists_every_prompt_of_the_project_and_each_fits() -> None:
+    known = prompt_catalogue()
+    listed = {f"{one.package.replace('.', '/')}/{one.folder}/{one.name}.txt" for one in known.values()}
+    there = {f"tasks/{path.relative_to(TASKS).as_posix()}" for path in TASKS.rglob("*.txt")}
     # guides are read by people
-    assert listed == {path for path in tracked.stdout.split() if "/guides/" not in path}
-
-
-@pytest.mark.parametrize("key", prompt_catalogue())
-def test_ours_fit_what_is_asked_of_a_replacement(key: str) -> None:
-    assert prompt_catalogue()[key].mistakes(prompt_text(key)) == []
+    assert listed == {path for path in there if "/guides/" not in path}
+    assert {key: one.mistakes(prompt_text(key)) for key, one in known.items()} == {key: [] for key in known}
 
 
 def test_a_file_of_the_user_s_replaces_ours_and_the_others_stay(tmp_path: Path) -> None:
-    own(tmp_path, judges__video_judge_system="  Judge.\n")
-    assert prompt_text("judges/video_judge_system", tmp_path) == "Judge."
+    own(tmp_path, {SYSTEM: "  Judge.\n"})
+    assert prompt_text(SYSTEM, tmp_path) == "Judge."
     assert prompt_text("judges/caption_user", tmp_path) == prompt_text("judges/caption_user")
-    assert own_prompts(tmp_path) == {"judges/video_judge_system": "Judge."}
+    assert own_prompts(tmp_path) == {SYSTEM: "Judge."}
     require_prompts(tmp_path)
 
 
 def test_the_digest_tells_wordings_apart_area_by_area(tmp_path: Path) -> None:
     assert prompts_digest(None, ["judges"]) == ""
     # a copy of ours is ours
-    own(tmp_path, judges__video_judge_system=prompt_text("judges/video_judge_system") + "\n")
+    own(tmp_path, {SYSTEM: prompt_text(SYSTEM) + "\n"})
     assert prompts_digest(tmp_path, ["judges"]) == ""
-    own(tmp_path, judges__caption_system="Say what you see.")
+    own(tmp_path, {"judges/caption_system": "Say what you see."})
     one = prompts_digest(tmp_path, ["judges"])
     assert one
     assert prompts_digest(tmp_path, ["video-bench"]) == ""
-    own(tmp_path, video_bench__describe="Describe.")
+    own(tmp_path, {"video-bench/describe": "Describe."})
     assert prompts_digest(tmp_path, ["judges"]) == one
-    own(tmp_path, judges__caption_system="Say all you see.")
+    own(tmp_path, {"judges/caption_system": "Say all you see."})
     assert prompts_digest(tmp_path, ["judges"]) not in ("", one)
 
 
 def test_each_mistake_is_one_line_and_nothing_is_sent(tmp_path: Path) -> None:
     own(
         tmp_path,
-        judges__video_judge_user="{dimension} {description} {text}",
-        judges__caption_sytem="Say.",
-        jugdes__caption_system="Say.",
-        captions__x="",
-        video_bench_criteria__motion_effects="# meaning\nSharp?\n# look at\nEdges.\n# scale\n",
-        translation__translation=" \n",
+        {
+            "judges/video_judge_user": "{dimension} {description} {text}",
+            "judges/caption_sytem": "Say.",
+            "jugdes/caption_system": "Say.",
+            "captions/x": "",
+            "video-bench-criteria/motion_effects": "# meaning\nSharp?\n# look at\nEdges.\n# scale\n",
+            "translation/translation": " \n",
+        },
     )
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / ".DS_Store").write_text("")
@@ -97,7 +90,6 @@ def test_each_mistake_is_one_line_and_nothing_is_sent(tmp_path: Path) -> None:
         ("video-bench-criteria/motion_effects.txt", "'scale' is missing or empty"),
         ("video-bench-criteria/motion_effects.txt", "'notes' is missing or empty"),
     ]
-    assert len(mistakes) == len(expected)
     for mistake, (file, reason) in zip(mistakes, expected, strict=True):
         assert mistake.startswith(f"{file}: ")
         assert reason in mistake
@@ -122,15 +114,15 @@ def test_a_folder_that_is_none_or_empty_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_package_s_aspect_may_be_described(tmp_path: Path) -> None:
-    own(tmp_path, descriptions__loudness="How loud it is.")
+    own(tmp_path, {"descriptions/loudness": "How loud it is."})
     assert own_description("loudness", tmp_path) == "How loud it is."
     assert own_description("color", tmp_path) is None
     assert check_prompts(tmp_path) == []
-    own(tmp_path, descriptions__colour="Misspelt.")
+    own(tmp_path, {"descriptions/colour": "Misspelt."})
     (mistake,) = check_prompts(tmp_path)
     assert mistake.startswith("descriptions/colour.txt: there is no such prompt")
     (tmp_path / "descriptions" / "colour.txt").unlink()
-    own(tmp_path, descriptions__loudness="")
+    own(tmp_path, {"descriptions/loudness": ""})
     with pytest.raises(UserInputError, match="it is empty"):
         own_description("loudness", tmp_path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +25,8 @@ class Number(Question[int]):
 
     def request(self) -> ChatRequest:
         content = " ".join([self.name, *self.unfit])
-        return ChatRequest(
-            messages=({"role": "user", "content": content},), sampling=Sampling(seed=len(self.unfit))
-        )
+        sampling = Sampling(seed=len(self.unfit))
+        return ChatRequest(messages=({"role": "user", "content": content},), sampling=sampling)
 
     def accepted(self, answer: ChatAnswer) -> int:
         _, text = whole_text(answer, 99)
@@ -51,29 +51,32 @@ def ask(server: FaultyServer, questions: Sequence[Number], tries: int = 3) -> di
 def by_name(**replies: Reply) -> FaultyServer:
     """Return a server that answers by the first word of a request; the first time only, then 7."""
     first = dict(replies)
-
-    def plan(_: int, body: dict[str, Any]) -> Reply:
-        name = body["messages"][0]["content"].split()[0]
-        return first.pop(name, Reply("7"))
-
-    return FaultyServer(plan)
+    return FaultyServer(lambda _, body: first.pop(body["messages"][0]["content"].split()[0], Reply("7")))
 
 
 def numbers(*names: str) -> list[Number]:
     return [Number(name) for name in names]
 
 
-def test_each_question_has_one_result() -> None:
-    with by_name(a=Reply("1"), b=Reply("2", delay_s=0.3), c=Reply("3")) as server:
-        results = ask(server, numbers("a", "b", "c"))
-    assert results == {"a": 1, "b": 2, "c": 3}
-    assert list(results)[-1] == "b", "as answers arrive"
+def test_each_question_has_one_result_as_answers_arrive() -> None:
+    c_is_there = threading.Event()
 
+    class Last(Number):
+        def accepted(self, answer: ChatAnswer) -> int:
+            c_is_there.set()
+            return super().accepted(answer)
 
-def test_no_questions_ask_nothing() -> None:
-    with FaultyServer() as server:
+    def b_after_c(_: int, body: dict[str, Any]) -> Reply:
+        name = body["messages"][0]["content"]
+        assert name != "b" or c_is_there.wait(60)
+        return Reply(str("abc".index(name)))
+
+    with FaultyServer(b_after_c) as server:
+        results = ask(server, [*numbers("a", "b"), Last("c")])
+        assert results == {"a": 0, "b": 1, "c": 2}
+        assert list(results)[-1] == "b"
         assert ask(server, []) == {}
-        assert server.seen == []
+        assert len(server.seen) == 3
 
 
 def test_an_invalid_answer_is_asked_for_again_by_the_question_itself() -> None:
@@ -88,48 +91,37 @@ def test_an_invalid_answer_is_asked_for_again_by_the_question_itself() -> None:
 
 
 def test_attempts_are_limited_and_each_reason_is_given_once() -> None:
-    replies = [Reply("one"), Reply("two"), Reply("one"), Reply("7")]
-    with FaultyServer(replies) as server:
+    with FaultyServer([Reply("one"), Reply("two"), Reply("one"), Reply("7")]) as server:
         results = ask(server, numbers("a"), tries=3)
         assert len(server.seen) == 3
-    assert results == {
-        "a": Unanswered(message="tiny gave no number in 3 attempts: one is not a number; two is not a number")
-    }
-
-
-def test_a_refused_request_is_not_sent_again_and_does_not_affect_the_others() -> None:
-    with by_name(b=Reply(status=400, text="I will not")) as server:
-        results = ask(server, numbers("a", "b", "c"))
-        assert len(server.seen) == 3
-    assert (results["a"], results["c"]) == (7, 7)
-    assert results["b"].refused
-    assert "I will not" in results["b"].message
-
-
-def test_a_server_that_refuses_all_for_one_reason_cannot_be_used() -> None:
-    with (
-        FaultyServer([Reply(status=400, text="no field seed")]) as server,
-        pytest.raises(
-            PrerequisiteError, match=r"server s at .* rejected all 3 numbers .*no field seed.*leave it out"
-        ),
-    ):
-        ask(server, numbers("a", "b", "c"))
+    message = "tiny gave no number in 3 attempts: one is not a number; two is not a number"
+    assert results == {"a": Unanswered(message=message)}
 
 
 REFUSED = Reply(status=400, text="no field seed")
 
 
+def test_a_refused_request_is_not_sent_again_and_does_not_affect_the_others() -> None:
+    with by_name(b=REFUSED) as server:
+        results = ask(server, numbers("a", "b", "c"))
+        assert len(server.seen) == 3
+    assert (results["a"], results["c"], results["b"].refused) == (7, 7, True)
+    assert "no field seed" in results["b"].message
+
+
+def test_a_server_that_refuses_all_for_one_reason_cannot_be_used() -> None:
+    said = r"server s at .* rejected all 3 numbers .*no field seed.*leave it out"
+    with FaultyServer([REFUSED]) as server, pytest.raises(PrerequisiteError, match=said):
+        ask(server, numbers("a", "b", "c"))
+
+
 @pytest.mark.parametrize(
-    "replies",
-    [
-        {"a": REFUSED, "b": REFUSED},
-        {"a": REFUSED, "b": REFUSED, "c": Reply(status=400, text="another reason")},
-        {"a": REFUSED, "b": REFUSED, "c": Reply("7")},
-        {"a": REFUSED, "b": REFUSED, "c": Reply("one")},
-    ],
+    "third",
+    [{}, {"c": Reply(status=400, text="another reason")}, {"c": Reply("7")}, {"c": Reply("one")}],
     ids=["two are too few to tell", "for two reasons", "but one", "one is invalid"],
 )
-def test_refusals_that_differ_are_those_of_each_question(replies: dict[str, Reply]) -> None:
+def test_refusals_that_differ_are_those_of_each_question(third: dict[str, Reply]) -> None:
+    replies = {"a": REFUSED, "b": REFUSED} | third
     with by_name(**replies) as server:
         results = ask(server, numbers(*replies), tries=1)
     assert results.keys() == replies.keys()
@@ -150,13 +142,9 @@ def test_an_answer_without_a_whole_text_is_invalid(answer: ChatAnswer, reason: s
         whole_text(answer, 99)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [ChatAnswer(text="<think>Seven.</think> 7"), ChatAnswer(text=" 7\n", reasoning="Seven.")],
-    ids=["in the text", "apart"],
-)
-def test_reasoning_is_split_from_the_text(answer: ChatAnswer) -> None:
-    assert whole_text(answer, 99) == ("Seven.", "7")
+def test_reasoning_is_split_from_the_text() -> None:
+    for answer in (ChatAnswer(text="<think>Seven.</think> 7"), ChatAnswer(text=" 7\n", reasoning="Seven.")):
+        assert whole_text(answer, 99) == ("Seven.", "7")
 
 
 def test_data_can_neither_end_its_message_nor_break_its_encoding() -> None:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.tasks.media.corpus import CASES
+from tests.once import Once
+from tests.tasks.media.corpus import CASES, Video
 
 
 @pytest.fixture(scope="session")
-def video(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def video(ffmpeg: str, once: Once) -> Video:
     """Path of a corpus video by name."""
     cases = {case.name: case for case in CASES}
-    made: dict[str, Path] = {}
 
     def get(name: str) -> Path:
-        if name not in made:
-            made[name] = cases[name].make(ffmpeg, tmp_path_factory.mktemp(name))
-        return made[name]
+        case = cases[name]
+        return once(f"corpus-{name}", lambda folder: case.make(ffmpeg, folder / case.file)) / case.file
 
     return get

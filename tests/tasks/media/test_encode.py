@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import IntegrityError
-from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.frames import ColorSpec, Matrix, Planes
 from tasks.media.encode import EncoderSettings, UnitFile, UnitWriter, encode_units, frame_rate
 
 WIDTH, HEIGHT = 64, 48
@@ -89,25 +89,28 @@ def test_n_frames_last_n_over_fps_seconds(tmp_path: Path, fps: float, rate: Frac
     assert times == [place / rate for place in range(sum(UNITS))]
 
 
-@pytest.mark.parametrize("matrix", ["bt601", "bt709", "bt2020"])
-@pytest.mark.parametrize("full_range", [False, True])
-def test_colour_is_tagged(tmp_path: Path, ffmpeg: str, matrix: str, full_range: bool) -> None:
+@pytest.mark.parametrize(
+    ("matrix", "tag"), [("bt601", "smpte170m"), ("bt709", "bt709"), ("bt2020", "bt2020nc")]
+)
+def test_colour_is_tagged(tmp_path: Path, ffmpeg: str, matrix: Matrix, tag: str) -> None:
     path = tmp_path / "a.mp4"
-    encode_units(path, [[picture(0)]], WIDTH, HEIGHT, ColorSpec(matrix, full_range), 1.0)  # type: ignore[arg-type]
-    told = subprocess.run([ffmpeg, "-hide_banner", "-i", str(path)], capture_output=True, text=True).stderr
-    tag = {"bt601": "smpte170m", "bt709": "bt709", "bt2020": "bt2020nc"}[matrix]
-    assert f"({'pc' if full_range else 'tv'}, {tag}" in told.replace("yuvj420p", "yuv420p")
+    for full_range, said in ((False, "tv"), (True, "pc")):
+        encode_units(path, [[picture(0)]], WIDTH, HEIGHT, ColorSpec(matrix, full_range), 1.0)
+        command = [ffmpeg, "-hide_banner", "-i", str(path)]
+        told = subprocess.run(command, capture_output=True, text=True).stderr
+        assert f"({said}, {tag}" in told.replace("yuvj420p", "yuv420p")
 
 
-def test_the_index_comes_before_the_pictures(origin: Path) -> None:
-    data = origin.read_bytes()
+def test_coding_again_gives_the_same_bytes_a_better_quality_more(origin: Path, tmp_path: Path) -> None:
+    path, data = tmp_path / "again.mp4", origin.read_bytes()
     assert data.index(b"moov") < data.index(b"mdat")
-
-
-def test_coding_again_gives_the_same_bytes(origin: Path, tmp_path: Path) -> None:
-    path = tmp_path / "again.mp4"
     encode_units(path, units(), WIDTH, HEIGHT, ColorSpec(), 1.0)
-    assert path.read_bytes() == origin.read_bytes()
+    assert path.read_bytes() == data
+    sizes = []
+    for crf in (30, 12):
+        encode_units(path, units(), WIDTH, HEIGHT, ColorSpec(), 1.0, EncoderSettings(crf=crf))
+        sizes.append(path.stat().st_size)
+    assert sizes[0] < sizes[1]
 
 
 @given(st.data())
@@ -126,15 +129,12 @@ def test_units_copied_in_any_order_decode_as_in_their_own_place(
             else:
                 writer.copy(STARTS[unit], UNITS[unit])
     high, low = decoded(origin), decoded(path)
-    assert len(low) == sum(UNITS[unit] for unit in order)
-    place = 0
-    for unit in order:
-        for offset in range(UNITS[unit]):
-            if unit in changed:
-                assert np.abs(low[place].astype(int) - news[unit][offset]).mean() < 3
-            else:
-                assert np.array_equal(low[place], high[STARTS[unit] + offset])
-            place += 1
+    expected = [(unit, offset) for unit in order for offset in range(UNITS[unit])]
+    for frame, (unit, offset) in zip(low, expected, strict=True):
+        if unit in changed:
+            assert np.abs(frame.astype(int) - news[unit][offset]).mean() < 3
+        else:
+            assert np.array_equal(frame, high[STARTS[unit] + offset])
 
 
 def test_ffmpeg_reads_a_stitched_video_without_complaint(origin: Path, tmp_path: Path, ffmpeg: str) -> None:
@@ -144,11 +144,8 @@ def test_ffmpeg_reads_a_stitched_video_without_complaint(origin: Path, tmp_path:
             writer.copy(start, count)
         writer.encode([picture(99)])
         writer.encode([picture(98)])
-    told = subprocess.run(
-        [ffmpeg, "-v", "warning", "-xerror", "-i", str(path), "-f", "null", "-"],
-        capture_output=True,
-        text=True,
-    )
+    command = [ffmpeg, "-v", "warning", "-xerror", "-i", str(path), "-f", "null", "-"]
+    told = subprocess.run(command, capture_output=True, text=True)
     assert (told.returncode, told.stderr) == (0, "")
     with UnitFile(path) as file:
         assert (file.count, file.comment) == (sum(UNITS) + 2, "so & so")
@@ -164,16 +161,15 @@ def test_other_settings_do_not_mix_unseen(origin: Path, tmp_path: Path) -> None:
         writer.encode([picture(0)])
 
 
-def test_a_unit_must_begin_where_one_begins(origin: Path) -> None:
+def test_a_unit_must_begin_where_one_begins_and_what_is_no_video_is_named(
+    origin: Path, tmp_path: Path
+) -> None:
     with UnitFile(origin) as file:
         with pytest.raises(IntegrityError, match="frame 2 of a unit"):
             list(file.packets(2, 2))
         with pytest.raises(IntegrityError, match="frame 28 of a unit"):
             list(file.packets(STARTS[-1], 99))
         assert len(list(file.packets(0, 4))) == 4
-
-
-def test_what_is_no_video_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(IntegrityError, match=r"a\.mp4"):
@@ -187,12 +183,3 @@ def test_frames_of_another_size_and_no_frames_are_refused(tmp_path: Path) -> Non
         encode_units(tmp_path / "b.mp4", [], WIDTH, HEIGHT, ColorSpec(), 1.0)
     with pytest.raises(ValueError, match="highest level"):
         encode_units(tmp_path / "c.mp4", [[]], 16384, 8192, ColorSpec(), 60.0)
-
-
-def test_a_better_quality_takes_more_bytes(tmp_path: Path) -> None:
-    sizes = []
-    for crf in (30, 12):
-        path = tmp_path / f"{crf}.mp4"
-        encode_units(path, units(), WIDTH, HEIGHT, ColorSpec(), 1.0, EncoderSettings(crf=crf))
-        sizes.append(path.stat().st_size)
-    assert sizes[0] < sizes[1]

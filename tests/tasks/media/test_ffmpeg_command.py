@@ -16,8 +16,7 @@ from tasks.media.decode import FrameSampler
 from tasks.media.ffmpeg_command import FfmpegCommand, find_ffmpeg
 from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
 from tests.frame_arrays import write_frames
-
-Video = Callable[[str], Path]
+from tests.tasks.media.corpus import HEIGHT, WIDTH, Video
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +27,11 @@ def command(each_ffmpeg: str) -> FfmpegCommand:
 def stored(
     path: Path, folder: Path, change: Callable[[list[np.ndarray]], None] = lambda _: None
 ) -> FrameReader:
-    sampler = FrameSampler(path, long_side=320)
-    frames = list(sampler)
-    planes = [frame.planes.copy() for frame in frames]
+    sampler = FrameSampler(path, long_side=WIDTH)
+    planes = [frame.planes.copy() for frame in sampler]
     change(planes)
     color = ColorSpec(sampler.info.matrix, sampler.info.full_range)
-    times = [float(place) for place in range(len(planes))]
-    write_frames(folder / "planes.zarr", planes, times, color)
+    write_frames(folder / "planes.zarr", planes, map(float, range(len(planes))), color)
     return FrameReader(folder / "planes.zarr")
 
 
@@ -64,31 +61,23 @@ def test_a_changed_sample_is_a_row_and_a_frame_too_few_is_a_problem(
     found = compared(command, reader, path)
     (row,) = found.differences
     assert (row.frame, row.time_s, row.most) == (2, 2.0, 64)
-    assert row.share == pytest.approx(1 / (320 * 270))
+    assert row.share == pytest.approx(1 / (WIDTH * HEIGHT * 3 / 2))
     assert f"the store has {reader.count} frames" in found.problem
     assert f"reads {reader.count + 1}" in found.problem
     assert compared(command, reader, path, tolerance=64).differences == ()
-
-
-def test_a_video_that_is_gone_or_changed_is_said(
-    video: Video, command: FfmpegCommand, tmp_path: Path
-) -> None:
-    path = video("plain")
-    reader = stored(path, tmp_path)
     assert "changed since it was catalogued" in compare_frames(command, reader, path, "other", 1.0).problem
     assert "is not at" in compare_frames(command, reader, tmp_path / "gone.mp4", "", 1.0).problem
 
 
-def test_a_list_of_other_files_is_not_followed(video: Video, command: FfmpegCommand, tmp_path: Path) -> None:
+def test_no_list_of_files_is_followed_and_a_reader_that_stops_early_leaves_no_process(
+    video: Video, command: FfmpegCommand, tmp_path: Path
+) -> None:
     listed = tmp_path / "film.mp4"
     listed.write_text(f"ffconcat version 1.0\nfile '{video('plain')}'\n")
     with pytest.raises(SetAside, match="cannot read"):
-        list(command.frames(listed, 1.0, 320, 180, False))
-
-
-def test_a_reader_that_stops_early_leaves_no_process(video: Video, command: FfmpegCommand) -> None:
-    frames = command.frames(video("plain"), 1.0, 320, 180, False)
-    assert next(frames).shape == (270, 320)
+        list(command.frames(listed, 1.0, WIDTH, HEIGHT, False))
+    frames = command.frames(video("plain"), 1.0, WIDTH, HEIGHT, False)
+    assert next(frames).shape == (HEIGHT * 3 // 2, WIDTH)
     frames.close()  # type: ignore[attr-defined]  # warns of a process or a pipe that stays
 
 
@@ -104,26 +93,19 @@ def test_encoded_frames_come_back_with_their_colour_and_comment(
         stream = container.streams.video[0]
         assert container.metadata["comment"] == "made so"
         assert str(stream.average_rate) == "30000/1001"
-        given = [
-            (frame.color_range, frame.colorspace, frame.to_ndarray()) for frame in container.decode(stream)
-        ]
-    assert [(range_, matrix) for range_, matrix, _ in given] == [(2, 1)] * 3
-    for frame, (_, _, planes) in zip(frames, given, strict=True):
-        assert np.abs(planes.astype(int) - frame).max() <= 2
+        for frame, given in zip(frames, container.decode(stream), strict=True):
+            assert (given.color_range, given.colorspace) == (2, 1)
+            assert np.abs(given.to_ndarray().astype(int) - frame).max() <= 2
 
 
-def test_an_encoder_that_it_does_not_have_is_an_error_that_lists_those_that_it_has(
-    command: FfmpegCommand,
-) -> None:
-    with pytest.raises(UserInputError, match=r"no encoder 'h266'.*; it has .*libx264"):
-        command.encoder("h266")
-    with pytest.raises(UserInputError, match="no encoder 'aac'"):
-        command.encoder("aac")
-    with pytest.raises(UserInputError, match="option=value"):
-        command.encoder("libx264?crf")
-
-
-def test_an_encoder_that_does_not_work_here_is_an_error_with_what_ffmpeg_says(command: FfmpegCommand) -> None:
+def test_an_encoder_that_is_not_there_or_does_not_work_is_an_error(command: FfmpegCommand) -> None:
+    for wrong, said in (
+        ("h266", r"no encoder 'h266'.*; it has .*libx264"),
+        ("aac", "no encoder 'aac'"),
+        ("libx264?crf", "option=value"),
+    ):
+        with pytest.raises(UserInputError, match=said):
+            command.encoder(wrong)
     with pytest.raises(PrerequisiteError, match=r"libx264 of .* does not encode on .*warp-speed") as problem:
         command.encoder("libx264?preset=warp-speed")
     assert "0x" not in str(problem.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,12 +13,15 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from tasks.media.decode import FrameSampler
-from tasks.media.probe import VideoInfo, probe, target_size
+from tasks.media.probe import probe, target_size
 from tasks.media.source_file import is_cut_off
 from tests.tasks.media.corpus import (
+    HEIGHT,
     TS_PACKET,
     TS_VIDEO_PID,
+    WIDTH,
     X264,
+    Video,
     inside_a_picture,
     made,
     packets_of,
@@ -27,90 +29,58 @@ from tests.tasks.media.corpus import (
     run,
 )
 
-Video = Callable[[str], Path]
-
-INFO = VideoInfo(
-    codec="h264",
-    width=1280,
-    height=720,
-    coded_width=1280,
-    coded_height=720,
-    rotation=0,
-    sar=Fraction(1),
-    pix_fmt="yuv420p",
-    matrix="bt709",
-    matrix_assumed=False,
-    full_range=False,
-    duration_s=10.0,
-    frame_rate=Fraction(24),
-    variable_rate=False,
-    interlaced=False,
-)
-
 
 def test_plain_film(video: Video) -> None:
     info = probe(video("plain"))
-    assert (info.codec, info.width, info.height, info.rotation) == ("h264", 320, 180, 0)
+    assert (info.codec, info.width, info.height, info.rotation) == ("h264", WIDTH, HEIGHT, 0)
     assert (info.sar, info.frame_rate) == (1, 24)
-    assert not info.interlaced
-    assert not info.full_range
-    assert not info.variable_rate
+    assert (info.interlaced, info.full_range, info.variable_rate) == (False, False, False)
     assert info.duration_s == pytest.approx(5.3, abs=0.05)
+    assert probe(video("interlaced")).interlaced
+    assert probe(video("variable_rate")).variable_rate
+    assert [probe(video(name)).codec for name in ("av1", "vp9", "hevc")] == ["av1", "vp9", "hevc"]
 
 
 @pytest.mark.parametrize(
     ("name", "size", "rotation"),
     [
-        ("turned_90", (180, 320), 270),
-        ("turned_180", (320, 180), 180),
-        ("turned_270", (180, 320), 90),
-        ("wide_pixels", (427, 180), 0),
+        ("turned_90", (HEIGHT, WIDTH), 270),
+        ("turned_180", (WIDTH, HEIGHT), 180),
+        ("turned_270", (HEIGHT, WIDTH), 90),
+        ("wide_pixels", (171, HEIGHT), 0),
     ],
 )
 def test_size_is_as_shown(name: str, size: tuple[int, int], rotation: int, video: Video) -> None:
     info = probe(video(name))
-    assert (info.width, info.height) == size
-    assert info.rotation == rotation
-    assert (info.coded_width, info.coded_height) == (320, 180)
-
-
-@pytest.mark.parametrize("name", ["av1", "vp9", "hevc"])
-def test_codec_is_named_by_its_standard(name: str, video: Video) -> None:
-    assert probe(video(name)).codec == name
-
-
-def test_interlaced_and_variable_rate(video: Video) -> None:
-    assert probe(video("interlaced")).interlaced
-    assert probe(video("variable_rate")).variable_rate
+    assert ((info.width, info.height), info.rotation) == (size, rotation)
+    assert (info.coded_width, info.coded_height) == (WIDTH, HEIGHT)
 
 
 @pytest.mark.parametrize(
-    ("space", "matrix", "assumed"),
+    ("arguments", "size", "matrix", "assumed"),
     [
-        ("bt709", "bt709", False),
-        ("smpte170m", "bt601", False),
-        ("bt470bg", "bt601", False),
-        ("bt2020nc", "bt2020", False),
-        (None, "bt601", True),
+        ("-colorspace bt709", "128:72", "bt709", False),
+        ("-colorspace smpte170m", "128:72", "bt601", False),
+        ("-colorspace bt470bg", "128:72", "bt601", False),
+        ("-colorspace bt2020nc", "128:72", "bt2020", False),
+        ("", "128:72", "bt601", True),
+        ("", "1280:300", "bt709", True),
+        ("", "960:720", "bt709", True),
     ],
 )
-def test_matrix(space: str | None, matrix: str, assumed: bool, ffmpeg: str, tmp_path: Path) -> None:
-    tags = ["-colorspace", space] if space else []
-    info = probe(made("film.mp4", *X264, *tags, seconds="0.2")(ffmpeg, tmp_path))
+def test_matrix(arguments: str, size: str, matrix: str, assumed: bool, ffmpeg: str, tmp_path: Path) -> None:
+    path = tmp_path / "film.mp4"
+    made(f"{X264} {arguments}", seconds="0.1", vf=f"scale={size},setsar=1")(ffmpeg, path)
+    info = probe(path)
     assert (info.matrix, info.matrix_assumed) == (matrix, assumed)
-
-
-@pytest.mark.parametrize("size", ["1280:300", "960:720"])
-def test_large_pictures_without_matrix_count_as_bt709(size: str, ffmpeg: str, tmp_path: Path) -> None:
-    info = probe(made("film.mp4", *X264, seconds="0.1", vf=f"scale={size},setsar=1")(ffmpeg, tmp_path))
-    assert (info.matrix, info.matrix_assumed) == ("bt709", True)
 
 
 @pytest.mark.parametrize("pix_fmt", ["yuvj420p", "yuv420p"])
 def test_full_range_is_that_of_the_stored_planes(pix_fmt: str, ffmpeg: str, tmp_path: Path) -> None:
+    path = tmp_path / "film.mp4"
     half_white = "drawbox=color=black:t=fill,drawbox=w=iw/2:color=white:t=fill"
-    path = made("film.mp4", *X264, "-pix_fmt", pix_fmt, seconds="1", vf=half_white)(ffmpeg, tmp_path)
-    luma = next(iter(FrameSampler(path, long_side=320))).planes[:180]
+    made(f"{X264} -pix_fmt {pix_fmt}", seconds="1", vf=half_white)(ffmpeg, path)
+    luma = next(iter(FrameSampler(path, long_side=WIDTH))).planes[:HEIGHT]
     assert probe(path).full_range == (pix_fmt == "yuvj420p") == (luma.min() < 5 and luma.max() > 250)
 
 
@@ -121,29 +91,24 @@ def reason_of(path: Path) -> Reason:
     return caught.value.reason
 
 
-def test_missing_empty_and_wrong_files(tmp_path: Path) -> None:
+def test_missing_empty_and_wrong_files(video: Video, ffmpeg: str, tmp_path: Path) -> None:
     assert reason_of(tmp_path / "missing.mp4") is Reason.VIDEO_MISSING
     (tmp_path / "empty.mp4").touch()
     assert reason_of(tmp_path / "empty.mp4") is Reason.EMPTY_FILE
     (tmp_path / "text.mp4").write_text("not a film\n" * 200)
     assert reason_of(tmp_path / "text.mp4") is Reason.NOT_A_VIDEO
     assert reason_of(tmp_path) is Reason.NOT_A_VIDEO
+    data = video("plain").read_bytes()
+    (tmp_path / "no_index.mp4").write_bytes(data[: len(data) // 2])
+    assert reason_of(tmp_path / "no_index.mp4") is Reason.TRUNCATED_VIDEO
 
 
-@pytest.mark.parametrize("name", ["sound.m4a", "sound.mp3", "sound.wav", "sound.flac"])
-def test_sound_alone(name: str, ffmpeg: str, tmp_path: Path) -> None:
-    run(ffmpeg, "-f", "lavfi", "-i", "sine=d=1", tmp_path / name)
-    assert reason_of(tmp_path / name) is Reason.NO_VIDEO_STREAM
-
-
-def test_a_cover_is_no_video(ffmpeg: str, tmp_path: Path) -> None:
-    run(ffmpeg, "-f", "lavfi", "-i", "sine=d=1", tmp_path / "sound.mp3")
-    run(ffmpeg, "-f", "lavfi", "-i", "testsrc", "-frames:v", "1", tmp_path / "cover.png")
-    run(
-        ffmpeg,
-        *("-i", tmp_path / "sound.mp3", "-i", tmp_path / "cover.png", "-map", "0", "-map", "1"),
-        *("-c", "copy", "-disposition:v", "attached_pic", tmp_path / "album.mp3"),
-    )
+def test_sound_alone_or_with_a_cover_is_no_video(ffmpeg: str, tmp_path: Path) -> None:
+    for name in ("sound.m4a", "sound.mp3", "sound.wav", "sound.flac"):
+        run(ffmpeg, "-f", "lavfi", "-i", "sine=d=1", tmp_path / name)
+        assert reason_of(tmp_path / name) is Reason.NO_VIDEO_STREAM
+    cover = "-f lavfi -i testsrc=s=64x64 -map 0 -map 1 -c:a copy -frames:v 1 -disposition:v attached_pic"
+    run(ffmpeg, "-i", tmp_path / "sound.mp3", *cover.split(), tmp_path / "album.mp3")
     assert reason_of(tmp_path / "album.mp3") is Reason.NO_VIDEO_STREAM
 
 
@@ -161,15 +126,13 @@ def test_files_that_name_other_files_are_not_opened(video: Video, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["http:a.mp4", "concat:x|y.mp4", "%03d.mp4", 'it\'s "ä" 😀.mp4', "-y.mp4"])
-def test_a_name_is_only_a_name(name: str, video: Video, tmp_path: Path) -> None:
+def test_a_name_is_only_a_name(
+    name: str, video: Video, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(video("plain"), tmp_path / name)
-    assert probe(tmp_path / name).width == 320
-
-
-def test_a_relative_path(video: Video, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(video("plain"), tmp_path / "film.mp4")
+    assert probe(tmp_path / name).width == WIDTH
     monkeypatch.chdir(tmp_path)
-    assert probe(Path("film.mp4")).width == 320
+    assert probe(Path(name)).width == WIDTH
 
 
 @pytest.mark.parametrize("name", ["plain", "index_first", "fragments", "matroska", "vp9", "avi"])
@@ -219,47 +182,35 @@ def test_a_picture_with_a_length_in_a_transport_stream_is_whole_or_not(video: Vi
         assert is_cut_off(path, TS_VIDEO_PID) == (end <= of_the_video[-1])
 
 
-def test_an_mp4_without_index_is_truncated(video: Video, tmp_path: Path) -> None:
-    data = video("plain").read_bytes()
-    path = tmp_path / "half.mp4"
-    path.write_bytes(data[: len(data) // 2])
-    assert reason_of(path) is Reason.TRUNCATED_VIDEO
-
-
-@pytest.mark.parametrize(
-    ("width", "height", "long_side", "expected"),
-    [
-        (1280, 720, 512, (512, 288)),
-        (720, 1280, 512, (288, 512)),
-        (1000, 1000, 512, (512, 512)),
-        (4000, 10, 512, (512, 4)),
-        (1920, 1038, 512, (512, 276)),
-        (320, 180, 64, (64, 36)),
-    ],
-)
-def test_target_size(width: int, height: int, long_side: int, expected: tuple[int, int]) -> None:
-    assert target_size(replace(INFO, width=width, height=height), long_side) == expected
+def test_target_size(video: Video) -> None:
+    info = probe(video("plain"))
+    for side, size, expected in [
+        (512, (1280, 720), (512, 288)),
+        (512, (720, 1280), (288, 512)),
+        (512, (1000, 1000), (512, 512)),
+        (512, (4000, 10), (512, 4)),
+        (512, (1920, 1038), (512, 276)),
+        (64, (320, 180), (64, 36)),
+    ]:
+        assert target_size(replace(info, width=size[0], height=size[1]), side) == expected
+    for wrong in (0, -4, 2, 511):
+        with pytest.raises(UserInputError, match=str(wrong)):
+            target_size(info, wrong)
 
 
 @given(st.integers(1, 8000), st.integers(1, 8000), st.integers(1, 400))
-def test_target_size_is_always_storable(width: int, height: int, quarter: int) -> None:
-    size = target_size(replace(INFO, width=width, height=height), 4 * quarter)
+def test_target_size_is_always_storable(video: Video, width: int, height: int, quarter: int) -> None:
+    size = target_size(replace(probe(video("plain")), width=width, height=height), 4 * quarter)
     assert max(size) == 4 * quarter
     assert all(side >= 4 and side % 4 == 0 for side in size)
 
 
-@pytest.mark.parametrize("long_side", [0, -4, 2, 511])
-def test_long_side_must_be_a_multiple_of_four(long_side: int) -> None:
-    with pytest.raises(UserInputError, match=str(long_side)):
-        target_size(INFO, long_side)
-
-
-@pytest.mark.parametrize(("ending", "codec"), [("m2v", ["mpeg2video"]), ("h264", ["libx264"])])
+@pytest.mark.parametrize(("ending", "codec"), [("m2v", "mpeg2video"), ("h264", "libx264")])
 def test_the_length_of_a_raw_stream_is_that_of_its_packets(
-    tmp_path: Path, ffmpeg: str, ending: str, codec: list[str]
+    tmp_path: Path, ffmpeg: str, ending: str, codec: str
 ) -> None:
     path = tmp_path / f"raw.{ending}"
-    run(ffmpeg, "-f", "lavfi", "-i", "testsrc2=s=64x36:r=25:d=4", "-c:v", *codec, str(path))
+    run(ffmpeg, "-f", "lavfi", "-i", "testsrc2=s=64x36:r=25:d=4", "-c:v", codec, path)
     assert probe(path).duration_s == 4.0
     sampler = FrameSampler(path, fps=Fraction(5), long_side=64)
     assert (len(list(sampler)), sampler.duration_s) == (20, 4.0)
@@ -267,9 +218,7 @@ def test_the_length_of_a_raw_stream_is_that_of_its_packets(
 
 def test_a_name_with_a_line_break_is_said_in_one_line(tmp_path: Path, video: Video) -> None:
     path = tmp_path / "one\ntwo.mp4"
-    shutil.copyfile(video("plain"), path)
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size - 100)
+    path.write_bytes(video("plain").read_bytes()[:-100])
     with pytest.raises(SetAside) as problem:
         probe(path)
     assert problem.value.reason is Reason.TRUNCATED_VIDEO

@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 from av.filter import Graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.media.frame_rule import AbsurdTime, Chooser, FrameRule, choose, round_half_away, ticks_of
@@ -55,7 +55,6 @@ def streamed(pts: list[int], duration: int, fps: Fraction) -> list[tuple[int, in
 steps = st.lists(st.one_of(st.integers(1, 120), st.sampled_from([500, 1000, 1500, 3700])), max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
 @given(start=st.integers(-2500, 2500), steps=steps, duration=st.integers(1, 2200), fps=st.sampled_from(RATES))
 def test_choice_is_that_of_the_fps_filter(start: int, steps: list[int], duration: int, fps: Fraction) -> None:
     pts = np.cumsum([start, *steps])
@@ -65,7 +64,6 @@ def test_choice_is_that_of_the_fps_filter(start: int, steps: list[int], duration
     assert list(enumerate(chosen.tolist(), first)) == [(k, i) for k, i in expected if k >= 0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(pts=st.lists(st.integers(-1500, 6000), min_size=1, max_size=25), duration=st.integers(1, 900))
 def test_time_stamps_in_any_order_are_treated_as_the_filter_does(pts: list[int], duration: int) -> None:
     assert streamed(pts, duration, Fraction(1)) == filtered(pts, duration, Fraction(1))
@@ -79,26 +77,17 @@ def test_a_frame_is_the_last_image_before_its_second_and_a_half(start: int, step
         assert index == max(i for i, at in enumerate(pts.tolist()) if at / 1000 < k + 0.5)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(Fraction(1, 2), 1), (Fraction(-1, 2), -1), (Fraction(3, 2), 2), (Fraction(49, 100), 0), (-3, -3)],
-)
-def test_halves_round_away_from_zero(value: Fraction, expected: int) -> None:
-    assert round_half_away(value) == expected
-
-
-def test_huge_time_stamps_do_not_overflow() -> None:
+def test_halves_round_away_from_zero_and_huge_time_stamps_do_not_overflow() -> None:
+    values = [Fraction(1, 2), Fraction(-1, 2), Fraction(3, 2), Fraction(49, 100), -3]
+    assert [round_half_away(value) for value in values] == [1, -1, 2, 0, -3]
     tick = Fraction(30000, 1001) / 90000
     pts = np.array([0, 2**60, -(2**60)])
     assert ticks_of(pts, tick).tolist() == [round_half_away(int(p) * tick) for p in pts]
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_nothing_gives_nothing_and_an_absurd_leap_is_an_error_and_no_endless_list() -> None:
     first, chosen = choose(np.empty(0, dtype=np.int64), 0, MILLISECOND)
     assert (first, len(chosen)) == (0, 0)
-
-
-def test_a_clock_that_leaps_absurdly_is_an_error_and_no_endless_list() -> None:
     with pytest.raises(AbsurdTime):
         choose(np.array([0, 10**12]), 10**12 + 40, MILLISECOND)
     rule = FrameRule(MILLISECOND)

@@ -23,6 +23,7 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.llm.servers import ChatServer, NotAllowed, ServerDown
 from tasks.models.clip import ServedClip
 from tasks.models.clip_server.loaders import JINA, JINA_REVISIONS
+from tests.once import Once
 
 pytestmark = pytest.mark.models
 
@@ -31,10 +32,10 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(once: Once) -> Path:
     from tests.tiny_models.clip import tiny_clip
 
-    return tiny_clip(tmp_path_factory.mktemp("models") / "tiny-clip", limit=48, positions=256)
+    return once("tiny-clip-256", lambda folder: tiny_clip(folder, limit=48, positions=256))
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +45,19 @@ def clip(folder: Path) -> Any:
     return load(folder, "cpu")
 
 
+@pytest.fixture(scope="module")
+def server(clip: Any) -> Iterator[ChatServer]:
+    with served(clip) as running:
+        yield running
+
+
 @contextmanager
 def served(encoder: Any) -> Iterator[ChatServer]:
     from tasks.models.clip_server.serving import make_server
 
     about = {"id": "tiny", "revision": "r1", "code_revision": None, "libraries": {"torch": "2"}}
     server = make_server(encoder, about, KEY, "127.0.0.1", 0)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         url = f"http://127.0.0.1:{server.server_port}/v1"
@@ -112,8 +119,8 @@ def test_batches_are_halved_where_the_memory_runs_out(
     from tasks.models.clip import load
     from tasks.models.clip_server.encoder import ClipEncoder
 
-    small = load(folder, "cpu")
-    whole = ClipEncoder.images
+    small, whole, shown = load(folder, "cpu"), ClipEncoder.images, pictures(10)
+    expected = clip.images(shown)
 
     def at_most_three(self: Any, rgb: NDArray[np.uint8]) -> Any:
         if len(rgb) > 3:
@@ -121,59 +128,65 @@ def test_batches_are_halved_where_the_memory_runs_out(
         return whole(self, rgb)
 
     monkeypatch.setattr(ClipEncoder, "images", at_most_three)
-    shown = pictures(10)
-    result = small.images(shown)
+    np.testing.assert_allclose(small.images(shown), expected, atol=1e-6)
     assert small.batches.size == 2
-    monkeypatch.undo()
-    np.testing.assert_allclose(result, clip.images(shown), atol=1e-6)
 
 
-def test_a_folder_that_is_no_clip_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_clip_is_refused(tmp_path: Path, once: Once) -> None:
     from tasks.models.clip import load
     from tests.tiny_models.detector import tiny_detector
 
     with pytest.raises(PrerequisiteError, match="cannot be loaded as a CLIP"):
         load(tmp_path, "cpu")
     with pytest.raises(PrerequisiteError, match="does not embed both texts and pictures"):
-        load(tiny_detector(tmp_path / "detector"), "cpu")
+        load(once("tiny-detector", tiny_detector), "cpu")
     with pytest.raises(UserInputError, match="dtype 'int4'"):
         load(tmp_path, "cpu", "int4")
 
 
-def test_a_server_gives_the_same_as_the_model(clip: Any) -> None:
-    with served(clip) as server:
-        client = ServedClip(server)
-        assert (client.width, client.limit, client.positions) == (clip.width, 48, 256)
-        assert (client.about.revision, client.about.encoder.dtype) == ("r1", "float32")
-        shown, texts = pictures(4), ["a réd dog\non a boat", "abc" * 40]
-        assert np.array_equal(client.images(shown), clip.images(shown))
-        assert np.array_equal(client.texts(texts, 48), clip.texts(texts, 48))
-        assert [client.count(text) for text in texts] == [clip.count(text) for text in texts]
-        assert client.ends(texts[0]) == clip.ends(texts[0])
+def test_a_server_gives_the_same_as_the_model(clip: Any, server: ChatServer) -> None:
+    client = ServedClip(server)
+    assert (client.width, client.limit, client.positions) == (clip.width, 48, 256)
+    assert (client.about.revision, client.about.encoder.dtype) == ("r1", "float32")
+    shown, texts = pictures(4), ["a réd dog\non a boat", "abc" * 40]
+    assert np.array_equal(client.images(shown), clip.images(shown))
+    assert np.array_equal(client.texts(texts, 48), clip.texts(texts, 48))
+    assert [client.count(text) for text in texts] == [clip.count(text) for text in texts]
+    assert client.ends(texts[0]) == clip.ends(texts[0])
 
 
-def test_a_server_refuses_strangers_and_nonsense(clip: Any) -> None:
-    with served(clip) as server:
-        wrong = server.model_copy(update={"key": None})
-        with pytest.raises(NotAllowed, match="refused the key"):
-            ServedClip(wrong).images(pictures(1))
-        with pytest.raises(NotAllowed, match="does not serve other; it has tiny"):
-            ServedClip(server.model_copy(update={"model": "other"})).width  # noqa: B018
-        bodies: list[tuple[str, dict[str, Any], int]] = [
-            ("images", {"model": "tiny", "shape": [1, 2, 2, 3], "rgb": "AAAA"}, 400),
-            ("images", {"model": "tiny", "shape": [1, 2, 2], "rgb": ""}, 400),
-            ("images", {"model": "tiny"}, 400),
-            ("texts", {"model": "tiny", "texts": ["a"], "most_tokens": 257}, 400),
-            ("texts", {"model": "tiny", "texts": [], "most_tokens": 5}, 400),
-            ("tokens", {"model": "tiny", "texts": "a"}, 400),
-            ("texts", {"model": "big", "texts": ["a"], "most_tokens": 5}, 404),
-            ("else", {"model": "tiny"}, 404),
-        ]
-        for path, body, status in bodies:
-            assert post(server, path, json.dumps(body).encode()) == status, body
-        assert post(server, "texts", b"{") == 400
-        # and it still answers
-        assert ServedClip(server).count("a") == clip.count("a")
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("images", {"model": "tiny", "shape": [1, 2, 2, 3], "rgb": "AAAA"}, 400),
+        ("images", {"model": "tiny", "shape": [1, 2, 2], "rgb": ""}, 400),
+        ("images", {"model": "tiny"}, 400),
+        ("texts", {"model": "tiny", "texts": ["a"], "most_tokens": 257}, 400),
+        ("texts", {"model": "tiny", "texts": [], "most_tokens": 5}, 400),
+        ("tokens", {"model": "tiny", "texts": "a"}, 400),
+        ("texts", {"model": "big", "texts": ["a"], "most_tokens": 5}, 404),
+        ("else", {"model": "tiny"}, 404),
+        ("texts", None, 400),
+    ],
+)
+def test_a_server_refuses_nonsense_and_still_answers(
+    path: str, body: dict[str, Any] | None, status: int, clip: Any, server: ChatServer
+) -> None:
+    content = b"{" if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {KEY}"}
+    asked = urllib.request.Request(f"{server.base}/{path}", data=content, headers=headers)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked, timeout=30)
+    refused.value.close()
+    assert refused.value.code == status
+    assert ServedClip(server).count("a") == clip.count("a")
+
+
+def test_a_server_refuses_strangers(server: ChatServer) -> None:
+    with pytest.raises(NotAllowed, match="refused the key"):
+        ServedClip(server.model_copy(update={"key": None})).images(pictures(1))
+    with pytest.raises(NotAllowed, match="does not serve other; it has tiny"):
+        ServedClip(server.model_copy(update={"model": "other"})).width  # noqa: B018
 
 
 def test_a_server_out_of_memory_gets_fewer_pictures_at_once(clip: Any) -> None:
@@ -202,17 +215,6 @@ def test_a_server_that_is_away_is_waited_for_and_then_said(clip: Any) -> None:
         pass
     with pytest.raises(ServerDown, match=r"model server clip at .* does not answer"):
         ServedClip(server).count("a")
-
-
-def post(server: ChatServer, path: str, content: bytes) -> int:
-    headers = {"Authorization": f"Bearer {KEY}"}
-    asked = urllib.request.Request(f"{server.base}/{path}", data=content, headers=headers)
-    try:
-        with urllib.request.urlopen(asked, timeout=30) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as problem:
-        problem.close()
-        return problem.code
 
 
 #: An environment of its own has a torchvision that goes with its torch; this one may have not.
@@ -249,11 +251,7 @@ def test_the_script_runs_by_its_path_and_is_announced_in_the_store(
         shown = pictures(2)
         np.testing.assert_allclose(client.images(shown), clip.images(shown), atol=1e-6)
         assert client.about.revision == "r2"
-        assert set(client.about.libraries) == {
-            "torch",
-            "transformers",
-            "pillow",
-        }
+        assert set(client.about.libraries) == {"torch", "transformers", "pillow"}
     finally:
         server.terminate()
         server.wait(60)

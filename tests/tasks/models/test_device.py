@@ -14,10 +14,6 @@ from tasks.models.device import device_of, require_gpu, visible_gpus
 from tasks.pairs.stages import BuildWork
 from tests.tasks.pairs.synthetic import RECIPE
 
-NVIDIA_SMI = """#!/bin/sh
-echo "NVIDIA H100 80GB HBM3"
-"""
-
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
@@ -27,17 +23,20 @@ def asked_anew() -> Iterator[None]:
 
 
 @pytest.fixture
+def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
+
+
+@pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A node with a GPU, as its driver tells."""
     tool = tmp_path / "bin" / "nvidia-smi"
     tool.parent.mkdir()
-    tool.write_text(NVIDIA_SMI)
+    tool.write_text('#!/bin/sh\necho "NVIDIA H100 80GB HBM3"\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    find = importlib.util.find_spec
-    # what it says without torch
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 
-@pytest.mark.usefixtures("gpu")
+@pytest.mark.usefixtures("gpu", "no_torch")
 def test_work_of_the_gpus_pool_loads_its_models_there(tmp_path: Path) -> None:
     assert visible_gpus() == ("NVIDIA H100 80GB HBM3",)
     assert (device_of("h100"), device_of("cpu")) == ("cuda", "cpu")
@@ -55,7 +54,7 @@ def test_work_of_the_gpus_pool_loads_its_models_there(tmp_path: Path) -> None:
     assert work.open("cpu")[1].device == work.open()[1].device == "cpu"
 
 
-@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.usefixtures("no_gpu", "no_torch")
 def test_without_a_gpu_models_run_on_the_cpu(tmp_path: Path) -> None:
     assert device_of("h100") == "cpu"
     with pytest.raises(PrerequisiteError, match=r"no GPU is visible .* allow_cpu_models"):

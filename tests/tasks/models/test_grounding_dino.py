@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.frames import Planes
+from tests.once import Once
 
 pytestmark = pytest.mark.models
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(once: Once) -> Path:
     from tests.tiny_models.detector import tiny_detector
 
-    return tiny_detector(tmp_path_factory.mktemp("models") / "tiny-detector")
+    return once("tiny-detector", tiny_detector)
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +53,11 @@ def test_boxes_lie_in_the_picture_the_best_first_and_speak_of_the_phrase(detecto
 
 def test_thresholds_leave_boxes_out(detector: Any) -> None:
     shown = pictures(2)
-    low = [len(boxes) for boxes in detector.find(shown, "dog", 0.0, 0.0)]
-    high = [len(boxes) for boxes in detector.find(shown, "dog", 0.999, 0.0)]
-    assert sum(high) < sum(low)
+    low, high = (detector.find(shown, "dog", threshold, 0.0) for threshold in (0.0, 0.999))
+    assert sum(map(len, high)) < sum(map(len, low))
     # no word of the phrase reaches it
     assert detector.find(shown, "dog", 0.0, 1.0) == [[], []]
+    assert detector.find(np.zeros((2, 48, 64, 3), np.uint8), "dog", 1.0, 1.0) == [[], []]
 
 
 def test_the_same_pictures_give_the_same_boxes_alone_and_together(detector: Any) -> None:
@@ -85,6 +87,9 @@ def test_a_phrase_without_a_word_finds_nothing(detector: Any, phrase: str) -> No
         ("dog.", "dog."),
         ("犬", "犬."),
         ("СОБАКА", "собака."),
+        # as many words stay as fit: 253 of them, the full stop and two marks of the tokenizer
+        ("dog " * 253, " ".join(["dog"] * 253) + "."),
+        ("dog " * 500, " ".join(["dog"] * 253) + "."),
     ],
 )
 def test_a_phrase_is_written_as_the_model_wants_it(detector: Any, text: str, phrase: str) -> None:
@@ -103,22 +108,11 @@ def test_texts_longer_than_the_model_are_cut_between_words(detector: Any, text: 
     assert len(detector.find(pictures(1), text, 0.4, 0.3)) == 1
 
 
-def test_as_many_words_stay_as_fit(detector: Any) -> None:
-    # 253 words, the full stop and two marks of the tokenizer
-    assert detector.phrase("dog " * 500) == " ".join(["dog"] * 253) + "."
-    assert detector.phrase("dog " * 253) == " ".join(["dog"] * 253) + "."
-
-
 @pytest.mark.parametrize("size", [(4, 512), (284, 508), (512, 4), (20, 20)])
 def test_pictures_of_odd_sizes(detector: Any, size: tuple[int, int]) -> None:
     result = detector.find(pictures(2, *size), "dog", 0.0, 0.0)
     assert all(box.right <= size[1] and box.bottom <= size[0] for boxes in result for box in boxes)
     assert detector.find(pictures(0, *size), "dog", 0.0, 0.0) == []
-
-
-def test_a_picture_without_anything_has_no_boxes(detector: Any) -> None:
-    pictures = np.zeros((2, 48, 64, 3), np.uint8)
-    assert detector.find(pictures, "dog", 1.0, 1.0) == [[], []]
 
 
 def test_other_dtypes_run(folder: Path) -> None:
@@ -149,10 +143,7 @@ def test_a_folder_that_holds_no_such_model_is_named(folder: Path, tmp_path: Path
 
     with pytest.raises(PrerequisiteError, match="nothing-here cannot be loaded as Grounding DINO"):
         load(tmp_path / "nothing-here", "cpu")
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    for file in folder.iterdir():
-        (damaged / file.name).write_bytes(file.read_bytes())
+    damaged = Path(shutil.copytree(folder, tmp_path / "damaged"))
     (damaged / "model.safetensors").write_bytes(b"\0" * 100)
     with pytest.raises(PrerequisiteError, match="damaged cannot be loaded"):
         load(damaged, "cpu")
@@ -165,19 +156,17 @@ def test_a_folder_that_holds_no_such_model_is_named(folder: Path, tmp_path: Path
 def test_boxes_are_clipped_and_those_without_area_or_words_dropped() -> None:
     from tasks.models.grounding_dino import kept_boxes
 
-    nan = float("nan")
-    corners = [
-        [-9, -9, 5, 5],
-        [90, 90, 300, 300],
-        [10, 10, 10, 50],
-        [120, 0, 140, 9],
-        [1, 1, 2, 2],
-        [nan, 0, 9, 9],
+    found = [
+        ([-9, -9, 5, 5], "dog"),
+        ([90, 90, 300, 300], "dog"),
+        ([10, 10, 10, 50], "dog"),
+        ([120, 0, 140, 9], "dog"),
+        ([1, 1, 2, 2], ""),
+        ([float("nan"), 0, 9, 9], "dog"),
     ]
-    labels = ["dog", "dog", "dog", "dog", "", "dog"]
-    kept = kept_boxes(
-        np.array(corners, np.float32), np.linspace(0.5, 0.9, 6, dtype=np.float32), labels, 100, 100
-    )
+    corners, labels = zip(*found, strict=True)
+    scores = np.linspace(0.5, 0.9, 6, dtype=np.float32)
+    kept = kept_boxes(np.array(corners, np.float32), scores, list(labels), 100, 100)
     assert [(box.left, box.top, box.right, box.bottom) for box in kept] == [(90, 90, 100, 100), (0, 0, 5, 5)]
 
 

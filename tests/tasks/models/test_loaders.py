@@ -86,16 +86,23 @@ def test_a_loader_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: 
         loaders.load_model("a", tmp_path, "cpu")
 
 
-def test_looking_models_up_imports_no_library_of_theirs(tmp_path: Path) -> None:
+def test_looking_names_up_imports_no_library_of_models(tmp_path: Path) -> None:
     mirror(tmp_path, "mine")
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom tasks.models.hub import ModelHub, consumed_model\n"
-        "from tasks.models.loaders import check_kind\n"
-        f"hub = ModelHub([Path({str(tmp_path)!r})])\nconsumed_model(hub, 'mine')\nhub.names()\n"
-        "check_kind('inpainter')\n"
-        "heavy = {'torch', 'transformers', 'diffusers', 'huggingface_hub', 'onnxruntime'}\n"
-        "heavy &= set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
+    code = f"""
+import sys
+from pathlib import Path
+from tasks.aspects.registry import aspect_names
+assert len(aspect_names()) == 10
+heavy = {{"PIL", "cv2", "onnxruntime", "rembg", "torch"}}
+assert not heavy & set(sys.modules)
+from tasks.models.hub import ModelHub, consumed_model
+from tasks.models.loaders import check_kind
+hub = ModelHub([Path({str(tmp_path)!r})])
+consumed_model(hub, "mine")
+hub.names()
+check_kind("inpainter")
+heavy = {{"torch", "transformers", "diffusers", "huggingface_hub", "onnxruntime"}} & set(sys.modules)
+assert not heavy, heavy
+"""
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

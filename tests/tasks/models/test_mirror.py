@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,45 +15,34 @@ from storage_schemas import checksum_cache
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text, digest_value
 from tasks.models.hub import ModelCheck, ModelHub, consumed_model
-from tasks.models.mirror import MANIFEST, MirrorManifest
+from tasks.models.mirror import MANIFEST, read_manifest
 from tests.tasks.models.checkpoints import FILES, REVISION, WEIGHTS, know, mirror, toy_spec, write
 
-
-def settle(folder: Path) -> None:
-    """Make files look as if they had been written an hour ago."""
-    hour_ago = time.time() - 3600
-    for path in folder.rglob("*"):
-        os.utime(path, (hour_ago, hour_ago))
+NAME = "unet/model.safetensors"
 
 
 def test_a_folder_is_found_and_stands_for_itself_in_an_id(tmp_path: Path) -> None:
-    mirror(tmp_path, "mine")
+    # hidden files are not the model's
+    folder = write(mirror(tmp_path / "first", "mine"), {".cache/lock": "x", ".gitattributes": "x"})
+    mirror(tmp_path / "second", "mine")
+    (tmp_path / "none").mkdir()
     digest = digest_value(sorted([path, digest_text(text)] for path, text in FILES.items()))
     identity = {"repository": "someone/toy", "revision": REVISION, "digest": digest}
-    hub = ModelHub([tmp_path])
+    hub = ModelHub([tmp_path / name for name in ("none", "first", "second")])
     assert consumed_model(hub, "mine") == {"mine": identity}
-    assert hub.path("mine") == tmp_path / "mine"
-    assert hub.checksum("mine") == digest
-
-
-def test_the_first_folder_that_has_a_model_wins(tmp_path: Path) -> None:
-    (tmp_path / "none").mkdir()
-    for name in ("first", "second"):
-        mirror(tmp_path / name, "mine")
-    hub = ModelHub([tmp_path / "none", tmp_path / "first", tmp_path / "second"])
-    assert hub.path("mine") == tmp_path / "first" / "mine"
-    assert hub.names()[-1] == "mine"
+    assert (hub.path("mine"), hub.checksum("mine"), hub.names()[-1]) == (folder, digest, "mine")
+    assert type(manifest := read_manifest(folder)).model_validate_json(manifest.to_bytes()) == manifest
+    # a link to a folder elsewhere is a model too
+    (tmp_path / "none" / "mine").symlink_to(folder)
+    assert hub.path("mine") == tmp_path / "none" / "mine"
 
 
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda f: (f / "unet/model.safetensors").unlink(), "model.safetensors is missing"),
-        (lambda f: os.truncate(f / "unet/model.safetensors", 7), r"truncated \(7 bytes, expected 320,000\)"),
-        (
-            lambda f: (f / "config.json").write_text("{} "),
-            r"too long \(3 bytes, expected 2\)",
-        ),
+        (lambda f: (f / NAME).unlink(), "model.safetensors is missing"),
+        (lambda f: os.truncate(f / NAME, 7), r"truncated \(7 bytes, expected 320,000\)"),
+        (lambda f: (f / "config.json").write_text("{} "), r"too long \(3 bytes, expected 2\)"),
         (lambda f: (f / "config.json").write_text("[]"), "is not the expected file"),
         (lambda f: (f / "unet/model.bin").write_text("x"), "holds unet/model.bin, which"),
         (lambda f: (f / MANIFEST).write_text("{"), "is damaged"),
@@ -60,30 +50,27 @@ def test_the_first_folder_that_has_a_model_wins(tmp_path: Path) -> None:
         (lambda f: (f / MANIFEST).unlink(), "slvmeval models add mine .*--in-place"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_named(harm: object, said: str, tmp_path: Path) -> None:
-    harm(mirror(tmp_path, "mine"))  # type: ignore[operator]
+def test_what_is_wrong_with_a_folder_is_named(
+    harm: Callable[[Path], object], said: str, tmp_path: Path
+) -> None:
+    harm(mirror(tmp_path, "mine"))
     with pytest.raises(IntegrityError, match=said):
         ModelHub([tmp_path]).path("mine")
 
 
-@pytest.mark.parametrize("path", ["../other", "/etc/passwd", "a/../../b", "", ".", "a//b", "a\\b", MANIFEST])
-def test_a_manifest_cannot_name_files_elsewhere(path: str, tmp_path: Path) -> None:
-    folder = mirror(tmp_path, "mine")
-    values = json.loads((folder / MANIFEST).read_text())
-    values["files"][0]["path"] = path
-    (folder / MANIFEST).write_text(json.dumps(values))
-    with pytest.raises(IntegrityError, match=r"files\.0\.path: .*is not a path within the folder"):
-        ModelHub([tmp_path]).path("mine")
-
-
-def test_a_manifest_of_a_later_version_or_without_files_is_refused(tmp_path: Path) -> None:
-    folder = mirror(tmp_path, "mine")
-    values = json.loads((folder / MANIFEST).read_text())
+def test_a_manifest_with_paths_elsewhere_or_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    manifest = mirror(tmp_path, "mine") / MANIFEST
+    values = json.loads(manifest.read_text())
     assert values["schema"] == 1
     for wrong in ({"schema": 2}, {"files": []}, {"more": 1}, {"memory_bytes": -1}):
-        (folder / MANIFEST).write_text(json.dumps({**values, **wrong}))
+        manifest.write_text(json.dumps({**values, **wrong}))
         with pytest.raises(IntegrityError, match="is damaged"):
             ModelHub([tmp_path]).glance("mine")
+    for path in ("../other", "/etc/passwd", "a/../../b", "", ".", "a//b", "a\\b", MANIFEST):
+        values["files"][0]["path"] = path
+        manifest.write_text(json.dumps(values))
+        with pytest.raises(IntegrityError, match=r"files\.0\.path: .*is not a path within the folder"):
+            ModelHub([tmp_path]).path("mine")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +81,7 @@ def test_a_manifest_of_a_later_version_or_without_files_is_refused(tmp_path: Pat
         ({"repository": None, "revision": None}, "is None @ None, but"),
         ({"kind": "inpainter"}, "has the kind 'inpainter'"),
         ({"name": "other"}, "holds model 'other'"),
-        ({"files": [{"path": "config.json", "size": 2, "sha256": "0" * 64}]}, r"has no unet/model\.safetens"),
+        ({"files": [{"path": "config.json", "size": 2, "sha256": "0" * 64}]}, f"has no {NAME}"),
     ],
 )
 def test_nothing_passes_for_the_built_in_model(
@@ -115,6 +102,10 @@ def test_other_weights_under_a_built_in_name_are_refused(
         ModelHub([tmp_path]).path("toy")
     know(monkeypatch, toy_spec(sha256=None))
     assert ModelHub([tmp_path]).path("toy") == tmp_path / "toy"
+    # a single file is not a folder
+    mirror(tmp_path, "u2netp")
+    with pytest.raises(PrerequisiteError, match="slvmeval models fetch u2netp"):
+        ModelHub([tmp_path]).path("u2netp")
 
 
 @pytest.mark.parametrize("more", ["unet/diffusion_pytorch_model.safetensors", "pytorch_model.bin"])
@@ -134,19 +125,10 @@ def test_further_weights_under_a_built_in_name_are_refused(
     assert ModelHub([tmp_path]).glance("toy").name == "toy"
 
 
-def test_a_folder_named_as_a_single_file_is_not_taken_for_it(tmp_path: Path) -> None:
-    mirror(tmp_path, "u2netp")
-    with pytest.raises(PrerequisiteError, match="slvmeval models fetch u2netp"):
-        ModelHub([tmp_path]).path("u2netp")
-
-
-@pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "backgrounds", "a" * 65])
-def test_a_name_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="is not a valid model name"):
-        ModelHub([tmp_path]).path(name)
-
-
-def test_an_unknown_name_is_told_the_nearest_also_of_ones_own(tmp_path: Path) -> None:
+def test_a_name_cannot_lead_out_of_the_folder_and_an_unknown_one_is_told_the_nearest(tmp_path: Path) -> None:
+    for name in ("../up", "a/b", ".hidden", "", "backgrounds", "a" * 65):
+        with pytest.raises(UserInputError, match="is not a valid model name"):
+            ModelHub([tmp_path]).path(name)
     mirror(tmp_path, "my-detector")
     with pytest.raises(UserInputError, match=r"did you mean my-detector\?"):
         ModelHub([tmp_path]).path("my-detecter")
@@ -156,7 +138,9 @@ def test_weights_are_read_once_and_again_when_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = mirror(tmp_path, "mine")
-    settle(folder)
+    # as if they had been written an hour ago
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time() - 3600,) * 2)
     read: list[str] = []
     original = checksum_cache.digest_file
 
@@ -167,75 +151,40 @@ def test_weights_are_read_once_and_again_when_they_change(
     monkeypatch.setattr(checksum_cache, "digest_file", digest)
     monkeypatch.setattr("tasks.models.mirror.digest_file", digest)
     hub = ModelHub([tmp_path])
-    hub.path("mine")
+    told: list[tuple[int, int, str]] = []
+    hub.find("mine", progress=lambda *step: told.append(step))
+    assert told == [(0, 320_007, "README.md"), (5, 320_007, "config.json"), (7, 320_007, NAME)]
     hub.path("mine")
     assert sorted(read) == ["README.md", "config.json", "model.safetensors"]
     read.clear()
     hub.find("mine", again=True)
     assert len(read) == 3
     read.clear()
-    (folder / "unet/model.safetensors").write_text(WEIGHTS.upper())
+    (folder / NAME).write_text(WEIGHTS.upper())
     with pytest.raises(IntegrityError, match="is not the expected file"):
         hub.path("mine")
     assert read == ["model.safetensors"]
 
 
-def test_the_progress_has_every_file_and_the_bytes_before_it(tmp_path: Path) -> None:
-    mirror(tmp_path, "mine")
-    told: list[tuple[int, int, str]] = []
-    ModelHub([tmp_path]).find("mine", progress=lambda *step: told.append(step))
-    assert told == [
-        (0, 320_007, "README.md"),
-        (5, 320_007, "config.json"),
-        (7, 320_007, "unet/model.safetensors"),
-    ]
-
-
-def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
+def test_all_that_is_missing_is_said_at_once_and_one_thing_by_its_own_error(tmp_path: Path) -> None:
     (mirror(tmp_path, "mine") / "config.json").unlink()
     mirror(tmp_path, "right")
     check = ModelCheck([tmp_path])
     for name in ("u2net", "right", "mine", "backgrounds:nature", "backgrounds:procedural", "u2net"):
         consumed_model(check, name)
-    assert [name for name, problem in check.problems.items() if problem is None] == [
-        "right",
-        "backgrounds:procedural",
-    ]
+    well = [name for name, problem in check.problems.items() if problem is None]
+    assert well == ["right", "backgrounds:procedural"]
     with pytest.raises(PrerequisiteError) as caught:
         check.raise_problems()
     lines = str(caught.value).splitlines()
     assert len(lines) == 3
     assert "slvmeval models fetch u2net" in lines[0]
     assert "config.json is missing" in lines[1]
-
-
-def test_one_thing_that_is_wrong_keeps_its_own_error(tmp_path: Path) -> None:
-    (mirror(tmp_path, "mine") / "config.json").unlink()
     check = ModelCheck([tmp_path], quick=True)
+    check.raise_problems()
     consumed_model(check, "mine")
     with pytest.raises(IntegrityError, match=r"config\.json is missing"):
         check.raise_problems()
-    ModelCheck([tmp_path]).raise_problems()
-
-
-def test_a_manifest_is_read_as_it_was_written() -> None:
-    values = {"name": "a", "kind": "detector", "licence": "", "memory_bytes": 0}
-    manifest = MirrorManifest.model_validate(
-        {**values, "files": [{"path": "a/b", "size": 1, "sha256": "0" * 64}]}
-    )
-    assert MirrorManifest.model_validate_json(manifest.to_bytes()) == manifest
-
-
-def test_a_link_to_a_folder_elsewhere_is_a_model_too(tmp_path: Path) -> None:
-    mirror(tmp_path / "elsewhere", "mine")
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "mine").symlink_to(tmp_path / "elsewhere" / "mine")
-    assert ModelHub([tmp_path / "models"]).path("mine") == tmp_path / "models" / "mine"
-
-
-def test_hidden_files_are_not_the_models(tmp_path: Path) -> None:
-    write(mirror(tmp_path, "mine"), {".cache/lock": "x", ".gitattributes": "x"})
-    assert ModelHub([tmp_path]).path("mine")
 
 
 def test_a_built_in_model_that_was_added_says_that_nobody_compared_it(

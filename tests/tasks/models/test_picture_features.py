@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import PrerequisiteError
+from tests.once import Once
 from tests.tasks.scoring.suites.locot2v.videos import scene
 
 pytestmark = pytest.mark.models
@@ -17,30 +19,20 @@ PICTURES = np.stack([scene(number) for number in range(3)])
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(once: Once) -> Callable[[str], Path]:
+    """Gives a checkpoint by name."""
     from tests.tiny_models.clip import tiny_clip
     from tests.tiny_models.pictures import tiny_dino, tiny_siglip
 
-    folder = tmp_path_factory.mktemp("pictures")
-    tiny_siglip(folder / "siglip")
-    tiny_dino(folder / "dino")
-    tiny_clip(folder / "clip")
-    return folder
-
-
-def inputs(folder: Path) -> Any:
-    from PIL import Image
-    from transformers import AutoImageProcessor
-
-    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
-    return processor(images=[Image.fromarray(one) for one in PICTURES], return_tensors="pt")["pixel_values"]
+    makers: dict[str, Callable[[Path], Path]] = {"siglip": tiny_siglip, "dino": tiny_dino, "clip": tiny_clip}
+    return lambda name: once(f"tiny-{name}", makers[name])
 
 
 @pytest.mark.parametrize("name", ["siglip", "dino", "clip"])
-def test_rows_have_length_1_and_do_not_depend_on_the_batch(made: Path, name: str) -> None:
+def test_rows_have_length_1_and_do_not_depend_on_the_batch(made: Callable[[str], Path], name: str) -> None:
     from tasks.models.picture_features import load
 
-    model = load(made / name, "cpu")
+    model = load(made(name), "cpu")
     rows = model.images(PICTURES)
     assert rows.shape == (3, 16) == (3, model.width)
     assert rows.dtype == np.float32
@@ -50,29 +42,24 @@ def test_rows_have_length_1_and_do_not_depend_on_the_batch(made: Path, name: str
     assert np.abs(rows[0] - rows[1]).max() > 1e-4
 
 
-def test_siglips_features_are_those_that_the_published_predictor_takes(made: Path) -> None:
+@pytest.mark.parametrize("name", ["siglip", "dino"])
+def test_siglips_features_are_the_published_predictors_and_dinos_its_class_token(
+    made: Callable[[str], Path], name: str
+) -> None:
     import torch
-    from transformers import SiglipVisionModel
+    from PIL import Image
+    from transformers import AutoImageProcessor, Dinov2Model, SiglipVisionModel
 
     from tasks.models.picture_features import load
 
-    tower = SiglipVisionModel.from_pretrained(made / "siglip").eval()
+    processor = AutoImageProcessor.from_pretrained(made(name), backend="pil")
+    pixels = processor(images=[Image.fromarray(one) for one in PICTURES], return_tensors="pt")["pixel_values"]
+    kind: Any = SiglipVisionModel if name == "siglip" else Dinov2Model
     with torch.inference_mode():
-        pooled = tower(inputs(made / "siglip")).pooler_output
-    wanted = (pooled / pooled.norm(dim=-1, keepdim=True)).numpy()
-    assert np.abs(load(made / "siglip", "cpu").images(PICTURES) - wanted).max() < 1e-6
-
-
-def test_dinos_features_are_its_class_token(made: Path) -> None:
-    import torch
-    from transformers import Dinov2Model
-
-    from tasks.models.picture_features import load
-
-    with torch.inference_mode():
-        states = Dinov2Model.from_pretrained(made / "dino").eval()(inputs(made / "dino")).last_hidden_state
-    wanted = torch.nn.functional.normalize(states[:, 0], dim=-1).numpy()
-    assert np.abs(load(made / "dino", "cpu").images(PICTURES) - wanted).max() < 1e-6
+        output = kind.from_pretrained(made(name)).eval()(pixels)
+    states = output.pooler_output if name == "siglip" else output.last_hidden_state[:, 0]
+    wanted = torch.nn.functional.normalize(states, dim=-1).numpy()
+    assert np.abs(load(made(name), "cpu").images(PICTURES) - wanted).max() < 1e-6
 
 
 @pytest.mark.parametrize("ending", [".safetensors", ".pth"])
@@ -98,7 +85,7 @@ def test_the_head_gives_the_numbers_of_its_layers(tmp_path: Path, ending: str) -
         head.scores(rows[:, :8])
 
 
-def test_what_is_no_head_or_no_model_of_pictures_is_said(made: Path, tmp_path: Path) -> None:
+def test_what_is_no_head_or_no_model_of_pictures_is_said(tmp_path: Path) -> None:
     import torch
 
     from tasks.models import aesthetic_head, picture_features

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import PrerequisiteError
+from tests.once import Once
 from tests.tasks.scoring.suites.locot2v.videos import scene
 
 pytestmark = pytest.mark.models
@@ -17,10 +18,10 @@ BOXES = np.array([[4.0, 6.0, 30.0, 40.0], [0.0, 0.0, 64.0, 48.0], [50.0, 10.0, 6
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(once: Once) -> Path:
     from tests.tiny_models.segmenter import tiny_sam2
 
-    return tiny_sam2(tmp_path_factory.mktemp("sam2"))
+    return once("tiny-sam2", tiny_sam2)
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +54,12 @@ def test_masks_are_those_of_the_library_asked_directly(folder: Path, model: Any)
     assert ((grown > 0).numpy() == model.masks(scene(2), BOXES)).mean() > 0.999
 
 
-def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_another_checkpoint_is_refused(tmp_path: Path, once: Once) -> None:
     from tasks.models.sam2 import load
     from tests.tiny_models.pictures import tiny_dino
 
     with pytest.raises(PrerequisiteError, match=r"'dinov2' model, this loader accepts sam2 and sam2_video"):
-        load(tiny_dino(tmp_path / "dino"), "cpu")
+        load(once("tiny-dino", tiny_dino), "cpu")
     with pytest.raises(PrerequisiteError, match="as SAM 2"):
         load(tmp_path, "cpu")
 

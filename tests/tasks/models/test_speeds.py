@@ -36,17 +36,15 @@ class NoSteps(Parameters):
     pass
 
 
-ROW = Speed(
-    operation="edit",
-    device="h100",
-    least_s=18,
-    most_s=36,
-    steps=40,
-    step_cache_share=0.5,
-    kind="estimate",
-    source="estimated",
-)
 SURE = Speed(operation="cut", device="h100", least_s=3.6, most_s=3.6, kind="measured", source="on a node")
+ROW = SURE.model_copy(
+    update={"operation": "edit", "least_s": 18, "most_s": 36, "steps": 40, "step_cache_share": 0.5}
+    | {"kind": "estimate", "source": "estimated"}
+)
+
+
+def edits(parameters: Parameters, frames: int = 100, **more: int) -> GpuWork:
+    return GpuWork("color", "edit", parameters, frames, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -65,8 +63,8 @@ def test_seconds_follow_the_steps_and_the_step_cache() -> None:
 
 def test_hours_are_summed_by_aspect_and_as_sure_as_the_least_sure() -> None:
     work = [
-        GpuWork("color", "edit", Steps(), 100),
-        GpuWork("color", "edit", Steps(steps=20), 200),
+        edits(Steps()),
+        edits(Steps(steps=20), 200),
         GpuWork("background_consistency", "cut", NoSteps(), 1000),
     ]
     color = {"hours": 1.5, "least": 1.0, "most": 2.0, "kind": "estimate"}
@@ -88,16 +86,16 @@ def test_an_operation_without_a_row_is_not_counted_as_nothing() -> None:
     alone = gpu_hours([other, other])
     glare = {"by_aspect": {"glare": nothing}, "sources": {}, "not_known": {"my-glare": 14}}
     assert alone == {**nothing, **glare}
-    both = gpu_hours([other, GpuWork("color", "edit", Steps(), 100)])
+    both = gpu_hours([other, edits(Steps())])
     assert (both["hours"], both["not_known"]) == (0.75, {"my-glare": 7})
-    assert gpu_hours([GpuWork("color", "edit", Steps(), 100)], device="a100")["hours"] is None
+    assert gpu_hours([edits(Steps())], device="a100")["hours"] is None
 
 
 def test_a_row_says_nothing_of_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
     row = ROW.model_copy(update={"only": {"editor": "theirs"}})
     monkeypatch.setattr(speeds_module, "speeds", lambda: {("edit", "h100"): row})
-    assert gpu_hours([GpuWork("color", "edit", Swapped(editor="theirs"), 100)])["hours"] == 0.75
-    assert gpu_hours([GpuWork("color", "edit", Swapped(), 100)])["not_known"] == {"edit": 100}
+    assert gpu_hours([edits(Swapped(editor="theirs"))])["hours"] == 0.75
+    assert gpu_hours([edits(Swapped())])["not_known"] == {"edit": 100}
 
 
 def test_a_measured_speed_of_the_same_work_counts_first_and_the_newest_of_them(tmp_path: Path) -> None:
@@ -110,37 +108,30 @@ def test_a_measured_speed_of_the_same_work_counts_first_and_the_newest_of_them(t
     write_speeds(tmp_path, "20261122T100000-n1-9", [old])
     measured = measured_speeds(tmp_path)
     assert measured == [new, old]
-    hours = gpu_hours([GpuWork("color", "edit", parameters, 1000)], measured=measured)
+    hours = gpu_hours([edits(parameters, 1000)], measured=measured)
     assert (hours["hours"], hours["kind"]) == (2.0, "measured")
     assert hours["sources"] == {"edit": "measured: by a check"}
     # half the steps take half the time; another step cache, model or size of frames was not measured
-    assert gpu_hours([GpuWork("color", "edit", Swapped(steps=20), 1000)], measured=measured)["hours"] == 1.0
+    assert gpu_hours([edits(Swapped(steps=20), 1000)], measured=measured)["hours"] == 1.0
     for other in (
-        GpuWork("color", "edit", Swapped(step_cache=0.1), 1000),
-        GpuWork("color", "edit", Swapped(editor="theirs"), 1000),
-        GpuWork("color", "edit", parameters, 1000, long_side=256),
+        edits(Swapped(step_cache=0.1), 1000),
+        edits(Swapped(editor="theirs"), 1000),
+        edits(parameters, 1000, long_side=256),
     ):
         assert gpu_hours([other], measured=measured)["sources"] == {"edit": "estimate: estimated"}
 
 
-def test_a_site_that_was_never_checked_has_measured_nothing(tmp_path: Path) -> None:
-    assert measured_speeds(tmp_path / "store") == []
-
-
 @pytest.mark.parametrize("content", ["{", '[{"operation": "x"}]'])
 def test_a_damaged_file_of_speeds_is_named(tmp_path: Path, content: str) -> None:
-    path = write_speeds(tmp_path, "one", [])
-    path.write_text(content)
+    assert measured_speeds(tmp_path) == [], "a site that was never checked has measured nothing"
+    write_speeds(tmp_path, "one", []).write_text(content)
     with pytest.raises(IntegrityError, match=r"one\.json does not hold speeds.*gpu-check"):
         measured_speeds(tmp_path)
 
 
-def test_work_without_a_gpu_takes_no_hours() -> None:
+def test_work_without_a_gpu_takes_no_hours_and_a_range_upside_down_is_refused() -> None:
     result = gpu_hours([])
     assert (result["hours"], result["by_aspect"], result["not_known"]) == (0, {}, {})
-
-
-def test_a_range_upside_down_is_refused() -> None:
     with pytest.raises(ValidationError, match="least_s is above most_s"):
         Speed(operation="x", device="h100", least_s=2, most_s=1, kind="measured", source="s")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,8 @@ from storage_schemas.errors import PrerequisiteError
 from tasks.models.hub import ModelHub
 from tasks.models.u2net import U2Net, load
 
+ROOT = Path(__file__).parents[3]
+
 
 def pictures() -> list[np.ndarray]:
     from skimage import data
@@ -23,11 +27,9 @@ def pictures() -> list[np.ndarray]:
 
 
 def test_the_mask_finds_the_cat(model_folder: Path) -> None:
-    network = ModelHub([model_folder]).get("u2netp")
-    picture = pictures()[1]
+    network, picture = ModelHub([model_folder]).get("u2netp"), pictures()[1]
     mask = network.mask(picture)
-    assert mask.shape == picture.shape[:2]
-    assert mask.dtype == np.uint8
+    assert (mask.shape, mask.dtype) == (picture.shape[:2], np.uint8)
     assert mask[100:250, 120:330].mean() > 180  # the face
     assert (network.mask(picture) == mask).all()
 
@@ -70,6 +72,18 @@ def test_masks_are_those_of_rembgs_own_session_to_the_bit(
     session = new_session(name)
     for picture in pictures():
         assert (np.asarray(remove(picture, session=session, only_mask=True)) == network.mask(picture)).all()
+
+
+def test_onnxruntime_reports_nothing_and_leaves_no_files(model_folder: Path, tmp_path: Path) -> None:
+    # it is silent by itself where CI is set
+    kept = {name: value for name, value in os.environ.items() if name != "CI" and not name.startswith("ORT_")}
+    places = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(tmp_path))
+    program = (
+        "import sys; from tasks.models.onnx_session import open_session; open_session(sys.argv[1], 'cpu')"
+    )
+    command = [sys.executable, "-c", program, str(model_folder / "u2netp.onnx")]
+    subprocess.run(command, env={**kept, **places, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Runtime:

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.models.video_score import DIMENSIONS, FRAME_MARK
+from tests.once import Once
 
 pytestmark = pytest.mark.models
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(once: Once) -> Path:
     from tests.tiny_models.video_score import tiny_video_score
 
-    return tiny_video_score(tmp_path_factory.mktemp("models") / "tiny-video-score")
+    return once("tiny-video-score", tiny_video_score)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,9 @@ def test_48_frames_in_one_look(model: Any) -> None:
 def test_half_precision_is_near(folder: Path, model: Any) -> None:
     from tasks.models.video_score import load
 
-    numbers = load(folder, "cpu").scores(frames(3), question(3))[0]
-    assert load(folder, "cpu").dtype == "bfloat16"
+    half = load(folder, "cpu")
+    numbers = half.scores(frames(3), question(3))[0]
+    assert half.dtype == "bfloat16"
     np.testing.assert_allclose(numbers, model.scores(frames(3), question(3))[0], rtol=0.05, atol=0.1)
 
 

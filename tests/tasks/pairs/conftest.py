@@ -20,21 +20,30 @@ def made(tmp_path: Path) -> Callable[..., Made]:
     return partial(make_source, tmp_path / "store")
 
 
-@pytest.fixture
-def source(made: Callable[..., Made]) -> Made:
-    """A source whose clips all name what the aspects need."""
-    return made()
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make_source(tmp_path_factory.mktemp("made") / "store")
 
 
 @pytest.fixture(scope="session")
-def built_once(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    source = make_source(tmp_path_factory.mktemp("built") / "store")
-    assert not source.degrade().set_aside
-    return source
+def built_once(made_once: Made, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    built = copied(made_once, tmp_path_factory.mktemp("built") / "store")
+    assert not built.degrade().set_aside
+    return built
+
+
+def copied(made: Made, root: Path) -> Made:
+    shutil.copytree(made.store.root, root)
+    return replace(made, store=Store.open(root))
+
+
+@pytest.fixture
+def source(made_once: Made, tmp_path: Path) -> Made:
+    """A source of one's own whose clips all name what the aspects need."""
+    return copied(made_once, tmp_path / "source")
 
 
 @pytest.fixture
 def built(built_once: Made, tmp_path: Path) -> Made:
     """A source of one's own whose pairs are all there."""
-    shutil.copytree(built_once.store.root, tmp_path / "built")
-    return replace(built_once, store=Store.open(tmp_path / "built"))
+    return copied(built_once, tmp_path / "built")

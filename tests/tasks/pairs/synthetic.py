@@ -11,7 +11,7 @@ import numpy as np
 
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, LocatedObject
 from storage_schemas.frames import ColorSpec, Planes
-from storage_schemas.ids import digest_frame
+from storage_schemas.ids import artifact_id, digest_frame
 from storage_schemas.pair import PairRecord
 from storage_schemas.source import Clip, Source, Timeline
 from storage_schemas.store import FRAMES, Store
@@ -94,10 +94,8 @@ def make_source(
     clips: list[Clip] = []
     at = 0.0
     for index, (gap, length) in enumerate(CLIPS):
-        at += gap
-        clips.append(Clip(index=index, start_s=at, end_s=at + length, caption=f"Clip {index}."))
-        at += length
-    count = int(at) + TAIL
+        start, at = at + gap, at + gap + length
+        clips.append(Clip(index=index, start_s=start, end_s=at, caption=f"Clip {index}."))
     source = Source(
         id=name,
         adapter="folder",
@@ -107,28 +105,19 @@ def make_source(
         clips=tuple(clips),
     )
     store = Store.create(root)
-    frames = [show(number) for number in range(count)]
-    times = [float(number) for number in range(count)]
-    with store.stage(FRAMES, frames_consumes(source, recipe)) as staged:
-        written = write_frames(staged.path / "planes.zarr", frames, times, COLOR)
-        staged.content_checksum = written.checksum
-    frames_id = next(
-        manifest.id
-        for manifest in store.manifests(FRAMES)
-        if manifest.consumes == frames_consumes(source, recipe)
-    )
+    frames = [show(number) for number in range(int(at) + TAIL)]
+    times = [float(number) for number in range(len(frames))]
+    consumes = frames_consumes(source, recipe)
+    with store.stage(FRAMES, consumes) as staged:
+        staged.content_checksum = write_frames(staged.path / "planes.zarr", frames, times, COLOR).checksum
     timeline = Timeline(
         width=WIDTH,
         height=HEIGHT,
         color=COLOR,
-        duration_s=float(count),
+        duration_s=float(len(frames)),
         pts_s=tuple(times),
         digests=tuple(digest_frame(planes) for planes in frames),
     )
-    facts = SourceFacts(
-        source=source,
-        timeline=timeline,
-        spans=clip_spans(source, timeline),
-        analyses=analyses or (EVERYTHING,) * len(clips),
-    )
-    return Made(store, facts, recipe, frames_id)
+    spans = clip_spans(source, timeline)
+    facts = SourceFacts(source, timeline, spans, analyses or (EVERYTHING,) * len(clips))
+    return Made(store, facts, recipe, artifact_id(FRAMES, consumes))

@@ -16,18 +16,22 @@ from tasks.media.decode import FrameSampler
 from tasks.pairs.file_pairs import KEPT_FRAMES, VideoSide, open_video_pair, read_pairs_file
 
 LONG_SIDE = 64
+#: Of the long film; more than are kept.
+SECONDS = 70
 
 
 @pytest.fixture(scope="session")
 def videos(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small films: H.264 with one key frame a second, MPEG-2 in a stream, and one of a second."""
+    """Small films: H.264 with one key frame a second or in all, MPEG-2 in a stream, and one of a second."""
     folder = tmp_path_factory.mktemp("videos")
-    x264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "12", "-threads", "1")
+    one_key_frame = ("-c:v", "libx264", "-preset", "ultrafast", "-threads", "1")
+    x264 = (*one_key_frame, "-g", "12")
     for name, seconds, coding in (
-        ("film.mp4", 90, x264),
+        ("film.mp4", SECONDS, x264),
         ("other.mp4", 8, x264),
         ("short.mp4", 1, x264),
         ("flash.mp4", 0.25, x264),
+        ("steady.mp4", 20, one_key_frame),
         ("old.mpg", 20, ("-c:v", "mpeg2video", "-threads", "1")),
     ):
         picture = f"testsrc2=s=64x48:r={12 if name.endswith('mp4') else 25}:d={seconds}"
@@ -37,13 +41,20 @@ def videos(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class Decoded(list[int]):
+    """Numbers of the frames that samplers gave out; and from where to where each was asked."""
+
+    begun: list[tuple[int, int | None]]
+
+
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers of the frames that samplers gave out."""
-    numbers: list[int] = []
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Decoded:
+    numbers = Decoded()
+    numbers.begun = []
     original = FrameSampler.frames
 
     def frames(self: FrameSampler, start: int = 0, stop: int | None = None) -> Any:
+        numbers.begun.append((start, stop))
         for frame in original(self, start, stop):
             numbers.append(frame.index)
             yield frame
@@ -68,16 +79,25 @@ def test_a_side_is_the_sampled_video(videos: Path, name: str) -> None:
     assert side.rgb(0).shape == (48, 64, 3)
 
 
-def test_frames_are_known_by_the_file_without_decoding(
-    videos: Path, tmp_path: Path, decoded: list[int]
+def test_frames_and_pairs_are_known_by_the_files_without_decoding(
+    videos: Path, tmp_path: Path, decoded: Decoded
 ) -> None:
-    shutil.copy(videos / "film.mp4", tmp_path / "copy.mp4")
+    for name in ("film.mp4", "copy.mp4"):
+        shutil.copy(videos / "film.mp4", tmp_path / name)
     side, copy = (
         VideoSide(path, long_side=LONG_SIDE) for path in (videos / "film.mp4", tmp_path / "copy.mp4")
     )
     assert side.frame_ids([4, 0]) == copy.frame_ids([4, 0]) == side[4:].frame_ids([0]) + side.frame_ids([0])
     assert side.family == copy.family
     assert side.identity() == copy.identity()
+    shutil.copy(videos / "other.mp4", tmp_path / "other.mp4")
+
+    def pair_id(film: Path, folder: Path, prompt: str = "p") -> str:
+        return open_video_pair(film, folder / "other.mp4", prompt, "color", "a").id
+
+    one = pair_id(videos / "film.mp4", videos)
+    assert one == pair_id(videos / "film.mp4", tmp_path) == pair_id(tmp_path / "film.mp4", tmp_path)
+    assert one != pair_id(videos / "film.mp4", videos, "q")
     others = [
         VideoSide(videos / "other.mp4", long_side=LONG_SIDE),
         VideoSide(videos / "film.mp4", long_side=32),
@@ -104,9 +124,9 @@ def test_frames_in_any_order(videos: Path, name: str) -> None:
             side.planes([place])
 
 
-def test_only_touched_frames_are_decoded(videos: Path, decoded: list[int]) -> None:
+def test_only_touched_frames_are_decoded_and_few_are_kept(videos: Path, decoded: Decoded) -> None:
     side = VideoSide(videos / "film.mp4", long_side=LONG_SIDE)
-    assert len(side) == 90
+    assert len(side) == SECONDS
     part = side[20:40]
     assert (len(part), decoded) == (20, [])
     _ = part[3]
@@ -115,21 +135,39 @@ def test_only_touched_frames_are_decoded(videos: Path, decoded: list[int]) -> No
     assert decoded == [23, 22, 24, 25]
     _ = side.planes([25, 23])
     assert len(decoded) == 4
-
-
-def test_few_frames_are_kept(videos: Path, decoded: list[int]) -> None:
+    decoded.clear()
     side = VideoSide(videos / "film.mp4", long_side=LONG_SIDE)
     for _ in side:
         pass
-    assert decoded == list(range(90))
+    assert decoded == list(range(SECONDS))
     assert len(side._kept) == KEPT_FRAMES
-    _ = side[89]
-    assert len(decoded) == 90
+    _ = side[SECONDS - 1]
+    assert len(decoded) == SECONDS
     _ = side[0]
-    assert decoded[90:] == [0]
+    assert decoded[SECONDS:] == [0]
 
 
-def test_where_all_must_be_decoded_going_on_costs_once(videos: Path, decoded: list[int]) -> None:
+def test_single_frames_are_decoded_from_their_key_frame_only_where_none_before_was(
+    videos: Path, decoded: Decoded
+) -> None:
+    whole = VideoSide(videos / "steady.mp4", Fraction(12), LONG_SIDE)
+    assert whole.sampler.mode == "packet_plan"
+    wanted = whole.planes(range(len(whole)))
+    assert len(wanted) == 240
+    for every in (1, 3, 8):
+        decoded.begun.clear()
+        single = VideoSide(videos / "steady.mp4", Fraction(12), LONG_SIDE)
+        result = np.stack([single[place] for place in range(0, len(single), every)])
+        assert (result == wanted[::every]).all()
+        assert len(decoded.begun) == 2
+    decoded.begun.clear()
+    side = VideoSide(videos / "steady.mp4", Fraction(12), LONG_SIDE)
+    assert all((side[place] == wanted[place]).all() for place in (100, 101, 5, 6, 7, 180, 102, 103))
+    assert decoded.begun[0] == (100, 101)
+    assert {(180, 181), (5, 6)} <= set(decoded.begun)
+
+
+def test_where_all_must_be_decoded_going_on_costs_once(videos: Path, decoded: Decoded) -> None:
     side = VideoSide(videos / "old.mpg", long_side=LONG_SIDE)
     assert side.sampler.mode == "filter_graph"
     count = len(side)
@@ -141,10 +179,14 @@ def test_where_all_must_be_decoded_going_on_costs_once(videos: Path, decoded: li
     assert decoded == list(range(count))
 
 
-def test_gold_says_which_is_high(videos: Path) -> None:
+def test_gold_says_which_is_high_and_opening_reads_no_video(
+    videos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = videos / "film.mp4", videos / "other.mp4"
     for gold, high in (("a", a), ("b", b), ("tie", a)):
-        pair = open_video_pair(a, b, "A test picture.", "color", gold, long_side=LONG_SIDE)  # type: ignore[arg-type]
+        with monkeypatch.context() as patched:
+            patched.setattr("tasks.pairs.file_pairs.FrameSampler", None)
+            pair = open_video_pair(a, b, "A test picture.", "color", gold, long_side=LONG_SIDE)  # type: ignore[arg-type]
         assert isinstance(pair.high, VideoSide)
         assert isinstance(pair.low, VideoSide)
         assert pair.high.path == high
@@ -152,24 +194,7 @@ def test_gold_says_which_is_high(videos: Path) -> None:
         assert pair.details == {"gold": gold, "video_a": str(a), "video_b": str(b)}
         assert (pair.high_intervals, pair.low_intervals, pair.record) == ((), (), None)
         assert (pair.prompt, pair.aspect) == ("A test picture.", "color")
-    assert len(pair.high) == 90
-    assert len(pair.low) == 8
-
-
-def test_opening_reads_no_video(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.pairs.file_pairs.FrameSampler", None)
-    assert open_video_pair(videos / "film.mp4", videos / "text.mp4", "p", "color", "a").aspect == "color"
-
-
-def test_ids_are_the_same_wherever_the_files_lie(videos: Path, tmp_path: Path) -> None:
-    (tmp_path / "film.mp4").write_bytes((videos / "film.mp4").read_bytes())
-    (tmp_path / "other.mp4").write_bytes((videos / "other.mp4").read_bytes())
-
-    def id_(folder: Path, prompt: str = "p") -> str:
-        return open_video_pair(folder / "film.mp4", folder / "other.mp4", prompt, "color", "a").id
-
-    assert id_(videos) == id_(tmp_path)
-    assert id_(videos) != id_(videos, "q")
+    assert (len(pair.high), len(pair.low)) == (SECONDS, 8)
 
 
 def test_very_short_videos_need_a_higher_rate(videos: Path) -> None:
@@ -185,9 +210,8 @@ def test_very_short_videos_need_a_higher_rate(videos: Path) -> None:
 
 
 def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
-    side = VideoSide(videos / "text.mp4")
     with pytest.raises(SetAside) as caught:
-        len(side)
+        len(VideoSide(videos / "text.mp4"))
     assert caught.value.reason is Reason.NOT_A_VIDEO
 
 
@@ -203,13 +227,8 @@ def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
     ],
 )
 def test_mistakes_are_said(videos: Path, change: dict[str, Any], message: str) -> None:
-    values: dict[str, Any] = {
-        "first": videos / "film.mp4",
-        "second": videos / "other.mp4",
-        "prompt": "p",
-        "aspect": "color",
-        "gold": "a",
-    }
+    values: dict[str, Any] = {"prompt": "p", "aspect": "color", "gold": "a"}
+    values |= {"first": videos / "film.mp4", "second": videos / "other.mp4"}
     with pytest.raises(UserInputError, match=message):
         open_video_pair(**{**values, **change})
 
@@ -232,10 +251,9 @@ def write(videos: Path, tmp_path: Path) -> Callable[..., Path]:
 
     def write(*lines: dict[str, Any] | bytes) -> Path:
         path = tmp_path / "pairs.jsonl"
-        raw = [
-            line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode()
-            for line in lines
-        ]
+        raw = (
+            one if isinstance(one, bytes) else json.dumps(one, ensure_ascii=False).encode() for one in lines
+        )
         path.write_bytes(b"\n".join(raw))
         return path
 
@@ -246,13 +264,9 @@ def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
     absolute = {**LINE, "id": "zwei ✓", "video_a": str(videos / "other.mp4"), "gold": "tie"}
     path = write(b"\xef\xbb\xbf" + json.dumps(LINE).encode() + b"\r", b"", absolute, b"")
     one, two = read_pairs_file(path, long_side=LONG_SIDE)
-    assert (one.id, one.prompt, one.aspect, one.details["gold"]) == (
-        "one",
-        LINE["prompt"],
-        LINE["aspect"],
-        "b",
-    )
-    assert (len(one.high), len(one.low)) == (8, 90)
+    assert (one.id, one.prompt, one.aspect) == ("one", LINE["prompt"], LINE["aspect"])
+    assert one.details["gold"] == "b"
+    assert (len(one.high), len(one.low)) == (8, SECONDS)
     assert (two.id, two.details["gold"], len(two.high)) == ("zwei ✓", "tie", 8)
 
 

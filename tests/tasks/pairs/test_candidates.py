@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,16 +28,10 @@ def draw(
     kept: list[Candidate] | None = None,
     excluded: set[tuple[str, str]] | None = None,
     most: int = 3,
+    **more: Any,
 ) -> list[Candidate]:
-    return draw_candidates(
-        sources,
-        aspects=ASPECTS,
-        seed=5,
-        bin_seconds=100,
-        pairs_per_bin=most,
-        inherited=kept or (),
-        excluded=excluded or (),
-    )
+    given: dict[str, Any] = {"seed": 5, "inherited": kept or (), "excluded": excluded or ()} | more
+    return draw_candidates(sources, aspects=ASPECTS, bin_seconds=100, pairs_per_bin=most, **given)
 
 
 @given(summaries, st.integers(1, 4))
@@ -50,29 +45,19 @@ def test_a_bin_is_never_over_full_and_never_has_room_left(sources: list[SourceSu
     assert len(chosen) == len({(c.source_id, c.aspect) for c in chosen})
 
 
-@given(summaries, st.randoms(use_true_random=False))
-def test_the_order_of_arrival_does_not_matter(sources: list[SourceSummary], chance: random.Random) -> None:
-    shuffled = list(sources)
-    chance.shuffle(shuffled)
-    assert draw(shuffled) == draw(sources)
-
-
-@given(summaries, summaries)
-def test_a_new_source_never_takes_the_place_of_a_kept_one(
-    sources: list[SourceSummary], more: list[SourceSummary]
+@given(summaries, summaries, st.randoms(use_true_random=False))
+def test_neither_the_order_of_arrival_nor_new_or_lost_sources_matter_to_what_is_kept(
+    sources: list[SourceSummary], more: list[SourceSummary], chance: random.Random
 ) -> None:
     before = draw(sources)
+    shuffled = list(sources)
+    chance.shuffle(shuffled)
+    assert draw(shuffled) == before
+    assert set(draw([], kept=before)) == set(before)
     known = {summary.source_id for summary in sources}
-    new = [summary for summary in more if summary.source_id not in known]
-    after = draw([*sources, *new], kept=before)
+    after = draw([*sources, *(new for new in more if new.source_id not in known)], kept=before)
     assert set(before) <= set(after)
     assert max(Counter((c.aspect, c.bin_s) for c in after).values(), default=0) <= 3
-
-
-@given(summaries)
-def test_a_kept_candidate_holds_its_place_though_its_source_is_gone(sources: list[SourceSummary]) -> None:
-    before = draw(sources)
-    assert set(draw([], kept=before)) == set(before)
 
 
 @given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
@@ -82,11 +67,8 @@ def test_what_is_excluded_is_never_chosen_and_the_next_takes_its_place(
     excluded = {(name, "color") for name in names}
     chosen = draw(sources, excluded=excluded)
     assert not excluded & {(c.source_id, c.aspect) for c in chosen}
-    left = [
-        s.model_copy(update={"aspects": tuple(a for a in s.aspects if (s.source_id, a) not in excluded)})
-        for s in sources
-    ]
-    assert chosen == draw(left)
+    left = {s.source_id: tuple(a for a in s.aspects if (s.source_id, a) not in excluded) for s in sources}
+    assert chosen == draw([s.model_copy(update={"aspects": left[s.source_id]}) for s in sources])
 
 
 @given(summaries, st.integers(1, 3))
@@ -104,21 +86,18 @@ def test_aspects_and_seeds_draw_on_their_own() -> None:
     sources = [SourceSummary(source_id=f"s{n}", duration_s=50, aspects=ASPECTS) for n in range(60)]
     by_aspect = {a: {c.source_id for c in draw(sources, most=10) if c.aspect == a} for a in ASPECTS}
     assert by_aspect["color"] != by_aspect["temporal_flow"]
-    other = draw_candidates(sources, aspects=ASPECTS, seed=6, bin_seconds=100, pairs_per_bin=10)
+    other = draw(sources, most=10, seed=6)
     assert {c.source_id for c in other if c.aspect == "color"} != by_aspect["color"]
 
 
 def test_golden_draw() -> None:
     """A change of this draw changes every release."""
     sources = [SourceSummary(source_id=f"s{n}", duration_s=50, aspects=("color",)) for n in range(8)]
-    assert [c.source_id for c in draw(sources)] == GOLDEN
+    assert [c.source_id for c in draw(sources)] == ["s0", "s6", "s1"]
 
 
 def test_bins_are_half_open() -> None:
     assert [duration_bin(s, 100) for s in (0, 99.99, 100, 199.5, 10486)] == [0, 0, 100, 100, 10400]
-
-
-GOLDEN = ["s0", "s6", "s1"]
 
 
 @given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
@@ -126,5 +105,5 @@ def test_what_is_drawn_before_all_are_known_is_drawn_whatever_comes(
     sources: list[SourceSummary], later: set[str]
 ) -> None:
     known = [source for source in sources if source.source_id not in later]
-    early = draw_candidates(known, aspects=ASPECTS, seed=5, bin_seconds=100, pairs_per_bin=3, unknown=later)
+    early = draw(known, unknown=later)
     assert set(early) <= set(draw(sources)) & set(draw(known))

@@ -16,10 +16,10 @@ from storage_schemas.store import DEGRADED_CLIP, PAIR
 from tasks.aspects.aesthetics import eq_contrast_table
 from tasks.aspects.base import PixelOperation
 from tasks.pairs import clip_frames
-from tasks.pairs.degrade import read_pair
+from tasks.pairs.degrade import degrade_source, read_pair
 from tasks.pairs.view import open_record
 from tests.resealed import reseal
-from tests.tasks.pairs.synthetic import ASPECTS, HEIGHT, RECIPE, WIDTH, Made, make_source, picture
+from tests.tasks.pairs.synthetic import ASPECTS, HEIGHT, RECIPE, WIDTH, Made, NoModels, make_source, picture
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,13 @@ def low(source: Made, record: PairRecord) -> list[Planes]:
 
 
 def test_every_aspect_gives_its_pair(source: Made) -> None:
-    result = source.degrade()
+    seen: list[tuple[int, int]] = []
+
+    def progress(*told: int) -> None:
+        seen.append((told[0], told[1]))
+
+    result = degrade_source(source.store, source.facts, source.jobs(), NoModels(), progress)
+    assert seen == [(done, 9) for done in range(1, 10)]
     assert result.set_aside == {}
     assert set(result.built) == {job.pair_id for job in source.jobs()}
     for job in source.jobs():
@@ -60,10 +66,7 @@ def test_every_aspect_gives_its_pair(source: Made) -> None:
         assert record.clips_degraded == len(record.drawn_clips) == 3
         assert record.low_checksum == digest_frames(digest_frame(frame) for frame in low(source, record))
         assert record.high_checksum == digest_frames(source.facts.timeline.digests)
-
-
-def test_only_degraded_clips_are_stored(source: Made) -> None:
-    source.degrade()
+    # only degraded clips are stored
     stored = Counter(m.content["operation"] for m in source.store.manifests(DEGRADED_CLIP))
     assert stored == {"ffmpeg-eq": 3, "horizontal-flip": 3}
     for manifest in source.store.manifests(DEGRADED_CLIP):
@@ -83,10 +86,10 @@ def test_frames_are_what_the_operations_say(source: Made) -> None:
             expected[:HEIGHT] = table[expected[:HEIGHT]]
         assert np.array_equal(frame, expected)
     record = source.pair("dynamics_degree")
+    frozen = low(source, record)
     for n in record.drawn_clips:
         own = _frames(source, n)
-        for k in own:
-            assert np.array_equal(low(source, record)[k], picture(own[len(own) // 2]))
+        assert all(np.array_equal(frozen[k], picture(own[len(own) // 2])) for k in own)
 
 
 def _frames(source: Made, clip: int) -> range:
@@ -94,15 +97,21 @@ def _frames(source: Made, clip: int) -> range:
     return range(span.first_frame, span.first_frame + span.frame_count)
 
 
-def test_a_clip_is_read_once_for_all_aspects(source: Made, reads: list[tuple[str, int, int]]) -> None:
-    source.degrade()
+def test_a_clip_is_read_once_for_all_aspects_and_not_by_a_second_run(
+    source: Made, reads: list[tuple[str, int, int]]
+) -> None:
+    built = source.degrade().built
     pixels = [read for read in reads if read[0] == source.frames_id]
     assert pixels
     assert max(Counter(pixels).values()) == 1
     drawn = {n for job in source.jobs() for n in read_pair(source.store, job.pair_id).drawn_clips}
-    assert {(first, count) for _, first, count in pixels} <= {
-        (source.facts.spans[n].first_frame, source.facts.spans[n].frame_count) for n in drawn
-    }
+    spans = [source.facts.spans[n] for n in drawn]
+    assert {read[1:] for read in pixels} <= {(span.first_frame, span.frame_count) for span in spans}
+    reads.clear()
+    points: list[str] = []
+    set_commit_hook(points.append)
+    assert source.degrade().built == built
+    assert (reads, points) == ([], [])
 
 
 def test_a_long_clip_is_read_in_parts_with_the_same_result(
@@ -112,15 +121,6 @@ def test_a_long_clip_is_read_in_parts_with_the_same_result(
     monkeypatch.setattr(clip_frames, "BLOCK_FRAMES", 2)
     monkeypatch.setattr(PixelOperation, "frames_at_once", 2)
     assert make_source(tmp_path / "other").pair("aesthetics") == whole
-
-
-def test_a_second_run_reads_and_writes_nothing(source: Made, reads: list[tuple[str, int, int]]) -> None:
-    built = source.degrade().built
-    reads.clear()
-    points: list[str] = []
-    set_commit_hook(points.append)
-    assert source.degrade().built == built
-    assert (reads, points) == ([], [])
 
 
 def test_what_was_committed_is_not_made_again(source: Made) -> None:
@@ -144,11 +144,9 @@ def test_what_was_committed_is_not_made_again(source: Made) -> None:
     assert made.count(f"{DEGRADED_CLIP}:staged") == 3
 
 
-def test_aspects_do_not_depend_on_each_other(source: Made, tmp_path: Path) -> None:
-    source.degrade()
+def test_aspects_do_not_depend_on_each_other(built: Made, tmp_path: Path) -> None:
     for aspect in ASPECTS:
-        alone = make_source(tmp_path / aspect)
-        assert alone.pair(aspect) == source.pair(aspect)
+        assert make_source(tmp_path / aspect).pair(aspect) == built.pair(aspect)
 
 
 def test_a_clip_that_does_not_change_is_replaced_by_the_next_of_the_draw(
@@ -164,6 +162,11 @@ def test_a_clip_that_does_not_change_is_replaced_by_the_next_of_the_draw(
     assert "mean difference 0.00 is below 2" in record.passed_over[str(first)]
     assert not any(m.content["clip"] == first for m in other.store.manifests(DEGRADED_CLIP))
     assert list(other.store.staging.iterdir()) == []
+    # nor is a motionless clip frozen
+    (job,) = source.jobs("dynamics_degree")
+    frames = _frames(source, job.draw[0].index)
+    still = make_source(tmp_path / "s", show=lambda k: picture(frames[0] if k in frames else k))
+    assert list(still.pair("dynamics_degree").passed_over) == [str(job.draw[0].index)]
 
 
 def test_a_pair_that_runs_out_of_clips_is_set_aside_and_costs_no_other(made: Callable[..., Made]) -> None:
@@ -180,13 +183,6 @@ def test_a_pair_that_runs_out_of_clips_is_set_aside_and_costs_no_other(made: Cal
     assert list(source.store.manifests(DEGRADED_CLIP)) == []
 
 
-def test_a_motionless_clip_is_not_frozen(source: Made, tmp_path: Path) -> None:
-    (job,) = source.jobs("dynamics_degree")
-    first = _frames(source, job.draw[0].index)
-    still = make_source(tmp_path / "s", show=lambda k: picture(first[0] if k in first else k))
-    assert list(still.pair("dynamics_degree").passed_over) == [str(job.draw[0].index)]
-
-
 def test_fewer_clips_of_the_same_draw_share_their_frames(made: Callable[..., Made]) -> None:
     source = made()
     source.pair("aesthetics")
@@ -197,18 +193,6 @@ def test_fewer_clips_of_the_same_draw_share_their_frames(made: Callable[..., Mad
     source.recipe = RECIPE.model_copy(update={"clips_per_pair": 5})
     source.pair("aesthetics")
     assert before < {manifest.id for manifest in source.store.manifests(DEGRADED_CLIP)}
-
-
-def test_progress_ends_at_all(source: Made) -> None:
-    from tasks.pairs.degrade import degrade_source
-    from tests.tasks.pairs.synthetic import NoModels
-
-    seen: list[tuple[int, int]] = []
-    degrade_source(
-        source.store, source.facts, source.jobs(), NoModels(), lambda done, total: seen.append((done, total))
-    )
-    assert seen[-1] == (9, 9)
-    assert [done for done, _ in seen] == list(range(1, 10))
 
 
 def test_a_damaged_pair_file_is_said_so(source: Made) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -26,47 +27,47 @@ def draw(source: Made, aspect: str, clips: int | str, recipe: Recipe = RECIPE) -
     return draw_pair(source.facts, recipe, aspect, point, NoModels())
 
 
-@pytest.mark.parametrize("aspect", ASPECTS)
-def test_a_smaller_draw_lies_within_a_larger_one(source: Made, aspect: str) -> None:
-    drawn = [concerned(source, draw(source, aspect, clips)) for clips in (1, 2, 3, 5, 6)]
-    assert [len(clips) for clips in drawn] == [1, 2, 3, 5, 6]
-    assert all(small < large for small, large in pairwise(drawn))
+def test_a_smaller_draw_lies_within_a_larger_one(source: Made) -> None:
+    for aspect in ASPECTS:
+        drawn = [concerned(source, draw(source, aspect, clips)) for clips in (1, 2, 3, 5, 6)]
+        assert [len(clips) for clips in drawn] == [1, 2, 3, 5, 6], aspect
+        assert all(small < large for small, large in pairwise(drawn)), aspect
 
 
 def test_all_means_as_many_as_may_be(source: Made) -> None:
     clips = len(source.facts.clips_with_frames)
-    assert draw(source, "aesthetics", "all").clips == clips
+    every = draw(source, "aesthetics", "all")
+    assert (every.clips, every.least) == (clips, RECIPE.clips_per_pair)
     assert draw(source, "comprehensiveness", "all").clips == clips // 2
     assert draw(source, "temporal_flow", "all").clips == clips // 2
 
 
+def order_of(job: PairJob) -> list[int]:
+    return [span.index for span in job.draw]
+
+
 def test_a_draw_depends_on_seed_source_and_aspect_alone(source: Made, made: Callable[..., Made]) -> None:
-    order = [span.index for span in draw(source, "aesthetics", 3).draw]
-    assert [span.index for span in draw(source, "aesthetics", 5).draw] == order
+    order = order_of(draw(source, "aesthetics", 3))
     stronger = RECIPE.model_copy(update={"clips_per_pair": 2, "name": "other"})
-    assert [span.index for span in draw(source, "aesthetics", 3, stronger).draw] == order
     other_seed = RECIPE.model_copy(update={"seed": 4})
-    assert [span.index for span in draw(source, "aesthetics", 3, other_seed).draw] != order
-    assert [span.index for span in draw(source, "spatial_relationship", 3).draw] != order
-    assert [span.index for span in draw(made(name="two"), "aesthetics", 3).draw] != order
+    assert order_of(draw(source, "aesthetics", 5)) == order
+    assert order_of(draw(source, "aesthetics", 3, stronger)) == order
+    assert order_of(draw(source, "aesthetics", 3, other_seed)) != order
+    assert order_of(draw(source, "spatial_relationship", 3)) != order
+    assert order_of(draw(made(name="two"), "aesthetics", 3)) != order
 
 
 def test_the_pair_id_changes_with_what_the_pair_is_made_of_and_only_then(
     source: Made, made: Callable[..., Made]
 ) -> None:
-    job = draw(source, "aesthetics", 3)
-    assert draw(source, "aesthetics", 3).pair_id == job.pair_id
-    renamed = RECIPE.model_copy(update={"name": "other", "pairs_per_bin": 1})
-    assert draw(source, "aesthetics", 3, renamed).pair_id == job.pair_id
+    def id_(aspect: str = "aesthetics", clips: int = 3, of: Made = source, **changes: Any) -> str:
+        return draw(of, aspect, clips, RECIPE.model_copy(update=changes)).pair_id
+
     weaker = ASPECTS | {"aesthetics": AspectRecipe(operation="ffmpeg-eq", parameters={"contrast": 0.5})}
-    changed = RECIPE.model_copy(update={"aspects": weaker})
-    assert draw(source, "aesthetics", 3, changed).pair_id != job.pair_id
-    flipped = draw(source, "spatial_relationship", 3)
-    assert draw(source, "spatial_relationship", 3, changed).pair_id == flipped.pair_id
-    assert draw(source, "aesthetics", 2).pair_id != job.pair_id
-    other_seed = RECIPE.model_copy(update={"seed": 4})
-    assert draw(source, "aesthetics", 3, other_seed).pair_id != job.pair_id
-    assert draw(made(name="two"), "aesthetics", 3).pair_id != job.pair_id
+    assert id_() == id_() == id_(name="other", pairs_per_bin=1)
+    assert id_("spatial_relationship", aspects=weaker) == id_("spatial_relationship")
+    others = [id_(aspects=weaker), id_(clips=2), id_(seed=4), id_(of=made(name="two"))]
+    assert len({id_(), *others}) == 5
 
 
 def test_only_eligible_clips_are_drawn(made: Callable[..., Made]) -> None:
@@ -97,19 +98,18 @@ def test_a_source_that_lacks_one_aspect_keeps_the_others(made: Callable[..., Mad
 
 
 def test_severity_points_give_a_pair_each_and_impossible_ones_none(source: Made) -> None:
-    recipe = RECIPE.model_copy(
-        update={"severity": Severity.model_validate({"clips": (1, 5, 99), "strengths": ("weak",)})}
-    )
+    severity = Severity.model_validate({"clips": (1, 5, 99), "strengths": ("weak",)})
+    recipe = RECIPE.model_copy(update={"severity": severity})
     jobs, reasons = source_jobs(source.facts, recipe, NoModels(), ("aesthetics", "temporal_flow"))
     assert not reasons
-    points = {(job.aspect.name, job.strength, job.clips) for job in jobs}
+    points = {(job.aspect.name, job.strength, job.clips, job.main) for job in jobs}
     assert points == {
-        ("aesthetics", "paper", 3),
-        ("aesthetics", "paper", 1),
-        ("aesthetics", "paper", 5),
-        ("aesthetics", "weak", 3),
-        ("temporal_flow", "paper", 3),
-        ("temporal_flow", "paper", 1),
-        ("temporal_flow", "paper", 5),
+        ("aesthetics", "weak", 3, False),
+        *(
+            (name, "paper", clips, clips == 3)
+            for name in ("aesthetics", "temporal_flow")
+            for clips in (1, 3, 5)
+        ),
     }
     assert len({job.pair_id for job in jobs}) == len(jobs)
+    assert all(job.least == job.clips for job in jobs)

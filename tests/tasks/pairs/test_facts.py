@@ -32,24 +32,19 @@ def sampler(path: Path, fps: int = 1) -> Any:
     return facts.video_sampler(str(path), Fraction(fps), 512, "refuse")
 
 
-def test_the_last_sampler_is_used_again(opened: list[Path], tmp_path: Path) -> None:
+def test_only_the_last_sampler_is_used_again_and_a_changed_file_is_opened_anew(
+    opened: list[Path], tmp_path: Path
+) -> None:
     one, two = tmp_path / "one.mp4", tmp_path / "two.mp4"
     one.write_bytes(b"1")
     two.write_bytes(b"2")
     assert sampler(one) is sampler(one)
     sampler(two)
     sampler(one)
-    sampler(one, fps=2)
-    assert opened == [one, two, one, one]
-
-
-def test_a_changed_file_is_opened_anew(opened: list[Path], tmp_path: Path) -> None:
-    path = tmp_path / "film.mp4"
-    path.write_bytes(b"1")
-    first = sampler(path)
-    path.write_bytes(b"12")
-    assert sampler(path) is not first
-    path.unlink()
+    first = sampler(one, fps=2)
+    one.write_bytes(b"12")
+    assert sampler(one, fps=2) is not first
+    one.unlink()
     with pytest.raises(SetAside):
-        sampler(path)
-    assert opened == [path, path]
+        sampler(one, fps=2)
+    assert opened == [one, two, one, one, one]

@@ -29,6 +29,10 @@ def frames(segments: Sequence[Segment]) -> list[int]:
     return [frame for s in segments for frame in range(s.first_frame, s.first_frame + s.frame_count)]
 
 
+def clips_of(outcome: Sequence[Segment]) -> list[int]:
+    return [unit.clip for unit in outcome if unit.clip is not None]
+
+
 @given(layouts())
 def test_units_hold_every_frame_exactly_once_in_order(layout: tuple[list[ClipSpan], int]) -> None:
     spans, count = layout
@@ -40,47 +44,34 @@ def test_units_hold_every_frame_exactly_once_in_order(layout: tuple[list[ClipSpa
 
 
 @given(layouts(), st.data())
-def test_reordering_conserves_frames_and_leaves_gaps_where_they_are(
+def test_edits_conserve_what_they_do_not_concern(
     layout: tuple[list[ClipSpan], int], data: st.DataObject
 ) -> None:
     outcome = units(*layout)
-    clips = [unit.clip for unit in outcome if unit.clip is not None]
-    order = data.draw(st.permutations(clips))
+    clips = clips_of(outcome)
     drawn = data.draw(st.sets(st.sampled_from(clips))) if clips else set()
+    # replacing in place
+    changed = {u.clip: u.model_copy(update={"kind": "degraded"}) for u in outcome if u.clip in drawn}
+    result = replaced(outcome, {clip: s for clip, s in changed.items() if clip is not None})
+    assert frames(result) == frames(outcome)
+    assert {s.clip for s in result if s.kind == "degraded"} == drawn
+    high, low = degraded_intervals(outcome, result, sorted(drawn), 1.0)
+    assert high == low
+    # in another order
+    order = data.draw(st.permutations(clips))
     result = reordered(outcome, order, sorted(drawn))
     assert sorted(frames(result)) == frames(outcome)
-    assert [s.clip for s in result if s.clip is not None] == order
+    assert clips_of(result) == order
     assert [s.kind for s in result] == [u.kind for u in outcome]
     assert [s for s in result if s.kind == "gap"] == [u for u in outcome if u.kind == "gap"]
     assert {s.clip for s in result if s.moved} == drawn
-
-
-@given(layouts(), st.data())
-def test_removing_takes_exactly_the_frames_of_the_removed_clips(
-    layout: tuple[list[ClipSpan], int], data: st.DataObject
-) -> None:
-    outcome = units(*layout)
-    clips = [unit.clip for unit in outcome if unit.clip is not None]
-    gone = data.draw(st.sets(st.sampled_from(clips), min_size=1)) if clips else set()
-    result = reordered(outcome, [clip for clip in clips if clip not in gone], sorted(gone))
-    assert frames(result) == [f for u in outcome if u.clip not in gone for f in frames([u])]
-    high, low = degraded_intervals(outcome, result, sorted(gone), 1.0)
+    # without them
+    result = reordered(outcome, [clip for clip in clips if clip not in drawn], sorted(drawn))
+    assert frames(result) == [f for u in outcome if u.clip not in drawn for f in frames([u])]
+    high, low = degraded_intervals(outcome, result, sorted(drawn), 1.0)
     marked = {second for start, end in high for second in range(int(start), int(end))}
-    assert marked == {f for u in outcome if u.clip in gone for f in frames([u])}
+    assert marked == {f for u in outcome if u.clip in drawn for f in frames([u])}
     assert all(0 <= start < end <= len(frames(result)) for start, end in low)
-
-
-@given(layouts(), st.data())
-def test_replacing_in_place_conserves_frames(layout: tuple[list[ClipSpan], int], data: st.DataObject) -> None:
-    outcome = units(*layout)
-    clips = [unit.clip for unit in outcome if unit.clip is not None]
-    chosen = data.draw(st.sets(st.sampled_from(clips))) if clips else set()
-    changed = {u.clip: u.model_copy(update={"kind": "degraded"}) for u in outcome if u.clip in chosen}
-    result = replaced(outcome, {clip: s for clip, s in changed.items() if clip is not None})
-    assert frames(result) == frames(outcome)
-    assert {s.clip for s in result if s.kind == "degraded"} == chosen
-    high, low = degraded_intervals(outcome, result, sorted(chosen), 1.0)
-    assert high == low
 
 
 # a gap of 2, clips A 2–6, B 6–9, a gap of 3, clips C 12–14, D 14–20, and a gap of 1
@@ -117,18 +108,22 @@ def test_removed_clips_by_hand(
     assert removed(*gone) == (high, low)
 
 
-def test_the_very_first_and_last_frames_may_go() -> None:
-    spans = [ClipSpan(0, 0, 3), ClipSpan(1, 3, 10), ClipSpan(2, 13, 2)]
-    whole = units(spans, 15)
-    high, low = degraded_intervals(whole, reordered(whole, [1], [0, 2]), [0, 2], 1.0)
-    assert high == ((0, 3), (13, 15))
-    assert low == ((0, 2), (8, 10))
-
-
-def test_a_video_shorter_than_the_margin_is_all_join() -> None:
-    spans = [ClipSpan(0, 0, 1), ClipSpan(1, 1, 1)]
-    whole = units(spans, 2)
-    assert degraded_intervals(whole, reordered(whole, [0], [1]), [1], 1.0) == (((1, 2),), ((0, 1),))
+@pytest.mark.parametrize(
+    ("lengths", "gone", "intervals"),
+    [
+        # the very first and last frames may go
+        ((3, 10, 2), (0, 2), (((0, 3), (13, 15)), ((0, 2), (8, 10)))),
+        # a video shorter than the margin is all join
+        ((1, 1), (1,), (((1, 2),), ((0, 1),))),
+    ],
+)
+def test_videos_without_gaps_by_hand(
+    lengths: tuple[int, ...], gone: tuple[int, ...], intervals: tuple[object, object]
+) -> None:
+    spans = [ClipSpan(index, sum(lengths[:index]), length) for index, length in enumerate(lengths)]
+    whole = units(spans, sum(lengths))
+    left = [span.index for span in spans if span.index not in gone]
+    assert degraded_intervals(whole, reordered(whole, left, gone), gone, 1.0) == intervals
 
 
 def test_seconds_follow_the_rate_and_the_margin_does_not() -> None:
@@ -145,15 +140,8 @@ def test_degraded_clips_by_hand() -> None:
 def test_moved_clips_by_hand() -> None:
     # A and B are drawn; the four places between the gaps become C B D A, so A comes last
     result = reordered(UNITS, [2, 1, 3, 0], [0, 1])
-    assert [(s.clip, s.moved) for s in result] == [
-        (None, False),
-        (2, False),
-        (1, True),
-        (None, False),
-        (3, False),
-        (0, True),
-        (None, False),
-    ]
+    assert [s.clip for s in result] == [None, 2, 1, None, 3, 0, None]
+    assert [s.clip for s in result if s.moved] == [1, 0]
     # 0–2 gap, 2–4 C, 4–7 B, 7–10 gap, 10–16 D, 16–20 A, 20–21 gap
     assert degraded_intervals(UNITS, result, [0, 1], 1.0) == (((2, 9),), ((4, 7), (16, 20)))
 

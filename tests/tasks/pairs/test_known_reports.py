@@ -14,8 +14,11 @@ from flows.build import run
 from flows.build.options import BuildOptions
 from infra.progress import BuildProgress
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.release import Release
+from storage_schemas.store import Store
 from tasks.captions.rules import RulesAnalyser
 from tasks.pairs import known_reports
+from tasks.recipe import Recipe
 from tests.inline import build_inline
 from tests.resealed import reseal
 
@@ -43,52 +46,62 @@ def prepared(options: BuildOptions) -> run.Build:
     return build
 
 
+def of_one_aspect(recipe: Recipe) -> Recipe:
+    aspects = {"temporal_flow": recipe.aspects["temporal_flow"]}
+    return recipe.model_copy(update={"aspects": aspects, "pairs_per_bin": 1})
+
+
 @pytest.fixture
 def one_aspect(options: BuildOptions, add_film: AddFilm, tmp_path: Path) -> BuildOptions:
     """Two built sources and one aspect; only one source is drawn."""
     for number in (1, 2):
         add_film(tmp_path / "videos", number)
-    aspects = {"temporal_flow": options.recipe.aspects["temporal_flow"]}
-    recipe = options.recipe.model_copy(update={"aspects": aspects, "pairs_per_bin": 1})
-    options = options.model_copy(update={"recipe": recipe})
+    options = options.model_copy(update={"recipe": of_one_aspect(options.recipe)})
     build_inline(options)
     return options
+
+
+def release_of(options: BuildOptions) -> Release:
+    return Release.open(Store.open(Path(options.store)), options.release)
+
+
+def reports_of(options: BuildOptions) -> list[Path]:
+    return list((Path(options.store) / "cache" / "reports").iterdir())
+
+
+def change_captions(video: Path, change: Callable[[list[dict[str, Any]]], None]) -> int:
+    """Change a video's captions, and return how many there are now."""
+    path = video.with_suffix(".jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    change(lines)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return len(lines)
 
 
 def test_known_sources_are_not_inspected_again(one_aspect: BuildOptions, inspected: list[str]) -> None:
     build = prepared(one_aspect)
     assert len(build.reports) == 2
-    assert inspected == []
     # neither is the source that was not drawn, so no workers are started
     assert build.idle()
-
-
-def test_what_left_the_store_is_missed(one_aspect: BuildOptions, inspected: list[str]) -> None:
-    release = build_inline(one_aspect).release
+    # what left the store is missed
+    release = release_of(one_aspect)
     release.store.remove("pair", release.pairs()[0].pair_id)
-    build = prepared(one_aspect)
+    assert not prepared(one_aspect).idle()
     assert inspected == []
-    assert not build.idle()
 
 
-def test_changed_sources_are_inspected_again(
-    one_aspect: BuildOptions, inspected: list[str], tmp_path: Path
-) -> None:
-    release = build_inline(one_aspect).release
-    drawn = Path(release.sources()[0].video)
-    captions = drawn.with_suffix(".jsonl")
-    lines = [json.loads(line) for line in captions.read_text().splitlines()]
-    lines[0]["caption"] = "Nothing moves."
-    captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+def test_changed_sources_are_inspected_again(one_aspect: BuildOptions) -> None:
+    drawn = Path(release_of(one_aspect).sources()[0].video)
+    change_captions(drawn, lambda lines: lines[0].update(caption="Nothing moves."))
     build = prepared(one_aspect)
     assert not build.idle()
     assert [source.title for source in build._unknown()] == [drawn.stem]
 
 
 def test_a_changed_video_of_equal_size_and_name_is_another_source(
-    one_aspect: BuildOptions, tmp_path: Path
+    one_aspect: BuildOptions,
 ) -> None:
-    drawn = Path(build_inline(one_aspect).release.sources()[0].video)
+    drawn = Path(release_of(one_aspect).sources()[0].video)
     before = set(prepared(one_aspect).sources)
     data = bytearray(drawn.read_bytes())
     data[-1] ^= 1
@@ -101,9 +114,9 @@ def test_a_changed_video_of_equal_size_and_name_is_another_source(
 
 
 def test_a_changed_analysis_or_program_is_noticed(
-    one_aspect: BuildOptions, inspected: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    one_aspect: BuildOptions, inspected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path in (tmp_path / "store" / "artifacts" / "analysis").rglob("analyses.parquet"):
+    for path in (Path(one_aspect.store) / "artifacts" / "analysis").rglob("analyses.parquet"):
         os.utime(path, (1, 1))
     build = prepared(one_aspect)
     assert len(inspected) == 1
@@ -116,16 +129,16 @@ def test_a_changed_analysis_or_program_is_noticed(
 
 
 def test_a_predicted_report_is_not_kept_for_frames_that_another_build_stored(
-    one_aspect: BuildOptions, tmp_path: Path
+    one_aspect: BuildOptions,
 ) -> None:
     build = prepared(one_aspect)
     (predicted,) = [report for report in build.reports.values() if not report.exact]
-    for file in (tmp_path / "store" / "cache" / "reports").iterdir():
+    for file in reports_of(one_aspect):
         file.unlink()
     # this build has inspected the source; before it keeps its report, another one stores the frames
     both = one_aspect.recipe.model_copy(update={"pairs_per_bin": 2})
     build_inline(one_aspect.model_copy(update={"recipe": both, "release": "other"}))
-    for file in (tmp_path / "store" / "cache" / "reports").iterdir():
+    for file in reports_of(one_aspect):
         file.unlink()
     again = known_reports.KnownReports(build.store, build.recipe, build.work.open()[1])
     again.keep(build.sources.values(), build.reports)
@@ -134,20 +147,18 @@ def test_a_predicted_report_is_not_kept_for_frames_that_another_build_stored(
 
 
 def test_a_pair_that_was_made_again_is_listed_as_it_is_now(one_aspect: BuildOptions) -> None:
-    release = build_inline(one_aspect).release
+    release = release_of(one_aspect)
     (pair,) = release.pairs()
-    path = release.store.artifact_path("pair", pair.pair_id)
     record = pair.model_copy(update={"low_checksum": "made again"})
-    reseal(path, content=record.model_dump(mode="json"))
+    reseal(release.store.artifact_path("pair", pair.pair_id), content=record.model_dump(mode="json"))
     (listed,) = build_inline(one_aspect).release.pairs()
     assert listed.low_checksum == "made again"
 
 
-def test_a_damaged_file_only_costs_time(one_aspect: BuildOptions, tmp_path: Path) -> None:
-    (file,) = (tmp_path / "store" / "cache" / "reports").iterdir()
+def test_a_damaged_report_only_costs_time(one_aspect: BuildOptions) -> None:
+    (file,) = reports_of(one_aspect)
     file.write_text("{")
-    again = build_inline(one_aspect)
-    assert not again.new
+    assert not build_inline(one_aspect).new
     assert json.loads(file.read_text())
 
 
@@ -155,13 +166,15 @@ def test_captions_of_clips_without_a_frame_are_not_analysed(
     options: BuildOptions, add_film: AddFilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand captions within a second of video cost one analysis."""
-    captions = add_film(tmp_path / "videos", 1).with_suffix(".jsonl")
-    lines = [json.loads(line) for line in captions.read_text().splitlines()]
-    begin = lines.pop()["start_s"]
-    for number in range(1000):
-        start_s = begin + number / 1000
-        lines.append({"start_s": start_s, "end_s": start_s + 0.001, "caption": f"A dog runs, {number}."})
-    captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def crowd(lines: list[dict[str, Any]]) -> None:
+        begin = lines.pop()["start_s"]
+        for number in range(1000):
+            start_s = begin + number / 1000
+            caption = f"A dog runs, {number}."
+            lines.append({"start_s": start_s, "end_s": start_s + 0.001, "caption": caption})
+
+    count = change_captions(add_film(tmp_path / "videos", 1), crowd)
     asked: list[str] = []
     analyse = RulesAnalyser.analyse
 
@@ -170,14 +183,11 @@ def test_captions_of_clips_without_a_frame_are_not_analysed(
         return analyse(self, captions, *more)
 
     monkeypatch.setattr(RulesAnalyser, "analyse", noted)
-    aspects = {"temporal_flow": options.recipe.aspects["temporal_flow"]}
-    options = options.model_copy(
-        update={"recipe": options.recipe.model_copy(update={"aspects": aspects, "pairs_per_bin": 1})}
-    )
+    options = options.model_copy(update={"recipe": of_one_aspect(options.recipe)})
     release = build_inline(options).release
     assert len(release.pairs()) == 1
     owned = [clip for clip in release.clips(release.sources()[0].source_id) if clip.frame_count]
-    assert len(asked) == len(owned) == len(lines) - 999
+    assert len(asked) == len(owned) == count - 999
     # and nothing of it again
     assert prepared(options).idle()
     assert len(asked) == len(owned)

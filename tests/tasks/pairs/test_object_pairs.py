@@ -32,13 +32,8 @@ def recipe(**parameters: Any) -> Any:
 
 def shows_a_ball(clips: set[int]) -> Callable[[int], Planes]:
     """Frames with a red square in these clips and in no other."""
-    with_ball: set[int] = set()
-    at = 0
-    for index, (gap, length) in enumerate(CLIPS):
-        at += gap
-        if index in clips:
-            with_ball |= set(range(at, at + length))
-        at += length
+    begins = [sum(gap for gap, _ in CLIPS[: n + 1]) + sum(length for _, length in CLIPS[:n]) for n in clips]
+    with_ball = {begin + k for n, begin in zip(clips, begins, strict=True) for k in range(CLIPS[n][1])}
 
     def show(number: int) -> Planes:
         rgb = np.full((1, HEIGHT, WIDTH, 3), 90 + number, np.uint8)
@@ -97,12 +92,10 @@ def test_a_pair_needs_enough_clips_in_which_something_is_found(source: Callable[
 def test_the_pair_stays_where_the_thing_is_still_seen_unless_a_share_is_asked_for(
     source: Callable[..., Made],
 ) -> None:
-    _, result = degrade(source({1, 4, 7}), planted(ColourDetector(), Unable()))
-    assert not result.set_aside
-
-
-def test_a_share_that_is_asked_for_drops_the_pair(source: Callable[..., Made]) -> None:
-    job, result = degrade(source({1, 4, 7}, least_gone=0.5), planted(ColourDetector(), Unable()))
+    made, models = source({1, 4, 7}), planted(ColourDetector(), Unable())
+    assert not degrade(made, models)[1].set_aside
+    made.recipe = recipe(least_gone=0.5)
+    job, result = degrade(made, models)
     assert "only 0 of the 12" in str(result.set_aside[job.pair_id])
 
 

@@ -6,13 +6,16 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from storage_schemas.store import Store
 from tasks.llm.prompt_files import prompt_text
-from tasks.prompt_suite.maker import Maker
+from tasks.prompt_suite.maker import Made, Maker
 from tasks.prompt_suite.project import Project
 from tasks.prompt_suite.settings import PromptSuiteSettings
+from tasks.prompt_suite.videos import SourceVideo
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -39,23 +42,14 @@ _OPENINGS = {
     for name, file in STEPS.items()
 }
 EVENT = {
-    "event": "A ball rolls.",
-    "subject": "a red ball",
-    "setting": "grass",
-    "action": "rolls",
-    "camera": "still",
+    **{"event": "A ball rolls.", "subject": "a red ball", "setting": "grass"},
+    **{"action": "rolls", "camera": "still"},
 }
 Answer = Callable[[str, str, int], Any]
 
 
 class Author:
-    """Answers as a sensible model would, unless `odd` says something else.
-
-    Parameters
-    ----------
-    odd
-        Called with the step, the user's text and how often the step was asked; None leaves it to the author.
-    """
+    """Answers as a sensible model would, unless `odd` does: of a step, its text and how often it came."""
 
     def __init__(self, odd: Answer | None = None) -> None:
         self.odd = odd
@@ -146,10 +140,24 @@ SETTINGS: dict[str, Any] = {
 
 def maker(tmp_path: Path, server: FaultyServer, without_review: bool = False, **settings: Any) -> Maker:
     """A maker with a store and a folder below `tmp_path`, as another process would make it too."""
-    from storage_schemas.store import Store
-
     store = Store.create(tmp_path / "store")
     servers: Any = {"s": {"url": server.url, "patience_s": 0.1}}
     setup = Setup.model_validate({"store_path": str(store.root), "model_servers": servers})
     wanted = PromptSuiteSettings.model_validate({**SETTINGS, **settings})
     return Maker(setup, wanted, Project(tmp_path / "prompts"), without_review)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A model server that an author answers at, and a folder to make prompts in."""
+
+    folder: Path
+    author: Author
+    server: FaultyServer
+
+    def maker(self, without_review: bool = False, **settings: Any) -> Maker:
+        return maker(self.folder, self.server, without_review, **settings)
+
+    def make(self, video: SourceVideo, without_review: bool = True, **settings: Any) -> Made:
+        (made,) = self.maker(without_review, **settings).run([video])
+        return made

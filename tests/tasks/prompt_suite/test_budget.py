@@ -1,8 +1,14 @@
-"""What a run may take, and what ends it: limits, a key that is refused, a server that is gone, Ctrl-C."""
+"""What a run may take, and what ends it: limits, a key that is refused, a server that is gone, a kill."""
 
 from __future__ import annotations
 
 import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -15,170 +21,143 @@ from tasks.llm.limits import Limits, Spending
 from tasks.llm.meter import Meter
 from tasks.llm.usage import Price, Prices
 from tasks.prompt_suite.maker import Made
-from tasks.prompt_suite.videos import SourceVideo, load_videos
+from tasks.prompt_suite.videos import SourceVideo
 from tests.storage_schemas.full_disk import fill
-from tests.tasks.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, FIRST, Author, maker
-from tests.tasks.scoring.judges.short_films import short_film
-from tests.tiny_models.faulty_server import FaultyServer, Reply
+from tests.tasks.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, FIRST, Writing
+from tests.tiny_models.faulty_server import Reply
 
+Videos = tuple[SourceVideo, ...]
 ALL = CALLS_TO_DRAFT + CALLS_TO_END
 #: As the server says of each request.
 TOKENS = 120
-UNITS = {"tokens": "tokens", "usd": "dollars"}
 #: A dollar a token.
 DEAR = Prices(models={"tiny": Price(input_per_million=1e6, output_per_million=1e6)})
 
 
-@pytest.fixture(scope="module")
-def two(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[SourceVideo, ...]:
-    folder = tmp_path_factory.mktemp("videos")
-    for number, name in enumerate("ab"):
-        short_film(ffmpeg, folder / f"{name}.mp4", 1.0, number * 90)
-    return load_videos(folder).videos
-
-
-def make(
-    tmp_path: Path, server: FaultyServer, videos: tuple[SourceVideo, ...], limits: Limits, prices: Prices
-) -> list[Made]:
-    one = replace(maker(tmp_path, server, without_review=True), limits=limits, prices=prices)
+def make(writing: Writing, videos: Videos, limits: Limits | None = None, prices: Prices = DEAR) -> list[Made]:
+    one = replace(writing.maker(without_review=True), limits=limits or Limits(), prices=prices)
     return one.run(videos, concurrency=1)
 
 
-@pytest.mark.parametrize("unit", ["tokens", "usd"])
+@pytest.mark.parametrize(("unit", "least"), [("tokens", "1 tokens"), ("usd", "1.0 dollars")])
 def test_a_limit_ends_a_run_and_the_next_one_goes_on(
-    tmp_path: Path, two: tuple[SourceVideo, ...], unit: str
+    writing: Writing, two: Videos, unit: str, least: str
 ) -> None:
-    video = two[:1]
-    with FaultyServer(Author()) as server:
-        most = ALL * TOKENS - 1
-        (nothing,) = make(tmp_path, server, video, Limits.model_validate({unit: 1}), DEAR)
-        assert (nothing.state, nothing.calls, nothing.failure) == ("unfinished", 0, "limit_reached")
-        assert f"the limit of 1{'.0' * (unit == 'usd')} {UNITS[unit]} is too small" in nothing.message
-        needed = nothing.message.partition("expected to take ")[2].partition(":")[0]
-        assert float(needed) > 1
-        assert "to continue" not in nothing.message
-        assert not server.seen
-        (some,) = make(tmp_path, server, video, Limits.model_validate({unit: most}), DEAR)
-        assert some.state == "unfinished"
-        assert 0 < some.calls < ALL
-        assert some.message.endswith("is reached: run the same command again to continue")
-        assert some.calls * TOKENS <= most
-        assert some.usd == some.calls * TOKENS
-        (rest,) = make(tmp_path, server, video, Limits(), DEAR)
-        assert (rest.state, some.calls + rest.calls) == ("ready", ALL)
-        assert len(server.seen) == ALL
-        # what is kept costs nothing, so that no limit stands in its way
-        (again,) = make(tmp_path, server, video, Limits.model_validate({unit: 0}), DEAR)
-        assert (again.state, again.calls, again.usd) == ("ready", 0, 0.0)
-    assert not list((tmp_path / "prompts").glob(".spending*"))
+    def limited(most: float) -> Made:
+        return make(writing, two[:1], Limits.model_validate({unit: most}))[0]
+
+    most = ALL * TOKENS - 1
+    nothing = limited(1)
+    assert (nothing.state, nothing.calls, nothing.failure) == ("unfinished", 0, "limit_reached")
+    assert f"the limit of {least} is too small" in nothing.message
+    assert float(nothing.message.partition("expected to take ")[2].partition(":")[0]) > 1
+    assert "to continue" not in nothing.message
+    assert not writing.server.seen
+    some = limited(most)
+    assert some.state == "unfinished"
+    assert 0 < some.calls < ALL
+    assert some.message.endswith("is reached: run the same command again to continue")
+    assert some.usd == some.calls * TOKENS <= most
+    (rest,) = make(writing, two[:1])
+    assert (rest.state, some.calls + rest.calls, len(writing.server.seen)) == ("ready", ALL, ALL)
+    # what is kept costs nothing, so that no limit stands in its way
+    again = limited(0)
+    assert (again.state, again.calls, again.usd) == ("ready", 0, 0.0)
+    assert not list((writing.folder / "prompts").glob(".spending*"))
 
 
-def test_what_a_killed_run_spent_counts_for_no_other(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
-    with FaultyServer(Author()) as server:
-        left = Spending(tmp_path / "prompts" / ".spending.json", Limits(tokens=10**6))
-        assert left.reserve("prompts", 0.0, 10**6 - 1)
-        (made,) = make(tmp_path, server, two[:1], Limits(tokens=10**6), DEAR)
+def test_what_a_killed_run_spent_counts_for_no_other(writing: Writing, two: Videos) -> None:
+    left = Spending(writing.folder / "prompts" / ".spending.json", Limits(tokens=10**6))
+    assert left.reserve("prompts", 0.0, 10**6 - 1)
+    (made,) = make(writing, two[:1], Limits(tokens=10**6))
     assert made.state == "ready", made.message
 
 
-def test_a_limit_in_dollars_wants_a_price(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
-    with FaultyServer(Author()) as server:
-        result = make(tmp_path, server, two, Limits(usd=1e9), Prices())
-        assert {one.state for one in result} == {"unfinished"}
-        assert not server.seen
-        assert {one.failure for one in result} == {"prerequisite_missing"}
-        assert "model 'tiny' has no price; add it with --prices" in result[0].message
-        priceless = make(tmp_path, server, two, Limits(tokens=10**9), Prices())
-    assert [(one.state, one.usd) for one in priceless] == [("ready", None), ("ready", None)]
+def test_a_limit_in_dollars_wants_a_price(writing: Writing, two: Videos) -> None:
+    result = make(writing, two, Limits(usd=1e9), Prices())
+    assert {(one.state, one.failure) for one in result} == {("unfinished", "prerequisite_missing")}
+    assert not writing.server.seen
+    assert "model 'tiny' has no price; add it with --prices" in result[0].message
+    priceless = make(writing, two, Limits(tokens=10**9), Prices())
+    assert [(one.state, one.usd) for one in priceless] == [("ready", None)] * 2
 
 
-def test_answers_that_do_not_fit_are_paid_for_too(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
-    author = Author(lambda step, text, count: {"description": 5} if step == "describe" else None)
-    with FaultyServer(author) as server:
-        (result,) = make(tmp_path, server, two[:1], Limits(), DEAR)
-        assert (result.state, result.failure, result.usd) == ("failed", "not_understood", 3 * TOKENS)
-        author.odd = lambda step, text, count: Reply("no JSON") if step == "describe" else None
-        (broken,) = make(tmp_path / "other", server, two[:1], Limits(), DEAR)
-        assert (broken.state, broken.calls, broken.usd) == ("failed", 1, TOKENS)
+def test_answers_that_do_not_fit_are_paid_for_too(writing: Writing, two: Videos) -> None:
+    writing.author.odd = lambda step, text, count: {"description": 5} if step == "describe" else None
+    (result,) = make(writing, two[:1])
+    assert (result.state, result.failure, result.usd) == ("failed", "not_understood", 3 * TOKENS)
+    writing.author.odd = lambda step, text, count: Reply("no JSON") if step == "describe" else None
+    (broken,) = make(replace(writing, folder=writing.folder / "other"), two[:1])
+    assert (broken.state, broken.calls, broken.usd) == ("failed", 1, TOKENS)
 
 
-def test_a_dry_run_is_possible_where_answers_never_fit(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
-    author = Author(lambda step, text, count: {"actions": 5} if step == "actions" else None)
-    with FaultyServer(author) as server:
-        (result,) = make(tmp_path, server, two[:1], Limits(), DEAR)
-        assert result.failure == "not_understood"
-        expected = maker(tmp_path, server).estimate(two)
-    assert (expected.videos, expected.calls) == (2, ALL)
-
-
-def test_a_video_that_is_there_twice_is_estimated_once(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
+def test_what_a_dry_run_counts(writing: Writing, two: Videos) -> None:
     copy = two[0].model_copy(update={"prompt_id": "copy"})
-    with FaultyServer(Author()) as server:
-        one = replace(maker(tmp_path, server), prices=DEAR)
-        expected = one.estimate([*two, copy])
-    assert (expected.videos, expected.calls) == (3, 2 * ALL)
+    one = replace(writing.maker(), prices=DEAR)
+    expected = one.estimate([*two, copy])
+    assert (expected.videos, expected.calls) == (3, 2 * ALL), "a video that is there twice is paid for once"
     assert expected.usd == pytest.approx(expected.tokens_in + expected.tokens_out)
+    writing.author.odd = lambda step, text, count: {"actions": 5} if step == "actions" else None
+    (result,) = make(writing, two[:1])
+    assert result.failure == "not_understood"
+    expected = one.estimate(two)
+    assert (expected.videos, expected.calls) == (2, ALL), "one whose answers never fit, and one that is open"
 
 
-def test_a_refused_key_ends_the_run(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
-    with FaultyServer(Author(lambda step, text, count: Reply(status=401))) as server:
-        result = make(tmp_path, server, two, Limits(), Prices())
-        asked = len(server.seen)
-        assert [(one.state, one.failure) for one in result] == [
-            ("failed", "not_allowed"),
-            ("unfinished", "not_allowed"),
-        ]
-        assert "refused the key" in result[1].message
-        assert "to continue" not in result[1].message
-        assert asked == 1
-
-
-def test_a_server_that_answers_nothing_ends_the_run(
-    tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("status", "failure", "message"),
+    [
+        (401, "not_allowed", "refused the key"),
+        (503, "server_down", "^1 requests in a row failed, the last with: "),
+    ],
+)
+def test_a_server_that_answers_nobody_ends_the_run(
+    writing: Writing,
+    two: Videos,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    failure: str,
+    message: str,
 ) -> None:
-    monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
-    with FaultyServer(Author(lambda step, text, count: Reply(status=503))) as server:
-        result = make(tmp_path, server, two, Limits(), Prices())
-    assert [(one.state, one.failure) for one in result] == [
-        ("failed", "server_down"),
-        ("unfinished", "server_down"),
-    ]
-    assert result[1].message.startswith("1 requests in a row failed, the last with: ")
+    if status == 503:
+        monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
+    writing.author.odd = lambda step, text, count: Reply(status=status)
+    first, second = make(writing, two, prices=Prices())
+    assert (first.state, first.failure) == ("failed", failure)
+    assert (second.state, second.failure) == ("unfinished", failure)
+    assert re.search(message, second.message)
+    if status == 401:
+        assert "to continue" not in second.message
+        assert len(writing.server.seen) == 1
 
 
 def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
-    tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
+    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with FaultyServer(Author()) as server:
-        with monkeypatch.context() as patched:
-            fill(patched, tmp_path / "store" / "suites")
-            paid, other = make(tmp_path, server, two, Limits(), DEAR)
-        assert (paid.state, paid.failure, paid.calls, paid.usd) == ("failed", "out_of_space", 1, TOKENS)
-        assert (other.state, other.calls) == ("unfinished", 0)
-        assert len(server.seen) == 1
-        assert other.message == paid.message
-        assert "no space left below" in other.message
-        result = make(tmp_path, server, two, Limits(), DEAR)
-    assert [one.state for one in result] == ["ready", "ready"]
+    with monkeypatch.context() as patched:
+        fill(patched, writing.folder / "store" / "suites")
+        paid, other = make(writing, two)
+    assert (paid.state, paid.failure, paid.calls, paid.usd) == ("failed", "out_of_space", 1, TOKENS)
+    assert (other.state, other.calls, other.message) == ("unfinished", 0, paid.message)
+    assert len(writing.server.seen) == 1
+    assert "no space left below" in other.message
+    assert [one.state for one in make(writing, two)] == ["ready", "ready"]
 
 
-def test_a_run_that_cannot_count_ends(
-    tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_cannot_count_ends(writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, *_: Any, **__: Any) -> int:
         raise OSError(errno.ENOSPC, "no space")
 
-    with FaultyServer(Author()) as server:
-        with monkeypatch.context() as patched:
-            patched.setattr(Path, "write_text", full)
-            result = make(tmp_path, server, two, Limits(), DEAR)
-        assert [(one.state, one.calls) for one in result] == [("failed", 1), ("unfinished", 0)]
-        assert all("no space left below" in one.message for one in result)
-        assert len(server.seen) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        result = make(writing, two)
+    assert [(one.state, one.calls) for one in result] == [("failed", 1), ("unfinished", 0)]
+    assert all("no space left below" in one.message for one in result)
+    assert len(writing.server.seen) == 1
 
 
 def test_a_run_that_is_ended_makes_no_further_request(
-    tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
+    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the request that is under way is waited for, and kept."""
     ended, under_way = threading.Event(), threading.Event()
@@ -203,14 +182,50 @@ def test_a_run_that_is_ended_makes_no_further_request(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Meter, "stop", stopping)
-    author = Author(odd)
-    with FaultyServer(author) as server:
-        maker(tmp_path, server).run(two[:1])
-        with pytest.raises(KeyboardInterrupt):
-            maker(tmp_path, server, without_review=True).run(two, 2, interrupt)
-        assert (author.asked["events"], author.asked["actions"]) == (2, 1)
-        asked = len(server.seen)
-        result = maker(tmp_path, server, without_review=True).run(two)
-        assert [one.state for one in result] == ["ready", "ready"]
-        assert author.asked["events"] == 2
-        assert len(server.seen) == asked + result[1].calls
+    writing.author.odd = odd
+    writing.maker().run(two[:1])
+    with pytest.raises(KeyboardInterrupt):
+        writing.maker(without_review=True).run(two, 2, interrupt)
+    assert (writing.author.asked["events"], writing.author.asked["actions"]) == (2, 1)
+    asked = len(writing.server.seen)
+    result = writing.maker(without_review=True).run(two)
+    assert [one.state for one in result] == ["ready", "ready"]
+    assert writing.author.asked["events"] == 2
+    assert len(writing.server.seen) == asked + result[1].calls
+
+
+def test_after_a_kill_nothing_is_paid_for_twice(writing: Writing, film_folder: Path, two: Videos) -> None:
+    """A process is killed amid its questions; the next one asks for the rest only."""
+    third = threading.Event()
+
+    def odd(step: str, text: str, count: int) -> Any:
+        if writing.author.asked["questions"] == 3:
+            third.set()
+            return Reply(delay_s=30)
+        return None
+
+    writing.author.odd = odd
+    script = textwrap.dedent(
+        f"""
+        from pathlib import Path
+        from types import SimpleNamespace
+        from tasks.prompt_suite.videos import load_videos
+        from tests.tasks.prompt_suite.author import maker
+        there = SimpleNamespace(url={writing.server.url!r})
+        one = maker(Path({str(writing.folder)!r}), there, without_review=True)
+        one.run(load_videos(Path({str(film_folder)!r})).videos[:1])
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    try:
+        assert third.wait(120)
+        assert process.poll() is None
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    answered = len(writing.server.seen) - 1
+    writing.author.odd = None
+    (made,) = writing.maker(without_review=True).run(two[:1])
+    assert made.state == "ready"
+    assert answered + made.calls == ALL
+    assert len(writing.server.seen) == answered + 1 + made.calls

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,10 @@ from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from tasks.llm.conversation import DryRunAsker
 from tasks.prompt_suite.complexity import words_in
 from tasks.prompt_suite.drafts import Drafting
-from tasks.prompt_suite.maker import Made, Maker
 from tasks.prompt_suite.prompt_completion import finished_prompt
 from tasks.prompt_suite.requests import Attempts
 from tasks.prompt_suite.settings import PromptSuiteSettings
-from tasks.prompt_suite.videos import SourceVideo, load_videos
+from tasks.prompt_suite.videos import SourceVideo
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tasks.scoring.suites.locot2v.herd import questions_of
@@ -28,54 +26,38 @@ from tests.tasks.prompt_suite.author import (
     CALLS_TO_END,
     FIRST,
     SECOND,
-    Author,
+    Writing,
     images,
-    maker,
     questions,
     user_text,
     wanted,
 )
-from tests.tasks.scoring.judges.short_films import short_film
-from tests.tiny_models.faulty_server import FaultyServer, Reply
+from tests.tiny_models.faulty_server import Reply
+
+ALL = CALLS_TO_DRAFT + CALLS_TO_END
 
 
-@pytest.fixture(scope="module")
-def films(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("videos")
-    short_film(ffmpeg, folder / "food" / "one cake.mp4", 2.0)
-    return folder
-
-
-@pytest.fixture
-def video(films: Path) -> SourceVideo:
-    (result,) = load_videos(films).videos
-    return result
-
-
-def make(one: Maker, video: SourceVideo) -> Made:
-    (made,) = one.run([video])
-    return made
-
-
-def test_from_a_video_to_a_prompt_that_the_suite_reads(tmp_path: Path, video: SourceVideo) -> None:
-    author = Author()
-    with FaultyServer(author) as server:
-        first = make(maker(tmp_path, server), video)
-        assert (first.state, first.calls, first.prompt) == ("waiting", CALLS_TO_DRAFT, None)
-        project = maker(tmp_path, server).project
-        (draft,) = project.drafts()
-        assert [one.text for one in draft.versions] == [FIRST, SECOND]
-        assert draft.versions[0].faults == ("The ball does not lie still, it rolls.",)
-        assert project.prompts_path.read_text() == ""
-        mended = SECOND.replace("blue", "green")
-        project.review(draft.prompt_id, draft.digest, "accepted", mended, "Anna")
-        second = make(maker(tmp_path, server), video)
-        assert (second.state, second.calls) == ("ready", CALLS_TO_END)
-        third = make(maker(tmp_path, server), video)
-        assert (third.state, third.calls, third.tokens_in, third.prompt) == ("ready", 0, 0, second.prompt)
-        assert len(server.seen) == CALLS_TO_DRAFT + CALLS_TO_END
-    bench = Locot2vBench(Setup(store_path=str(tmp_path)))
-    (prompt,) = load_prompts(project.prompts_path, bench).by_id.values()
+def test_from_a_video_to_a_prompt_that_the_suite_reads(writing: Writing, video: SourceVideo) -> None:
+    expected = writing.maker().estimate([video])
+    assert (expected.videos, expected.calls, writing.server.seen) == (1, ALL, []), "a dry run asks nobody"
+    first = writing.make(video, False)
+    assert (first.state, first.calls, first.prompt) == ("waiting", CALLS_TO_DRAFT, None)
+    project = writing.maker().project
+    (draft,) = project.drafts()
+    assert [one.text for one in draft.versions] == [FIRST, SECOND]
+    assert draft.versions[0].faults == ("The ball does not lie still, it rolls.",)
+    assert project.prompts_path.read_text() == ""
+    mended = SECOND.replace("blue", "green")
+    project.review(draft.prompt_id, draft.digest, "accepted", mended, "Anna")
+    second = writing.make(video, False)
+    assert (second.state, second.calls) == ("ready", CALLS_TO_END)
+    third = writing.make(video, False)
+    assert (third.state, third.calls, third.tokens_in, third.prompt) == ("ready", 0, 0, second.prompt)
+    assert len(writing.server.seen) == ALL
+    assert writing.maker().estimate([video]).calls == 0
+    (prompt,) = load_prompts(
+        project.prompts_path, Locot2vBench(Setup(store_path=str(writing.folder)))
+    ).by_id.values()
     assert (prompt.prompt_id, prompt.theme, prompt.details["base"]) == ("food-one-cake", "food", mended)
     assert prompt.text == f"{mended}\n\n" + " ".join(f"It has {name}." for name in HERD_NAMES)
     assert [one["action"] for one in prompt.details["events"]] == ["rolls", "stops"]
@@ -85,122 +67,92 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(tmp_path: Path, video: So
     output = json.loads((project.folder / "conversations" / "food-one-cake.json").read_text())
     steps = [one["step"] for one in output["conversation"]]
     assert steps[:5] == ["describe", "criticise, round 1", "rewrite, round 1", "events", "actions"]
-    assert len(steps) == CALLS_TO_DRAFT + CALLS_TO_END
+    assert len(steps) == ALL
     assert all(one["kept"] for one in output["conversation"])
-
-
-def test_who_sees_frames_and_who_knows_the_good_answer(tmp_path: Path, video: SourceVideo) -> None:
-    author = Author()
-    with FaultyServer(author) as server:
-        assert make(maker(tmp_path, server, without_review=True), video).state == "ready"
-    seeing = {step for step, body in author.bodies if images(body)}
+    # who sees frames; and what checks the polarity is not told what was said before
+    seeing = {step for step, body in writing.author.bodies if images(body)}
     assert seeing == {"describe", "criticise", "rewrite", "assessments"}
-    # what checks the polarity is not told what was said before
-    for step, body in author.bodies:
-        if step == "polarity":
-            assert "good_answer" not in user_text(body)
-            assert "Is thing 0 right?" in user_text(body)
+    told = [user_text(body) for step, body in writing.author.bodies if step == "polarity"]
+    assert len(told) == len(HERD_NAMES)
+    assert all("good_answer" not in text and "Is thing 0 right?" in text for text in told)
 
 
-def test_nothing_to_criticise_ends_the_rounds(tmp_path: Path, video: SourceVideo) -> None:
-    author = Author(lambda step, text, count: {"faults": []} if step == "criticise" else None)
-    with FaultyServer(author) as server:
-        one = maker(tmp_path, server, rounds=5)
-        assert make(one, video).calls == 2
-        assert [version.text for version in one.project.drafts()[0].versions] == [FIRST]
-
-
-def test_a_changed_draft_waits_for_a_person_again(tmp_path: Path, video: SourceVideo) -> None:
-    with FaultyServer(Author()) as server:
-        one = maker(tmp_path, server)
-        make(one, video)
-        (draft,) = one.project.drafts()
-        one.project.review(draft.prompt_id, draft.digest, "accepted", SECOND)
-        assert make(maker(tmp_path, server, rounds=0), video).state == "waiting"
-        with pytest.raises(UserInputError, match="its draft has changed"):
-            one.project.review(draft.prompt_id, draft.digest, "accepted", SECOND)
-
-
-def test_a_person_leaves_a_prompt_out(tmp_path: Path, video: SourceVideo) -> None:
-    with FaultyServer(Author()) as server:
-        one = maker(tmp_path, server)
-        make(one, video)
-        (draft,) = one.project.drafts()
-        one.project.review(draft.prompt_id, draft.digest, "left_out", "")
-        made = make(maker(tmp_path, server, without_review=True), video)
-        assert (made.state, made.calls) == ("left_out", 0)
-
-
-@pytest.mark.parametrize(
-    ("step", "answer", "why"),
-    [
-        ("questions", {"questions": questions(5)}, "5 questions instead of 6"),
-        ("questions", {"questions": questions(3) * 2}, "occurs twice"),
-        ("questions", {"questions": [{"question": " ", "good_answer": "yes"}] * 6}, "no text 'question'"),
-        ("questions", {"questions": [{"question": "Is it?", "good_answer": "maybe"}] * 6}, "maybe"),
-        ("polarity", {"questions": [{"number": 1, "reason": "", "good_answer": "yes"}]}, "for 6 asked"),
-        ("complexity", {"semantic": {"reason": "", "score": 11}}, "outside the scale"),
-        ("complexity", {"semantic": {"reason": "", "score": True}}, "no number"),
-        ("describe", {"description": "A ball."}, "2 words instead of 8 to 30"),
-        ("describe", ["A ball."], "no text 'description'"),
-        ("events", {"events": []}, "no event"),
-        ("assessments", {"themes": "Something."}, "no text 'emotional_response'"),
-    ],
-)
-def test_a_model_is_told_what_did_not_fit_and_then_does_better(
-    tmp_path: Path, video: SourceVideo, step: str, answer: Any, why: str
+def test_halves_of_characters_are_replaced_and_nothing_to_criticise_ends_the_rounds(
+    writing: Writing, video: SourceVideo
 ) -> None:
-    author = Author(lambda asked, text, count: answer if (asked, count) == (step, 1) else None)
-    with FaultyServer(author) as server:
-        made = make(maker(tmp_path, server, without_review=True), video)
-        assert (made.state, made.calls) == ("ready", CALLS_TO_DRAFT + CALLS_TO_END + 1), made.message
-        told = [user_text(body) for asked, body in author.bodies if asked == step][1]
-        assert "An earlier answer cannot be used" in told
-        assert why in told
-        # the answer that did not fit is kept too: who goes on pays for nothing
-        again = make(maker(tmp_path, server, without_review=True), video)
-        assert (again.state, again.calls) == ("ready", 0)
-
-
-def test_halves_of_characters_are_replaced(tmp_path: Path, video: SourceVideo) -> None:
     half = {"description": "A ball \ud83d rolls over grass and stops there."}
-    author = Author(lambda step, text, count: half if step == "describe" else None)
-    with FaultyServer(author) as server:
-        made = make(maker(tmp_path, server, without_review=True, rounds=0), video)
-    assert made.state == "ready", made.message
+    writing.author.odd = lambda step, text, count: {"describe": half, "criticise": {"faults": []}}.get(step)
+    made = writing.make(video, rounds=5)
+    assert (made.state, made.calls) == ("ready", 2 + CALLS_TO_END), made.message
+    (version,) = writing.maker().project.drafts()[0].versions
+    output = (writing.folder / "prompts" / "conversations" / "food-one-cake.json").read_text()
     assert made.prompt is not None
-    assert "ball \ufffd rolls" in made.prompt.text
-    output = (tmp_path / "prompts" / "conversations" / "food-one-cake.json").read_text()
-    assert "ball \ufffd rolls" in output
+    assert all("ball \ufffd rolls" in text for text in (version.text, made.prompt.text, output))
 
 
-def test_what_is_broken_in_the_folder_is_said_before_anything_is_paid(
-    tmp_path: Path, video: SourceVideo
+def test_a_changed_draft_waits_for_a_person_again_who_may_leave_it_out(
+    writing: Writing, video: SourceVideo
 ) -> None:
-    with FaultyServer(Author()) as server:
-        one = maker(tmp_path, server)
-        one.project.folder.mkdir()
-        (one.project.folder / "reviews.jsonl").write_text("garbage\n")
-        with pytest.raises(StoreError, match="line 1, is not a valid review"):
-            one.run([video])
-        assert not server.seen
+    one = writing.maker()
+    writing.make(video, False)
+    (draft,) = one.project.drafts()
+    one.project.review(draft.prompt_id, draft.digest, "accepted", SECOND)
+    assert writing.make(video, False, rounds=0).state == "waiting"
+    with pytest.raises(UserInputError, match="its draft has changed"):
+        one.project.review(draft.prompt_id, draft.digest, "accepted", SECOND)
+    (draft,) = one.project.drafts()
+    one.project.review(draft.prompt_id, draft.digest, "left_out", "")
+    made = writing.make(video, rounds=0)
+    assert (made.state, made.calls) == ("left_out", 0)
 
 
-def test_a_model_that_never_fits_is_a_row_with_the_reason(tmp_path: Path, video: SourceVideo) -> None:
-    author = Author(lambda step, text, count: {"questions": questions(7)} if step == "questions" else None)
-    with FaultyServer(author) as server:
-        made = make(maker(tmp_path, server, without_review=True, tries=2), video)
-        assert (made.state, made.failure, made.prompt) == ("failed", "not_understood", None)
-        assert made.message == ("questions on emotional_response: the answer has 7 questions instead of 6")
-        asked = len(server.seen)
-        make(maker(tmp_path, server, without_review=True, tries=2), video)
-        assert len(server.seen) == asked
-        author.odd = None
-        assert make(maker(tmp_path, server, without_review=True, again=1), video).state == "ready"
+def test_a_model_is_told_what_did_not_fit_and_then_does_better(writing: Writing, video: SourceVideo) -> None:
+    #: How often a step was asked when it answers so.
+    odd: dict[tuple[str, int], tuple[Any, str]] = {
+        ("describe", 1): ({"description": "A ball."}, "2 words instead of 8 to 30"),
+        ("describe", 2): (["A ball."], "no text 'description'"),
+        ("events", 1): ({"events": []}, "no event"),
+        ("assessments", 1): ({"themes": "Something."}, "no text 'emotional_response'"),
+        ("questions", 1): ({"questions": questions(5)}, "5 questions instead of 6"),
+        ("questions", 2): ({"questions": questions(3) * 2}, "occurs twice"),
+        ("questions", 4): (
+            {"questions": [{"question": " ", "good_answer": "yes"}] * 6},
+            "no text 'question'",
+        ),
+        ("questions", 5): ({"questions": [{"question": "Is it?", "good_answer": "maybe"}] * 6}, "maybe"),
+        ("polarity", 1): ({"questions": [{"number": 1, "reason": "", "good_answer": "yes"}]}, "for 6 asked"),
+        ("complexity", 1): ({"semantic": {"reason": "", "score": 11}}, "outside the scale"),
+        ("complexity", 2): ({"semantic": {"reason": "", "score": True}}, "no number"),
+    }
+    writing.author.odd = lambda step, text, count: odd.get((step, count), (None, ""))[0]
+    made = writing.make(video)
+    assert (made.state, made.calls) == ("ready", ALL + len(odd)), made.message
+    for (step, count), (_, why) in odd.items():
+        told = [user_text(body) for asked, body in writing.author.bodies if asked == step][count]
+        assert "An earlier answer cannot be used" in told, (step, count)
+        assert why in told
+    # answers that did not fit are kept too: who goes on pays for nothing
+    again = writing.make(video)
+    assert (again.state, again.calls) == ("ready", 0)
+
+
+def test_a_model_that_never_fits_is_a_row_with_the_reason(writing: Writing, video: SourceVideo) -> None:
+    writing.author.odd = lambda step, text, count: (
+        {"questions": questions(7)} if step == "questions" else None
+    )
+    made = writing.make(video, tries=2)
+    assert (made.state, made.failure, made.prompt) == ("failed", "not_understood", None)
+    assert made.message == "questions on emotional_response: the answer has 7 questions instead of 6"
+    assert writing.maker().estimate([video]).calls <= ALL, "a dry run is possible all the same"
+    asked = len(writing.server.seen)
+    writing.make(video, tries=2)
+    assert len(writing.server.seen) == asked
+    writing.author.odd = None
+    assert writing.make(video, again=1).state == "ready"
 
 
 def test_questions_on_whose_good_answer_two_requests_differ_are_replaced(
-    tmp_path: Path, video: SourceVideo
+    writing: Writing, video: SourceVideo
 ) -> None:
     def odd(step: str, text: str, count: int) -> Any:
         if step == "questions" and count == 1:
@@ -210,79 +162,54 @@ def test_questions_on_whose_good_answer_two_requests_differ_are_replaced(
             return {"questions": questions(wanted(text), "matter")}
         return None
 
-    author = Author(odd)
-    with FaultyServer(author) as server:
-        made = make(maker(tmp_path, server, without_review=True), video)
-    assert made.state == "ready"
+    writing.author.odd = odd
+    made = writing.make(video)
+    assert (made.state, made.calls) == ("ready", ALL + 2)
     assert made.prompt is not None
     result = [one.question for one in questions_of(made.prompt, HERD_NAMES[0])]
     assert result == [*(one["question"] for one in questions(5)), "Is matter 0 right?"]
-    assert made.calls == CALLS_TO_DRAFT + CALLS_TO_END + 2
 
 
-def test_no_agreement_at_all_is_said(tmp_path: Path, video: SourceVideo) -> None:
+def test_no_agreement_at_all_is_said(writing: Writing, video: SourceVideo) -> None:
     def odd(step: str, text: str, count: int) -> Any:
-        if step != "questions":
-            return None
-        return {
-            "questions": [
-                {"question": f"Is {count} {at} wrong?", "good_answer": "yes"} for at in range(wanted(text))
-            ]
-        }
+        wrong = [f"Is {count} {at} wrong?" for at in range(wanted(text) if step == "questions" else 0)]
+        return {"questions": [{"question": one, "good_answer": "yes"} for one in wrong]} if wrong else None
 
-    with FaultyServer(Author(odd)) as server:
-        made = make(maker(tmp_path, server, without_review=True, tries=2), video)
+    writing.author.odd = odd
+    made = writing.make(video, tries=2)
     assert made.failure == "not_understood"
     assert "after 2 attempts, two requests agree on the good answer of 0 questions" in made.message
 
 
-def test_a_server_that_goes_away_harms_nothing(tmp_path: Path, video: SourceVideo) -> None:
-    down = Author(lambda step, text, count: Reply(status=503) if step == "events" else None)
-    with FaultyServer(down) as server:
-        made = make(maker(tmp_path, server, without_review=True), video)
-        assert (made.state, made.failure) == ("failed", "server_down")
-        down.odd = None
-        assert make(maker(tmp_path, server, without_review=True), video).calls == CALLS_TO_END
+def test_a_server_that_goes_away_harms_nothing(writing: Writing, video: SourceVideo) -> None:
+    writing.author.odd = lambda step, text, count: Reply(status=503) if step == "events" else None
+    made = writing.make(video)
+    assert (made.state, made.failure) == ("failed", "server_down")
+    writing.author.odd = None
+    assert writing.make(video).calls == CALLS_TO_END
 
 
-def test_a_dry_run_asks_nobody_and_says_what_it_takes(tmp_path: Path, video: SourceVideo) -> None:
-    with FaultyServer(Author()) as server:
-        result = maker(tmp_path, server).estimate([video])
-        assert not server.seen
-        assert (result.videos, result.calls) == (1, CALLS_TO_DRAFT + CALLS_TO_END)
-        make(maker(tmp_path, server, without_review=True), video)
-        assert maker(tmp_path, server, without_review=True).estimate([video]).calls == 0
-
-
-def test_a_whole_prompt_has_as_many_words_as_the_papers(tmp_path: Path, video: SourceVideo) -> None:
+def test_a_whole_prompt_has_as_many_words_as_the_papers(writing: Writing, video: SourceVideo) -> None:
     """In answers as long as they are wanted: the paper's prompts mostly have 200 to 300 words."""
-    with FaultyServer(Author()) as server:
-        one = maker(tmp_path, server, least_words=plain("least_words"), most_words=plain("most_words"))
-        attempts = Attempts(DryRunAsker(one.roles), one.settings)
-        film = SampledVideo(video.digest, one.videos.open(video.path))
-        base = Drafting(one.settings).versions(attempts, film)[-1].text
-        prompt = finished_prompt(attempts, "p1", "", base, film)
-    assert 200 <= words_in(prompt.text) <= 300
+    fields = PromptSuiteSettings.model_fields
+    one = writing.maker(**{name: fields[name].default for name in ("least_words", "most_words")})
+    attempts = Attempts(DryRunAsker(one.roles), one.settings)
+    film = SampledVideo(video.digest, one.videos.open(video.path))
+    base = Drafting(one.settings).versions(attempts, film)[-1].text
+    assert 200 <= words_in(finished_prompt(attempts, "p1", "", base, film).text) <= 300
 
 
-def plain(name: str) -> int:
-    """What a setting is where the user says nothing."""
-    result = PromptSuiteSettings.model_fields[name].default
-    assert isinstance(result, int)
-    return result
-
-
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, video: SourceVideo) -> None:
-    (tmp_path / "prompts").write_text("a file")
-    with FaultyServer(Author()) as server:
-        with pytest.raises(UserInputError, match="prompts cannot be written"):
-            maker(tmp_path, server).run([video])
-        assert not server.seen
-
-
-def test_a_server_that_the_profile_lacks_is_said_at_once(tmp_path: Path, video: SourceVideo) -> None:
-    with FaultyServer(Author()) as server:
-        one = maker(tmp_path, server, language={"model": "tiny", "server": "nowhere"})
-        with pytest.raises(PrerequisiteError, match="nowhere"):
-            one.run([video])
-        assert not server.seen
+def test_what_cannot_be_used_is_said_before_anything_is_paid(writing: Writing, video: SourceVideo) -> None:
+    one = writing.maker()
+    one.project.folder.write_text("a file")
+    with pytest.raises(UserInputError, match="prompts cannot be written"):
+        one.run([video])
+    one.project.folder.unlink()
+    one.project.folder.mkdir()
+    (one.project.folder / "reviews.jsonl").write_text("garbage\n")
+    with pytest.raises(StoreError, match="line 1, is not a valid review"):
+        one.run([video])
+    lacking = writing.maker(language={"model": "tiny", "server": "nowhere"})
+    with pytest.raises(PrerequisiteError, match="nowhere"):
+        lacking.run([video])
+    assert not writing.server.seen

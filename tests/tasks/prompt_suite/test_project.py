@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from storage_schemas.errors import StoreError, UserInputError
 from tasks.prompt_suite.drafts import Version
 from tasks.prompt_suite.edit_files import import_edits, write_edit_files
-from tasks.prompt_suite.project import MOST_TEXT, Draft, Project
+from tasks.prompt_suite.project import MOST_TEXT, Draft, Project, Review
 from tasks.prompt_suite.videos import SourceVideo
+from tasks.scoring.suites.base import SuitePrompt
 
 TEXT = "A red ball rolls.\n\n---\nverdict: accepted\nIt stops."
 
@@ -30,70 +32,74 @@ def project(tmp_path: Path) -> Project:
     return made
 
 
-def test_the_newest_record_counts_and_the_old_ones_stay(project: Project) -> None:
-    digest = draft().digest
-    project.review("p1", digest, "accepted", "One.  \r\nTwo.\r\n", "Anna\nB", "fine")
-    project.review("p1", digest, "accepted", "One.\nTwo.", "Anna B", "fine")
-    project.review("p1", digest, "left_out", "whatever")
-    first, second = project.reviews()
-    assert (first.text, first.by, second.verdict, second.text) == ("One.\nTwo.", "Anna B", "left_out", "")
+def say(project: Project, text: str = "One.", **more: Any) -> Review:
+    """Say something of the first draft; it is accepted unless said otherwise."""
+    given = {"prompt_id": "p1", "draft": draft().digest, "verdict": "accepted", "text": text}
+    return project.review(**{**given, **more})
+
+
+def texts(project: Project) -> list[str]:
+    return [one.text for one in project.reviews()]
+
+
+def approved(project: Project) -> Review:
     result = project.approved(draft())
     assert result is not None
-    assert result.verdict == "left_out"
+    return result
+
+
+def test_the_newest_record_counts_and_the_old_ones_stay(project: Project) -> None:
+    say(project, "One.  \r\nTwo.\r\n", by="Anna\nB", note="fine")
+    say(project, "One.\nTwo.", by="Anna B", note="fine")
+    say(project, "whatever", verdict="left_out")
+    first, second = project.reviews()
+    assert (first.text, first.by, second.verdict, second.text) == ("One.\nTwo.", "Anna B", "left_out", "")
+    assert approved(project).verdict == "left_out"
     assert project.approved(draft("p2")) is None
 
 
-def test_what_a_kill_leaves_of_a_line_harms_no_other(project: Project, tmp_path: Path) -> None:
-    digest = draft().digest
-    project.review("p1", digest, "accepted", "One.")
-    with (tmp_path / "reviews.jsonl").open("a") as file:
+def test_what_a_kill_leaves_of_a_line_harms_no_other_and_what_nobody_wrote_is_said(
+    project: Project, tmp_path: Path
+) -> None:
+    path = tmp_path / "reviews.jsonl"
+    record = say(project)
+    whole = path.read_text()
+    with path.open("a") as file:
         file.write('{"prompt_id": "p1", "dra')
-    assert [one.text for one in project.reviews()] == ["One."]
-    project.review("p1", digest, "accepted", "Two.")
-    assert [one.text for one in project.reviews()] == ["One.", "Two."]
-    with (tmp_path / "reviews.jsonl").open("a") as file:
+    assert texts(project) == ["One."]
+    say(project, "Two.")
+    assert texts(project) == ["One.", "Two."]
+    with path.open("a") as file:
         file.write('{"strange": 1}\n')
     with pytest.raises(StoreError, match="line 4, is not a valid review"):
         project.reviews()
-
-
-def test_what_nobody_wrote_is_said_and_not_passed_over(project: Project, tmp_path: Path) -> None:
-    digest = draft().digest
-    project.review("p1", digest, "accepted", "One.")
-    whole = (tmp_path / "reviews.jsonl").read_text()
-    (record,) = project.reviews()
-    for odd in (
-        "no JSON",
-        whole.strip().replace(record.at, "yesterday"),
-        whole.strip().replace("+00:00", ""),
-    ):
-        (tmp_path / "reviews.jsonl").write_text(f"{whole}{odd}\n{whole}")
+    line = whole.strip()
+    for odd in ("no JSON", line.replace(record.at, "yesterday"), line.replace("+00:00", "")):
+        path.write_text(f"{whole}{odd}\n{whole}")
         with pytest.raises(StoreError, match="line 2, is not a valid review"):
             project.reviews()
 
 
 def test_who_comes_second_sees_what_the_first_one_said(project: Project) -> None:
-    digest = draft().digest
-    anna = project.review("p1", digest, "accepted", "Anna's.", "Anna", seen="")
+    anna = say(project, "Anna's.", by="Anna", seen="")
     with pytest.raises(UserInputError, match="Anna has accepted a text of it meanwhile"):
-        project.review("p1", digest, "accepted", "Berta's.", "Berta", seen="")
+        say(project, "Berta's.", by="Berta", seen="")
     # the same once more, by a double click
-    assert project.review("p1", digest, "accepted", "Anna's.", "Anna", seen="") == anna
-    project.review("p1", digest, "left_out", "", "Berta", seen=anna.id)
+    assert say(project, "Anna's.", by="Anna", seen="") == anna
+    say(project, "", verdict="left_out", by="Berta", seen=anna.id)
     with pytest.raises(UserInputError, match="Berta has left it out meanwhile"):
-        project.review("p1", digest, "accepted", "Mine.", "Anna", seen=anna.id)
+        say(project, "Mine.", by="Anna", seen=anna.id)
     assert [one.by for one in project.reviews()] == ["Anna", "Berta"]
 
 
 def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Project) -> None:
-    project.review("p1", draft().digest, "accepted", "One.")
-    project.keep_draft(draft("p1", "Another."))
-    assert project.approved(draft("p1", "Another.")) is None
-    project.review("p1", draft("p1", "Another.").digest, "left_out", "")
+    say(project)
+    other = draft("p1", "Another.")
+    project.keep_draft(other)
+    assert project.approved(other) is None
+    say(project, "", draft=other.digest, verdict="left_out")
     project.keep_draft(draft())
-    result = project.approved(draft())
-    assert result is not None
-    assert result.text == "One."
+    assert approved(project).text == "One."
 
 
 @pytest.mark.parametrize(
@@ -108,9 +114,8 @@ def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Proje
     ],
 )
 def test_what_does_not_fit_is_not_stored(project: Project, change: dict[str, str], why: str) -> None:
-    output = {"prompt_id": "p1", "draft": draft().digest, "verdict": "accepted", "text": "One."}
     with pytest.raises(UserInputError, match=why):
-        project.review(**{**output, **change})
+        say(project, **change)
     assert project.reviews() == []
 
 
@@ -125,11 +130,11 @@ def test_what_is_no_file_in_place_of_a_review_or_the_lock_is_named(project: Proj
     with pytest.raises(UserInputError, match=r"\.reviews\.lock cannot be written"):
         project.prepare()
     with pytest.raises(StoreError, match=r"\.reviews\.lock is a folder or a link"):
-        project.review("p1", draft().digest, "accepted", "One.")
+        say(project)
     (tmp_path / ".reviews.lock").rmdir()
     (tmp_path / ".reviews.lock").symlink_to("/elsewhere")
     with pytest.raises(StoreError, match=r"\.reviews\.lock is a folder or a link"):
-        project.review("p1", draft().digest, "accepted", "One.")
+        say(project)
     (tmp_path / "reviews.jsonl").mkdir()
     with pytest.raises(StoreError, match=r"reviews\.jsonl cannot be read \(it is a folder, not a file\)"):
         project.reviews()
@@ -160,7 +165,7 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
         path.write_text(path.read_text().replace("verdict: open", "verdict: accepted"))
         os.utime(path, (1_000_000_000, 1_000_000_000))
     import_edits(project)
-    project.review("p1", draft().digest, "accepted", "Better.", "Anna")
+    say(project, "Better.", by="Anna")
     # taken over before: nothing to do, and nothing to complain of
     again = import_edits(project)
     assert again.unfit == ()
@@ -171,16 +176,12 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     os.utime(first, (1_000_000_000, 1_000_000_000))
     (unfit,) = import_edits(project).unfit
     assert "Anna has accepted a text of it meanwhile" in unfit.message
-    result = project.approved(draft())
-    assert result is not None
-    assert result.text == "Better."
+    assert approved(project).text == "Better."
     # saved after that
-    later = result.seconds + 5
+    later = approved(project).seconds + 5
     os.utime(first, (later, later))
     assert import_edits(project).unfit == ()
-    result = project.approved(draft())
-    assert result is not None
-    assert result.text.endswith("Mended.")
+    assert approved(project).text.endswith("Mended.")
 
 
 @pytest.mark.parametrize(
@@ -214,8 +215,6 @@ def test_an_empty_folder_is_said(tmp_path: Path) -> None:
 
 
 def test_prompts_are_lines_of_json(project: Project) -> None:
-    from tasks.scoring.suites.base import SuitePrompt
-
     project.keep_prompts([SuitePrompt(prompt_id="p1", text="Grün\u2028und rot.")])
     (line,) = project.prompts_path.read_text().split("\n")[:-1]
     assert json.loads(line)["text"] == "Grün\u2028und rot."

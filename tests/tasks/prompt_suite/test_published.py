@@ -21,12 +21,8 @@ from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
 
 EVENT = {
-    "event": "A ball rolls.",
-    "subject": "ball",
-    "setting": "meadow",
-    "action": "rolls",
-    "camera motion": "panning",
-    "prompt": "Behold, a ball.",
+    **{"event": "A ball rolls.", "subject": "ball", "setting": "meadow", "action": "rolls"},
+    **{"camera motion": "panning", "prompt": "Behold, a ball."},
 }
 ENTRY: dict[str, Any] = {
     "main_content": "A ball rolls over a meadow.",
@@ -44,25 +40,28 @@ ENTRY: dict[str, Any] = {
 }
 
 
+def asked_of_style(questions: list[dict[str, str]]) -> dict[str, Any]:
+    return {"herd_questions": {**ENTRY["herd_questions"], "Visual Style": questions}}
+
+
 def published(folder: Path, content: Any) -> Path:
     path = folder / "locot2v_prompt_suite.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return path
 
 
-def bench() -> Locot2vBench:
-    return Locot2vBench(Setup(store_path=""))
+def loaded(path: Path) -> dict[str, SuitePrompt]:
+    return dict(load_prompts(path, Locot2vBench(Setup(store_path=""))).by_id)
 
 
 def test_the_published_file_is_read_by_the_suite(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = published(tmp_path, {"space": {"space_2": ENTRY}, "food": {"food_1": ENTRY}})
     with caplog.at_level(logging.WARNING):
-        prompts = load_prompts(path, bench()).by_id
+        prompts = loaded(path)
     assert not caplog.messages
     assert [(one.prompt_id, one.theme) for one in prompts.values()] == [
-        ("space_2", "space"),
-        ("food_1", "food"),
-    ]
+        ("space_2", "space"), ("food_1", "food")
+    ]  # fmt: skip
     details = prompts["space_2"].details
     assert prompts["space_2"].text == ENTRY["prompt"]
     assert details["base"] == ENTRY["main_content"]
@@ -79,16 +78,8 @@ def test_the_published_file_is_read_by_the_suite(tmp_path: Path, caplog: pytest.
         ({"events_info": [{**EVENT, "event": ""}]}, "events"),
         ({"main_content": ""}, "base"),
         ({"human_actions": [1]}, "actions"),
-        ({"herd_questions": {**ENTRY["herd_questions"], "Visual Style": []}}, "questions on visual_style"),
-        (
-            {
-                "herd_questions": {
-                    **ENTRY["herd_questions"],
-                    "Visual Style": [{"question": "?", "q_pos": "x"}],
-                }
-            },
-            "questions on visual_style",
-        ),
+        (asked_of_style([]), "questions on visual_style"),
+        (asked_of_style([{"question": "?", "q_pos": "x"}]), "questions on visual_style"),
     ],
 )
 def test_what_is_missing_is_said(
@@ -96,7 +87,7 @@ def test_what_is_missing_is_said(
 ) -> None:
     path = published(tmp_path, {"space": {"space_1": ENTRY, "space_2": {**ENTRY, **change}}})
     with caplog.at_level(logging.WARNING):
-        assert len(load_prompts(path, bench()).by_id) == 2
+        assert len(loaded(path)) == 2
     (output,) = caplog.messages
     assert f"1 of 2 prompts have no usable {missing}" in output
 
@@ -115,14 +106,14 @@ def test_what_is_missing_is_said(
 )
 def test_another_form_is_said(tmp_path: Path, content: Any, why: str) -> None:
     with pytest.raises(UserInputError, match=why):
-        load_prompts(published(tmp_path, content), bench())
+        loaded(published(tmp_path, content))
 
 
 def test_other_files_are_prompts_files_of_ours(tmp_path: Path) -> None:
     assert read_published(tmp_path / "prompts.jsonl") is None
     path = tmp_path / "prompts.csv"
     path.write_text("prompt_id,text\np1,A ball\n")
-    assert load_prompts(path, bench()).by_id["p1"].text == "A ball"
+    assert loaded(path)["p1"].text == "A ball"
 
 
 def rated(text: str, *scores: float, theme: str = "") -> SuitePrompt:
@@ -136,8 +127,7 @@ def test_the_mean_is_the_paper_s(name: str) -> None:
     samples, words, mean, *kinds = PAPER[name]
     row = statistics_row(name, [rated("a ball", *kinds)])
     assert row["complexity"] == pytest.approx(mean, abs=0.0101)
-    assert samples > 0
-    assert words > 0
+    assert min(samples, words) > 0
 
 
 def test_what_nobody_rated_is_missing_and_never_zero() -> None:
@@ -164,18 +154,18 @@ def prompt(number: int, text: str, theme: str = "", category: str = "") -> Suite
     return SuitePrompt(prompt_id=f"p{number}", text=text, theme=theme, category=category)
 
 
-def test_lengths_fall_into_steps_and_empty_steps_are_shown() -> None:
-    texts = ["word " * 20, "word " * 49, "word " * 50, "word " * 170]
-    table = length_table({"mine": [prompt(at, text) for at, text in enumerate(texts)]})
+def prompts_of(*texts: str) -> list[SuitePrompt]:
+    return [prompt(at, text) for at, text in enumerate(texts)]
+
+
+def test_lengths_and_frequent_words() -> None:
+    mine = prompts_of("word " * 20, "word " * 49, "word " * 50, "word " * 170)
+    table = length_table({"mine": mine})
     assert [(row["least"], row["below"], row["prompts"]) for row in table.rows] == [
         (0, 50, 2), (50, 100, 1), (100, 150, 0), (150, 200, 1)
-    ]  # fmt: skip
-
-
-def test_frequent_words_are_those_that_say_what_prompts_are_about() -> None:
-    texts = ["The dog's ball, and THE Dog’s ball.", "A slow-motion ball in the rain, 30 s."]
-    result = dict(counted_words([prompt(at, text) for at, text in enumerate(texts)]))
-    assert result == {"ball": 3, "dog's": 1, "dog’s": 1, "slow-motion": 1, "rain": 1}
+    ], "empty steps are shown"  # fmt: skip
+    said = prompts_of("The dog's ball, and THE Dog’s ball.", "A slow-motion ball in the rain, 30 s.")
+    assert dict(counted_words(said)) == {"ball": 3, "dog's": 1, "dog’s": 1, "slow-motion": 1, "rain": 1}
 
 
 def test_the_figures_have_every_word_and_the_categories_are_counted() -> None:

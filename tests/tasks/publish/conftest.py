@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
 from tests.frame_arrays import write_frames
+from tests.tasks.publish.judging import clip_rows, degraded, pair_record, source_row
 
 WIDTH, HEIGHT, COUNT = 128, 72, 40
 COLOR = ColorSpec("bt709")
@@ -48,126 +49,95 @@ class Small:
 
 
 def _record(
-    source_id: str, frames: str, aspect: str, segments: list[Segment], drawn: list[int], **more: Any
+    source_id: str,
+    frames: str,
+    aspect: str,
+    segments: list[Segment],
+    drawn: list[int],
+    choices: dict[str, Any],
 ) -> PairRecord:
     high, low = degraded_intervals(units(SPANS, COUNT), segments, drawn, 1.0)
-    values: dict[str, Any] = {
-        "pair_id": digest_text(source_id + aspect),
-        "source_id": source_id,
-        "aspect": aspect,
-        "dimension": aspect,
-        "category": "quality",
-        "operation": f"{aspect}-operation",
-        "operation_version": 1,
-        "parameters": {"contrast": -0.8, "nested": {"a": [1, 2]}},
-        "strength": "paper",
-        "clips_degraded": len(drawn),
-        "fps": 1.0,
-        "frames_id": frames,
-        "segments": tuple(segments),
-        "drawn_clips": tuple(drawn),
-        "choices": {},
-        "passed_over": {},
-        "high_frames": COUNT,
-        "low_frames": sum(segment.frame_count for segment in segments),
-        "high_checksum": digest_text("high" + source_id),
-        "low_checksum": digest_text("low" + source_id + aspect),
-        "high_intervals": high,
-        "low_intervals": low,
-        "bin_s": 0,
-        "seed": "17",
-    }
-    return PairRecord.model_validate({**values, **more})
+    return pair_record(
+        source_id,
+        aspect,
+        segments,
+        drawn,
+        pair_id=digest_text(source_id + aspect),
+        frames_id=frames,
+        operation=f"{aspect}-operation",
+        category="quality",
+        parameters={"contrast": -0.8, "nested": {"a": [1, 2]}},
+        choices=choices,
+        high_frames=COUNT,
+        high_intervals=high,
+        low_intervals=low,
+    )
+
+
+def _put(
+    store: Store, kind: str, consumes: dict[str, Any], name: str, shown: list[Planes], **more: Any
+) -> str:
+    """Store frames as an artifact, and return its id."""
+    with store.stage(kind, consumes) as staged:
+        written = write_frames(staged.path / name, shown, map(float, range(len(shown))), COLOR)
+        staged.content_checksum, staged.content = written.checksum, more
+    return artifact_id(kind, consumes)
 
 
 def _source(
     store: Store, source_id: str, redistributable: bool
 ) -> tuple[SourceRow, list[ClipRow], list[PairRecord]]:
-    consumes = {"source": source_id}
-    with store.stage(FRAMES, consumes) as staged:
-        written = write_frames(
-            staged.path / "planes.zarr", map(picture, range(COUNT)), map(float, range(COUNT)), COLOR
-        )
-        staged.content_checksum = written.checksum
-    frames = artifact_id(FRAMES, consumes)
+    frames = _put(store, FRAMES, {"source": source_id}, "planes.zarr", [picture(n) for n in range(COUNT)])
     changed = {}
     for clip in (1, 5):
         span = SPANS[clip]
-        consumes = {"source": source_id, "clip": str(clip)}
-        with store.stage(DEGRADED_CLIP, consumes) as staged:
-            shown = [255 - picture(span.first_frame + place) for place in range(span.frame_count)]
-            write_frames(staged.path / CLIP_FILE, shown, map(float, range(len(shown))), COLOR)
-            staged.content_checksum = digest_text(source_id + str(clip))
-            staged.content = {
-                "source_id": source_id,
-                "aspect": "aesthetics",
-                "operation": "ffmpeg-eq",
-                "clip": clip,
-                "first_frame": span.first_frame,
-                "frames": span.frame_count,
-                "height": HEIGHT,
-                "width": WIDTH,
-                "difference": 42.5,
-                "choice": {"style": "oil"},
-            }
-        changed[clip] = Segment(
-            kind="degraded",
+        shown = [255 - picture(span.first_frame + place) for place in range(span.frame_count)]
+        made = _put(
+            store,
+            DEGRADED_CLIP,
+            {"source": source_id, "clip": str(clip)},
+            CLIP_FILE,
+            shown,
+            source_id=source_id,
+            aspect="aesthetics",
+            operation="ffmpeg-eq",
             clip=clip,
             first_frame=span.first_frame,
-            frame_count=span.frame_count,
-            degraded_clip=artifact_id(DEGRADED_CLIP, consumes),
+            frames=span.frame_count,
+            height=HEIGHT,
+            width=WIDTH,
+            difference=42.5,
+            choice={"style": "oil"},
         )
+        changed[clip] = degraded(span.first_frame, span.frame_count, clip, degraded_clip=made)
     whole = units(SPANS, COUNT)
-    still = SPANS[3]
-    middle = Segment(
-        kind="degraded",
-        clip=3,
-        first_frame=still.first_frame,
-        frame_count=still.frame_count,
-        frame_map=(still.first_frame + 2,) * still.frame_count,
-    )
+    still = SPANS[3].first_frame
+    middle = degraded(still, 4, 3, frame_map=(still + 2,) * 4)
     order = [0, 2, 3, 1, 4, 5, 6, 7, 8]
+    pairs = {
+        "aesthetics": (replaced(whole, changed), [1, 5]),
+        "dynamics_degree": (replaced(whole, {3: middle}), [3]),
+        "comprehensiveness": (reordered(whole, [0, 1, 3, 4, 5, 7, 8], [2, 6]), [2, 6]),
+        "temporal_flow": (reordered(whole, order, [1, 2, 3]), [1, 2, 3]),
+    }
     records = [
-        _record(
-            source_id, frames, "aesthetics", replaced(whole, changed), [1, 5], choices={"1": {"style": "oil"}}
-        ),
-        _record(source_id, frames, "dynamics_degree", replaced(whole, {3: middle}), [3]),
-        _record(
-            source_id, frames, "comprehensiveness", reordered(whole, [0, 1, 3, 4, 5, 7, 8], [2, 6]), [2, 6]
-        ),
-        _record(source_id, frames, "temporal_flow", reordered(whole, order, [1, 2, 3]), [1, 2, 3]),
+        _record(source_id, frames, aspect, *edits, {"1": {"style": "oil"}} if aspect == "aesthetics" else {})
+        for aspect, edits in pairs.items()
     ]
-    row = SourceRow(
-        source_id=source_id,
-        adapter="folder",
-        title=f"Film {source_id}",
+    row = source_row(
+        source_id,
+        frames,
+        COUNT,
         video="films/one.mp4",
-        content_sha256=digest_text(source_id),
         licence="CC BY 3.0" if redistributable else "academic use only",
         redistributable=redistributable,
         credit="A. Person" if redistributable else "",
         content_category="Travel & Events" if redistributable else "Sports",
         duration_s=float(COUNT) if redistributable else 240.0,
-        frames_id=frames,
-        frames_checksum=written.checksum,
-        frame_count=COUNT,
-        width=WIDTH,
-        height=HEIGHT,
-        prompt_characters=100,
+        frames_checksum=store.manifest(FRAMES, frames).content_checksum,
     )
-    clips = [
-        ClipRow(
-            source_id=source_id,
-            clip=span.index,
-            start_s=float(span.first_frame),
-            end_s=float(span.first_frame + span.frame_count),
-            first_frame=span.first_frame,
-            frame_count=span.frame_count,
-            caption=EVIL if span.index == 0 else f"Caption {span.index} of {source_id}",
-        )
-        for span in SPANS
-    ]
-    return row, clips, records
+    clips = clip_rows(source_id, [(span.first_frame, span.frame_count) for span in SPANS])
+    return row, [clips[0].model_copy(update={"caption": EVIL}), *clips[1:]], records
 
 
 @pytest.fixture(scope="session")
@@ -178,32 +148,26 @@ def build_small() -> Callable[[Path], Small]:
         store = Store.create(folder / "store")
         rows, clips, records = [], [], []
         for source_id, free in (("film/<b>one</b>", True), ("secret two", False)):
-            row, some_clips, some_records = _source(store, source_id, free)
+            row, its_clips, its_records = _source(store, source_id, free)
             rows.append(row)
-            clips += some_clips
-            records += some_records
+            clips += its_clips
+            records += its_records
         recipe = load_recipe("cpu-approx")
-        release, _ = write_release(
-            store,
-            "small",
-            recipe,
-            records,
-            rows,
-            clips,
-            [
-                SetAsideRow(
-                    source_id="secret two",
-                    aspect="color",
-                    stage="candidates",
-                    reason=Reason.TOO_FEW_ELIGIBLE_CLIPS,
-                    message=f"a caption says: {EVIL}",
-                ),
-                SetAsideRow(
-                    source_id="", stage="scan", reason=Reason.NOT_A_VIDEO, message="no", location="x/y.mp4"
-                ),
-            ],
-            dict.fromkeys(recipe.aspects, 2),
-        )
+        message = f"a caption says: {EVIL}"
+        set_aside = [
+            SetAsideRow(
+                source_id="secret two",
+                aspect="color",
+                stage="candidates",
+                reason=Reason.TOO_FEW_ELIGIBLE_CLIPS,
+                message=message,
+            ),
+            SetAsideRow(
+                source_id="", stage="scan", reason=Reason.NOT_A_VIDEO, message="no", location="x/y.mp4"
+            ),
+        ]
+        planned = dict.fromkeys(recipe.aspects, 2)
+        release, _ = write_release(store, "small", recipe, records, rows, clips, set_aside, planned)
         return Small(store, release)
 
     return build
@@ -213,3 +177,41 @@ def build_small() -> Callable[[Path], Small]:
 def small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Small:
     """Give the release; a test that changes its store makes one of its own."""
     return build_small(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let reports draw nothing, which takes a second each."""
+    monkeypatch.setattr("tasks.report.release_report.figures_of", lambda *_: [])
+
+
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    """Give a list of what a page complains of or asks of the network; it stays empty."""
+    told: list[str] = []
+    yield told
+    assert told == []
+
+
+@pytest.fixture
+def open_page(chromium: Any, told: list[str]) -> Iterator[Callable[..., Any]]:
+    contexts = []
+
+    def open_(url: str, width: int = 1280, scheme: str = "light", **more: Any) -> Any:
+        size = {"width": width, "height": 900}
+        context = chromium.new_context(viewport=size, color_scheme=scheme, **more)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("console", lambda message: told.append(message.text))
+        page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None,
+        )
+        page.goto(url)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()

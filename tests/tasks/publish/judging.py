@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,96 +105,106 @@ def build_wide(folder: Path, sources: int, severe: bool = False) -> Release:
     rows, clips, records = [], [], []
     for number in range(sources):
         source_id, length = f"film-{number:02}", 12 + 7 * (number % 60)
-        frames_id = digest_text(source_id)
-        rows.append(_source(source_id, frames_id, 12 * length))
-        clips += [
-            ClipRow(
-                source_id=source_id,
-                clip=clip,
-                start_s=float(clip * length),
-                end_s=float((clip + 1) * length),
-                first_frame=clip * length,
-                frame_count=length,
-                caption=f"Caption {clip} of {source_id}",
-            )
-            for clip in range(12)
-        ]
+        category = "Music" if source_id.endswith("0") else "Travel & Events"
+        rows.append(source_row(source_id, digest_text(source_id), 12 * length, content_category=category))
+        clips += clip_rows(source_id, [(clip * length, length) for clip in range(12)])
         for aspect in ASPECTS:
             for count in (5, *((1, 2) if severe else ())):
-                records.append(_record(recipe, source_id, frames_id, aspect, length, count))
-    release, _ = write_release(
-        Store.create(folder / "store"),
-        "wide",
-        recipe,
-        records,
-        rows,
-        clips,
-        [],
-        dict.fromkeys(ASPECTS, sources),
-    )
-    return release
+                records.append(_record(recipe, source_id, aspect, length, count))
+    store, planned = Store.create(folder / "store"), dict.fromkeys(ASPECTS, sources)
+    return write_release(store, "wide", recipe, records, rows, clips, [], planned)[0]
 
 
-def _source(source_id: str, frames_id: str, frames: int) -> SourceRow:
-    return SourceRow(
-        source_id=source_id,
-        adapter="folder",
-        title=f"Film {source_id}",
-        video=f"{source_id}.mp4",
-        content_sha256=digest_text(source_id),
-        licence="CC0-1.0",
-        redistributable=True,
-        credit="",
-        content_category="Music" if source_id.endswith("0") else "Travel & Events",
-        duration_s=float(frames),
-        frames_id=frames_id,
-        frames_checksum=digest_text(frames_id),
-        frame_count=frames,
-        width=128,
-        height=72,
-        prompt_characters=100,
-    )
+def source_row(source_id: str, frames_id: str, frames: int, **more: Any) -> SourceRow:
+    """Return a source of one frame a second; `more` replaces other values."""
+    values: dict[str, Any] = {
+        "source_id": source_id,
+        "adapter": "folder",
+        "title": f"Film {source_id}",
+        "video": f"{source_id}.mp4",
+        "content_sha256": digest_text(source_id),
+        "licence": "CC0-1.0",
+        "redistributable": True,
+        "credit": "",
+        "content_category": "",
+        "duration_s": float(frames),
+        "frames_id": frames_id,
+        "frames_checksum": digest_text(frames_id),
+        "frame_count": frames,
+        "width": 128,
+        "height": 72,
+        "prompt_characters": 100,
+    }
+    return SourceRow(**{**values, **more})
 
 
-def _record(
-    recipe: Recipe, source_id: str, frames_id: str, aspect: str, length: int, count: int
-) -> PairRecord:
-    drawn = tuple(range(2, 2 + count))
-    removed = aspect == "comprehensiveness"
-    segments = tuple(
-        Segment(
-            kind="degraded" if clip in drawn else "source",
+def clip_rows(source_id: str, spans: Iterable[tuple[int, int]]) -> list[ClipRow]:
+    """Return clips by their first frame and number of frames."""
+    return [
+        ClipRow(
+            source_id=source_id,
             clip=clip,
-            first_frame=clip * length,
-            frame_count=length,
-            frame_map=(clip * length + length // 2,) * length if clip in drawn else None,
+            start_s=float(first),
+            end_s=float(first + count),
+            first_frame=first,
+            frame_count=count,
+            caption=f"Caption {clip} of {source_id}",
         )
-        for clip in range(12)
-        if not (removed and clip in drawn)
-    )
+        for clip, (first, count) in enumerate(spans)
+    ]
+
+
+def degraded(first: int, count: int, clip: int, **how: Any) -> Segment:
+    return Segment(kind="degraded", clip=clip, first_frame=first, frame_count=count, **how)
+
+
+def pair_record(
+    source_id: str, aspect: str, segments: Sequence[Segment], drawn: Sequence[int], **more: Any
+) -> PairRecord:
+    """Return a pair of one frame a second; `more` gives what else it needs and replaces other values."""
+    values: dict[str, Any] = {
+        "pair_id": digest_text(f"{source_id}{aspect}{len(drawn)}"),
+        "source_id": source_id,
+        "aspect": aspect,
+        "dimension": aspect,
+        "operation_version": 1,
+        "parameters": {},
+        "strength": "paper",
+        "clips_degraded": len(drawn),
+        "fps": 1.0,
+        "segments": tuple(segments),
+        "drawn_clips": tuple(drawn),
+        "choices": {},
+        "passed_over": {},
+        "low_frames": sum(segment.frame_count for segment in segments),
+        "high_checksum": digest_text(f"high{source_id}"),
+        "low_checksum": digest_text(f"low{source_id}{aspect}{len(drawn)}"),
+        "bin_s": 0,
+        "seed": "17",
+    }
+    return PairRecord.model_validate({**values, **more})
+
+
+def _record(recipe: Recipe, source_id: str, aspect: str, length: int, count: int) -> PairRecord:
+    drawn = range(2, 2 + count)
+    segments = []
+    for clip in range(12):
+        first = clip * length
+        if clip not in drawn:
+            segments.append(Segment(kind="source", clip=clip, first_frame=first, frame_count=length))
+        elif aspect != "comprehensiveness":
+            segments.append(degraded(first, length, clip, frame_map=(first + length // 2,) * length))
     spans = tuple((float(clip * length), float((clip + 1) * length)) for clip in drawn)
-    return PairRecord(
-        pair_id=digest_text(f"{source_id}{aspect}{count}"),
-        source_id=source_id,
-        aspect=aspect,
-        dimension=aspect,
-        category="consistency",
+    return pair_record(
+        source_id,
+        aspect,
+        segments,
+        drawn,
+        frames_id=digest_text(source_id),
         operation=ASPECTS[aspect],
-        operation_version=1,
-        parameters={},
+        category="consistency",
         strength=recipe.strength_label(aspect),
-        clips_degraded=count,
-        fps=1.0,
-        frames_id=frames_id,
-        segments=segments,
-        drawn_clips=drawn,
-        choices={},
-        passed_over={},
         high_frames=12 * length,
-        low_frames=sum(segment.frame_count for segment in segments),
-        high_checksum=digest_text(f"high{source_id}"),
-        low_checksum=digest_text(f"low{source_id}{aspect}{count}"),
         high_intervals=spans,
         low_intervals=spans,
-        seed="17",
     )

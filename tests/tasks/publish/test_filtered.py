@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from threading import Barrier
@@ -35,12 +34,6 @@ RATINGS = ("AAAAA", "AAABB", "AAAAC", "BBBBA", "AAAAA", "CCCCC", "AAA", "AAAAB")
 KEPT = (0, 1, 4, 7)
 SECRET = "worker-whose-id-is-secret"
 TABLES = ("pairs", "edits", "degraded_clips", "sources", "clips")
-
-
-@pytest.fixture(autouse=True)
-def no_hook() -> Iterator[None]:
-    yield
-    set_commit_hook(None)
 
 
 @pytest.fixture
@@ -75,26 +68,43 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_it_is_a_subset_of_its_parent(parent: Release) -> None:
-    result = write_filtered(parent, people(parent))
-    release = result.release
-    assert (release.name, release.version, result.new) == (f"{parent.name}-filtered", 1, True)
+@pytest.fixture(scope="module")
+def store(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store whose release is filtered once, and that nobody changes."""
+    root = tmp_path_factory.mktemp("filtered") / "store"
+    return Store.open(Path(shutil.copytree(small.store.root, root)))
+
+
+@pytest.fixture(scope="module")
+def before(store: Store) -> ReleaseVotes:
+    return people(Release.open(store))
+
+
+@pytest.fixture(scope="module")
+def filtered(store: Store, before: ReleaseVotes) -> Release:
+    result = write_filtered(Release.open(store), before)
+    assert result.new
+    assert result.release.name == "small-filtered"
+    return result.release
+
+
+def test_it_is_a_subset_of_its_parent(small: Small, filtered: Release) -> None:
+    parent = small.release
+    assert filtered.version == 1
     wanted = [parent.pairs()[place] for place in KEPT]
-    assert release.pairs() == wanted
+    assert filtered.pairs() == wanted
     for name in TABLES:
         rows = list(read_dicts(parent.path / f"{name}.parquet"))
-        some = list(read_dicts(release.path / f"{name}.parquet"))
+        some = list(read_dicts(filtered.path / f"{name}.parquet"))
         assert some, name
         assert all(row in rows for row in some), name
-    for row in release.sources():
-        assert release.clips(row.source_id) == parent.clips(row.source_id)
-        assert release.prompt(row.source_id) == parent.prompt(row.source_id)
+    for row in filtered.sources():
+        assert filtered.clips(row.source_id) == parent.clips(row.source_id)
+        assert filtered.prompt(row.source_id) == parent.prompt(row.source_id)
     clips = {s.degraded_clip for record in wanted for s in record.segments if s.degraded_clip is not None}
-    assert {row.degraded_clip for row in release.degraded_clips()} == clips
-    assert release.set_aside() == []
-    assert {name: counts["built"] for name, counts in release.summary().items()} == {
-        name: counts["planned"] for name, counts in release.summary().items()
-    }
+    assert {row.degraded_clip for row in filtered.degraded_clips()} == clips
+    assert filtered.set_aside() == []
+    assert all(counts["built"] == counts["planned"] for counts in filtered.summary().values())
 
 
 def test_it_is_frozen_and_every_reader_takes_it(parent: Release, tmp_path: Path) -> None:
@@ -108,83 +118,72 @@ def test_it_is_frozen_and_every_reader_takes_it(parent: Release, tmp_path: Path)
     }
     assert {"votes.parquet", "filter.parquet", "recipe.json", "info.json"} <= set(again.manifest.files)
     assert rule_of(again) == FilterRule()
-    used = used_ids(parent.store)
-    assert used.pairs == {record.pair_id for record in parent.pairs()}
-    exported = export_release(parent.store, again, tmp_path / "export")
-    assert exported.pairs == 2
-    assert len(exported.left_out) == 1
-    pins = json.loads((tmp_path / "export" / "recipe.json").read_text())["pins"]
-    assert [pin["pair_id"] for pin in pins] == [record.pair_id for record in again.pairs()]
+    assert used_ids(parent.store).pairs == {record.pair_id for record in parent.pairs()}
+    # an erased worker changes no frozen version
+    VotesStore(parent.store).erase("spring", f"{SECRET}-0")
+    release.check()
     path = again.path / "votes.parquet"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(IntegrityError, match=r"votes\.parquet"):
         again.check()
 
 
-def test_the_votes_in_it_lead_to_nobody(parent: Release) -> None:
-    release = write_filtered(parent, people(parent)).release
-    files = content(release.path)
-    for name, data in files.items():
+def test_the_votes_in_it_lead_to_nobody(filtered: Release) -> None:
+    for name, data in content(filtered.path).items():
         for word in (SECRET, "call me", "2026-03-02", "spring-"):
             assert word.encode() not in data, name
-    rows = list(read_dicts(release.path / "votes.parquet"))
-    assert len(rows) == sum(map(len, RATINGS))
+    rows = list(read_dicts(filtered.path / "votes.parquet"))
+    assert len(rows) == len({row["vote_id"] for row in rows}) == sum(map(len, RATINGS))
     assert sorted({row["worker"] for row in rows}) == [f"w{n:04}" for n in range(1, 6)]
-    assert len({row["vote_id"] for row in rows}) == len(rows)
     assert {(row["total_s"], row["at"], row["comment"]) for row in rows} == {(100.0, "", "")}
 
 
 def test_votes_leave_with_an_export_only_when_asked_and_only_of_its_pairs(
-    parent: Release, tmp_path: Path
+    small: Small, filtered: Release, tmp_path: Path
 ) -> None:
-    release = write_filtered(parent, people(parent)).release
-    with pytest.raises(UserInputError, match=f"annotate filter {parent.name}"):
-        export_release(parent.store, parent, tmp_path / "none", votes=True)
+    with pytest.raises(UserInputError, match="annotate filter small"):
+        export_release(small.store, small.release, tmp_path / "none", votes=True)
     assert not (tmp_path / "none").exists()
-    export_release(parent.store, release, tmp_path / "export", votes=True)
+    exported = export_release(filtered.store, filtered, tmp_path / "export", votes=True)
+    assert (exported.pairs, len(exported.left_out)) == (2, 1)
+    pins = json.loads((tmp_path / "export" / "recipe.json").read_text())["pins"]
+    assert [pin["pair_id"] for pin in pins] == [record.pair_id for record in filtered.pairs()]
     rows = pq.read_table(tmp_path / "export" / "data" / "votes.parquet").to_pylist()
     pairs = pq.read_table(tmp_path / "export" / "data" / "pairs.parquet")["pair_id"].to_pylist()
-    letters = {record.pair_id: text for record, text in zip(parent.pairs(), RATINGS, strict=True)}
-    assert {row["pair_id"] for row in rows} == set(pairs)
-    assert len(pairs) == 2
-    for pair in pairs:
-        assert sorted(row["rating"] for row in rows if row["pair_id"] == pair) == sorted(letters[pair])
+    letters = {record.pair_id: text for record, text in zip(small.release.pairs(), RATINGS, strict=True)}
+    given = {pair: sorted(row["rating"] for row in rows if row["pair_id"] == pair) for pair in pairs}
+    assert given == {pair: sorted(letters[pair]) for pair in pairs}
+    assert len(rows) == sum(map(len, given.values()))
     for data in content(tmp_path / "export").values():
         assert SECRET.encode() not in data
         assert b"call me" not in data
     assert "- config_name: votes" in (tmp_path / "export" / "README.md").read_text()
     # without the option they go again
-    export_release(parent.store, release, tmp_path / "export")
+    export_release(filtered.store, filtered, tmp_path / "export")
     assert not (tmp_path / "export" / "data" / "votes.parquet").exists()
     assert "votes" not in (tmp_path / "export" / "README.md").read_text()
 
 
-def test_what_people_said_can_be_read_from_it(parent: Release) -> None:
-    before = people(parent)
-    release = write_filtered(parent, before).release
-    after = read_release_votes(release)
+def test_what_people_said_can_be_read_from_it(before: ReleaseVotes, filtered: Release) -> None:
+    after = read_release_votes(filtered)
     assert after is not None
     assert after.filtered
-    assert after.outcomes == before.outcomes
-    assert after.kept == before.kept
+    assert (after.outcomes, after.kept) == (before.outcomes, before.kept)
     assert retention(after.outcomes) == retention(before.outcomes)
-    answers = sorted((row.pair_id, row.order, row.preferred) for row in before.judgements)
-    assert sorted((row.pair_id, row.order, row.preferred) for row in after.judgements) == answers
+    answers, again = (
+        sorted((row.pair_id, row.order, row.preferred) for row in one.judgements) for one in (before, after)
+    )
+    assert again == answers
+    with pytest.raises(UserInputError, match="is already filtered: filter its parent small"):
+        write_filtered(filtered, after)
 
 
-def test_again_it_is_the_same_and_says_so(parent: Release) -> None:
-    result = people(parent)
-    first = write_filtered(parent, result).release
-    before = content(first.path)
-    second = write_filtered(Release.open(parent.store, parent.name), people(parent))
-    assert (second.new, second.release.version) == (False, 1)
-    assert release_versions(parent.store, first.name) == [1]
-    assert content(first.path) == before
-
-
-def test_a_later_vote_makes_a_new_version_and_leaves_the_old(parent: Release) -> None:
+def test_only_a_later_vote_makes_a_new_version_and_it_leaves_the_old(parent: Release) -> None:
     first = write_filtered(parent, people(parent)).release
     before, original = content(first.path), content(parent.path)
+    again = write_filtered(Release.open(parent.store, parent.name), people(parent))
+    assert (again.new, again.release.version) == (False, 1)
+    assert content(first.path) == before
     open_pair = parent.pairs()[6]
     late = [
         vote(open_pair.pair_id, f"late-{n}", source_id=open_pair.source_id, aspect=open_pair.aspect)
@@ -199,12 +198,6 @@ def test_a_later_vote_makes_a_new_version_and_leaves_the_old(parent: Release) ->
     VotesStore(parent.store).erase("spring", "late-1")
     third = write_filtered(parent, people(parent, []))
     assert (third.new, third.release.version, len(third.release.pairs())) == (True, 3, len(KEPT))
-
-
-def test_an_erased_worker_changes_no_frozen_version(parent: Release) -> None:
-    release = write_filtered(parent, people(parent)).release
-    VotesStore(parent.store).erase("spring", f"{SECRET}-0")
-    release.check()
 
 
 def test_the_rule_can_drop_excluded_workers(parent: Release) -> None:
@@ -248,11 +241,7 @@ def test_without_votes_there_is_nothing_to_say(parent: Release) -> None:
 @pytest.mark.parametrize(
     ("ratings", "name", "message"),
     [
-        (
-            ("C" * 5,) * 7 + ("AAA",),
-            None,
-            "no pair .* passed the filter: 1 of 8 pairs have fewer",
-        ),
+        (("C" * 5,) * 7 + ("AAA",), None, "no pair .* passed the filter: 1 of 8 pairs have fewer"),
         (RATINGS, "a/b", "not a valid release name"),
         (RATINGS, "..", "not a valid release name"),
         (RATINGS, "SELF", "needs a name other than"),
@@ -260,13 +249,9 @@ def test_without_votes_there_is_nothing_to_say(parent: Release) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
-    parent: Release, ratings: tuple[str, ...], name: str | None, message: str, tmp_path: Path
+    parent: Release, ratings: tuple[str, ...], name: str | None, message: str
 ) -> None:
-    folder = parent.store.versions("other") / "1"
-    folder.parent.mkdir(parents=True)
-    for path, data in content(parent.path).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
+    shutil.copytree(parent.path, parent.store.versions("other") / "1")
     result = people(parent, said(parent, ratings))
     before = content(parent.store.root)
     with pytest.raises(UserInputError, match=message):
@@ -274,29 +259,23 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert content(parent.store.root) == before
 
 
-def test_a_filtered_release_is_not_filtered_again(parent: Release) -> None:
-    release = write_filtered(parent, people(parent)).release
-    result = read_release_votes(release)
-    assert result is not None
-    with pytest.raises(UserInputError, match=f"is already filtered: filter its parent {parent.name}"):
-        write_filtered(release, result)
+def test_a_kill_leaves_all_or_nothing(parent: Release) -> None:
+    result, name = people(parent), f"{parent.name}-filtered"
+    for place in ("staged", "manifest_written", "renamed"):
 
+        def kill(step: str, at: str = place) -> None:
+            if step == f"release:{at}":
+                raise KeyboardInterrupt
 
-@pytest.mark.parametrize("place", ["staged", "manifest_written", "renamed"])
-def test_a_kill_leaves_all_or_nothing(parent: Release, place: str) -> None:
-    result = people(parent)
-
-    def kill(step: str) -> None:
-        if step == f"release:{place}":
-            raise KeyboardInterrupt
-
-    set_commit_hook(kill)
-    with pytest.raises(KeyboardInterrupt):
-        write_filtered(parent, result)
-    set_commit_hook(None)
-    assert release_versions(parent.store, f"{parent.name}-filtered") == ([1] if place == "renamed" else [])
+        set_commit_hook(kill)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                write_filtered(parent, result)
+        finally:
+            set_commit_hook(None)
+        assert release_versions(parent.store, name) == ([1] if place == "renamed" else [])
     after = write_filtered(parent, result)
-    assert (after.release.version, after.new) == (1, place != "renamed")
+    assert (after.release.version, after.new) == (1, False)
     after.release.check()
 
 
@@ -331,10 +310,12 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     votes = said(wide, tuple(ratings))
     random.shuffle(votes)
     rule = FilterRule()
-    counted = counting(votes, [], rule)
-    result = ReleaseVotes(
-        rule, tuple(counted), tuple(pair_outcomes(wide.pairs(), counted, rule)), filtered=False
-    )
+
+    def result() -> ReleaseVotes:
+        counted = counting(votes, [], rule)
+        outcomes = pair_outcomes(wide.pairs(), counted, rule)
+        return ReleaseVotes(rule, tuple(counted), tuple(outcomes), filtered=False)
+
     wanted = [
         record.pair_id
         for record, letters in zip(wide.pairs(), ratings, strict=True)
@@ -342,14 +323,10 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     ]
     if not wanted:
         with pytest.raises(UserInputError, match="passed the filter"):
-            write_filtered(wide, result, f"f{number}")
+            write_filtered(wide, result(), f"f{number}")
         return
-    first = write_filtered(wide, result, f"f{number}")
+    first = write_filtered(wide, result(), f"f{number}")
     assert [record.pair_id for record in first.release.pairs()] == wanted
     first.release.check()
     random.shuffle(votes)
-    counted = counting(votes, [], rule)
-    mixed = ReleaseVotes(
-        rule, tuple(counted), tuple(pair_outcomes(wide.pairs(), counted, rule)), filtered=False
-    )
-    assert not write_filtered(wide, mixed, f"f{number}").new
+    assert not write_filtered(wide, result(), f"f{number}").new

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tasks.publish.gallery.write import write_gallery
 
@@ -22,25 +24,12 @@ def gallery(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
-    page = context.new_page()
-    told: list[str] = []
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
-    page.on(
-        "request",
-        lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None,
-    )
-    page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
-    yield page
-    context.close()
-    assert told == []
+def page(open_page: Callable[..., Any], gallery: Path) -> Any:
+    return open_page((gallery / "index.html").as_uri())
 
 
-def open_source(page: Any, gallery: Path, aspect: str, source: str = "Film film/<b>one</b>") -> None:
-    page.goto((gallery / "index.html").as_uri())
-    follow(page, f"{aspect}: {source}")
+def open_source(page: Any, aspect: str) -> None:
+    follow(page, f"{aspect}: Film film/<b>one</b>")
     wait(page, "gallery.players && !gallery.players.target && !document.getElementById('high').seeking")
     wait(page, "document.getElementById('low').readyState >= 2")
 
@@ -63,8 +52,7 @@ def text(page: Any, selector: str) -> str:
     return str(page.locator(selector).inner_text())
 
 
-def test_pairs_are_listed_filtered_and_grouped(page: Any, gallery: Path) -> None:
-    page.goto((gallery / "index.html").as_uri())
+def test_pairs_are_listed_filtered_and_grouped(page: Any) -> None:
     assert page.locator(".card").count() == 8
     assert "owned" not in page.title()
     page.get_by_role("button", name="Temporal flow").click()
@@ -87,8 +75,7 @@ def test_pairs_are_listed_filtered_and_grouped(page: Any, gallery: Path) -> None
     wait(page, "document.querySelector('.sheet img').naturalWidth > 0")
 
 
-def test_statistics_and_reasons_can_be_read_without_seeing(page: Any, gallery: Path) -> None:
-    page.goto((gallery / "index.html").as_uri())
+def test_statistics_and_reasons_can_be_read_without_seeing(page: Any) -> None:
     drawings = page.locator("#charts svg[role=img]")
     assert drawings.count() == 4
     assert "Travel & Events: 1 source, 4 pairs" in page.locator("#charts svg desc").nth(2).text_content()
@@ -98,8 +85,8 @@ def test_statistics_and_reasons_can_be_read_without_seeing(page: Any, gallery: P
     assert "academic use only · not to be redistributed" in text(page, "#source-list")
 
 
-def test_both_videos_run_together(page: Any, gallery: Path) -> None:
-    open_source(page, gallery, "Aesthetics")
+def test_both_videos_run_together(page: Any) -> None:
+    open_source(page, "Aesthetics")
     assert page.evaluate(TIMES) == pytest.approx([6.5, 6.5], abs=0.05)
     assert page.locator(".side.degraded").count() == 2
     page.get_by_label("Speed").select_option("4")
@@ -113,8 +100,8 @@ def test_both_videos_run_together(page: Any, gallery: Path) -> None:
     assert abs(high - low) < 0.1
 
 
-def test_jumping_stepping_and_following_the_captions(page: Any, gallery: Path) -> None:
-    open_source(page, gallery, "Aesthetics")
+def test_jumping_stepping_and_following_the_captions(page: Any) -> None:
+    open_source(page, "Aesthetics")
     assert text(page, "#where") == "Interval 1 of 2"
     page.locator("h1").click()
     page.keyboard.press("n")
@@ -134,16 +121,16 @@ def test_jumping_stepping_and_following_the_captions(page: Any, gallery: Path) -
     wait(page, "document.getElementById('high').currentTime > 34")
 
 
-def test_a_click_on_a_time_line_goes_there(page: Any, gallery: Path) -> None:
-    open_source(page, gallery, "Aesthetics")
+def test_a_click_on_a_time_line_goes_there(page: Any) -> None:
+    open_source(page, "Aesthetics")
     lane = page.locator("[role=slider][data-side=low] .frame").bounding_box()
     page.mouse.click(lane["x"] + lane["width"] * 0.75, lane["y"] + 8)
     wait(page, "Math.abs(document.getElementById('high').currentTime - 30) < 0.5")
     assert page.evaluate(TIMES)[1] == pytest.approx(30, abs=0.5)
 
 
-def test_a_removed_clip_is_said_to_be_removed(page: Any, gallery: Path) -> None:
-    open_source(page, gallery, "Comprehensiveness")
+def test_a_removed_clip_is_said_to_be_removed(page: Any) -> None:
+    open_source(page, "Comprehensiveness")
     page.wait_for_selector("#low-veil:not([hidden])")
     assert text(page, "#low-veil") == "This clip was removed here."
     page.keyboard.press("l")
@@ -156,8 +143,8 @@ def test_a_removed_clip_is_said_to_be_removed(page: Any, gallery: Path) -> None:
     assert page.evaluate(TIMES) == pytest.approx([18.5, 14.5], abs=0.1)
 
 
-def test_moved_clips_are_shown_by_content_or_by_the_clock(page: Any, gallery: Path) -> None:
-    open_source(page, gallery, "Temporal flow")
+def test_moved_clips_are_shown_by_content_or_by_the_clock(page: Any) -> None:
+    open_source(page, "Temporal flow")
     page.evaluate("gallery.players.seek('high', 7.5)")
     wait(page, "Math.abs(document.getElementById('low').currentTime - 15.5) < 0.1")
     assert page.locator(".ribbon.moved").count() == 3
@@ -165,8 +152,8 @@ def test_moved_clips_are_shown_by_content_or_by_the_clock(page: Any, gallery: Pa
     wait(page, "Math.abs(document.getElementById('low').currentTime - 7.5) < 0.1")
 
 
-def test_views(page: Any, gallery: Path) -> None:
-    open_source(page, gallery, "Aesthetics")
+def test_views(page: Any) -> None:
+    open_source(page, "Aesthetics")
     page.locator("h1").click()
     page.keyboard.press("d")
     blend = "getComputedStyle(document.querySelector('.side.low')).mixBlendMode"
@@ -176,10 +163,6 @@ def test_views(page: Any, gallery: Path) -> None:
 
     def brightest() -> int:
         # what a reader sees, not what the page claims
-        import io
-
-        from PIL import Image
-
         shot = Image.open(io.BytesIO(page.screenshot(clip=boxes[0]))).convert("L").resize((32, 18))
         return int(shot.crop((2, 2, 30, 16)).getextrema()[1])
 
@@ -198,8 +181,7 @@ def test_views(page: Any, gallery: Path) -> None:
     assert page.locator("#wipe-box").is_hidden()
 
 
-def test_colours_and_help(page: Any, gallery: Path) -> None:
-    page.goto((gallery / "index.html").as_uri())
+def test_colours_and_help(page: Any) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
     page.keyboard.press("t")
@@ -215,8 +197,8 @@ def test_colours_and_help(page: Any, gallery: Path) -> None:
     assert page.get_by_role("dialog").is_hidden()
 
 
-def test_the_keyboard_reaches_everything_and_shows_where_it_is(page: Any, gallery: Path) -> None:
-    open_source(page, gallery, "Aesthetics")
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(page: Any) -> None:
+    open_source(page, "Aesthetics")
     page.locator("h1").click()
     reached = set()
     for _ in range(60):
@@ -233,27 +215,24 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(page: Any, galler
 
 
 @pytest.mark.parametrize("aspect", ["Aesthetics", "Comprehensiveness"])
-def test_a_phone_needs_no_scrolling_sideways(chromium: Any, gallery: Path, aspect: str) -> None:
-    context = chromium.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
-    page = context.new_page()
-    page.goto((gallery / "index.html").as_uri())
+def test_a_phone_needs_no_scrolling_sideways(
+    open_page: Callable[..., Any], gallery: Path, aspect: str
+) -> None:
+    page = open_page((gallery / "index.html").as_uri(), 360, has_touch=True, is_mobile=True)
     width = "document.documentElement.scrollWidth"
     assert page.evaluate(width) == 360
-    open_source(page, gallery, aspect)
+    open_source(page, aspect)
     assert page.evaluate(width) == 360
     high, low = (page.locator(f"#{side}").bounding_box() for side in ("high", "low"))
     assert low["y"] > high["y"] + high["height"]
     for box in page.locator("button:visible").all():
-        size = box.bounding_box()
-        assert size["height"] >= 20
-    context.close()
+        assert box.bounding_box()["height"] >= 20
 
 
 def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
     page: Any, small: Any, tmp_path: Path
 ) -> None:
-    write_gallery(small.store, small.release, tmp_path / "pages", private=False)
-    page.goto((tmp_path / "pages" / "index.html").as_uri())
+    page.goto(write_gallery(small.store, small.release, tmp_path / "pages", private=False).as_uri())
     follow(page, "Aesthetics: Source that may not be shown")
     assert "does not allow" in text(page, "#hidden-note")
     assert page.locator("#stage").is_hidden()
@@ -261,13 +240,14 @@ def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
     assert "contrast = -0.8" in text(page, "#facts")
 
 
-def test_a_missing_video_is_said_to_be_missing(chromium: Any, small: Any, tmp_path: Path) -> None:
+def test_a_missing_video_is_said_to_be_missing(
+    open_page: Callable[..., Any], told: list[str], small: Any, tmp_path: Path
+) -> None:
     write_gallery(small.store, small.release, tmp_path / "pages")
     for video in (tmp_path / "pages").rglob("high.mp4"):
         video.unlink()
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(next((tmp_path / "pages" / "sources").iterdir()).as_uri())
+    page = open_page(next((tmp_path / "pages" / "sources").iterdir()).as_uri())
     wait(page, "!document.getElementById('hidden-note').hidden")
     assert "high video cannot be played" in text(page, "#hidden-note")
-    context.close()
+    assert all("ERR_FILE_NOT_FOUND" in line for line in told), told
+    told.clear()

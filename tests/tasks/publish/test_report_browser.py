@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,37 +40,6 @@ def reports(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempP
     ]
 
 
-@pytest.fixture
-def told() -> Iterator[list[str]]:
-    """Give a list of what a page complains of or asks of the network; it stays empty."""
-    told: list[str] = []
-    yield told
-    assert told == []
-
-
-@pytest.fixture
-def open_page(chromium: Any, told: list[str]) -> Iterator[Callable[..., Any]]:
-    contexts = []
-
-    def open_(url: str, width: int = 1280, scheme: str = "light") -> Any:
-        context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("console", lambda message: told.append(message.text))
-        page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None,
-        )
-        page.goto(url)
-        return page
-
-    yield open_
-    for context in contexts:
-        context.close()
-
-
 def luminance(page: Any, expression: str) -> float:
     red, green, blue = page.evaluate(f"{expression}.match(/[\\d.]+/g).slice(0, 3).map(Number)")
     return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
@@ -94,9 +63,20 @@ def test_no_page_scrolls_sideways(
     assert (ground < 60 and ink > 200) if scheme == "dark" else (ground > 240 and ink < 60)
 
 
-def test_figures_take_the_colours_of_the_page(open_page: Callable[..., Any], reports: list[Path]) -> None:
+def test_figures_take_the_colours_of_the_page_and_numbers_stand_in_columns(
+    open_page: Callable[..., Any], reports: list[Path]
+) -> None:
     label = "getComputedStyle(document.querySelector('svg.figure text')).fill"
-    assert luminance(open_page(reports[0].as_uri()), label) < 100
+    page = open_page(reports[0].as_uri())
+    assert luminance(page, label) < 100
+    # numbers of a column stand below each other
+    for column in range(2, 7):
+        boxes = [
+            value.bounding_box() for value in page.locator(f".matrix tr > :nth-child({column}) .value").all()
+        ]
+        rights = [box["x"] + box["width"] for box in boxes]
+        # the tint of the best is wider than its number
+        assert max(rights) - min(rights) < 6
     page = open_page(reports[0].as_uri(), scheme="dark")
     assert luminance(page, label) > 150
     assert page.locator("svg.figure").count() == 5
@@ -106,37 +86,16 @@ def test_figures_take_the_colours_of_the_page(open_page: Callable[..., Any], rep
     assert box["height"] > 80
 
 
-def test_a_phone_shows_every_cell_with_its_evaluator(
+def test_a_phone_shows_every_cell_with_its_evaluator_and_the_keyboard_reaches_all(
     open_page: Callable[..., Any], reports: list[Path]
 ) -> None:
     page = open_page(reports[0].as_uri(), 360)
-    cell = page.locator(".matrix td").first
-    box = cell.bounding_box()
+    box = page.locator(".matrix td").first.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 360
-    assert page.evaluate("getComputedStyle(document.querySelector('.matrix td'), '::before').content").strip(
-        '"'
-    ) in ("<b>scorer</b>",)
+    before = page.evaluate("getComputedStyle(document.querySelector('.matrix td'), '::before').content")
+    assert before.strip('"') == "<b>scorer</b>"
     assert page.locator(".matrix .best .value").first.is_visible()
-
-
-def test_numbers_of_a_column_stand_below_each_other(
-    open_page: Callable[..., Any], reports: list[Path]
-) -> None:
-    page = open_page(reports[0].as_uri())
-    for column in range(2, 7):
-        rights = [
-            (box := value.bounding_box())["x"] + box["width"]
-            for value in page.locator(f".matrix tr > :nth-child({column}) .value").all()
-        ]
-        # the tint of the best is wider than its number
-        assert max(rights) - min(rights) < 6
-
-
-def test_the_keyboard_reaches_links_tables_and_what_is_closed(
-    open_page: Callable[..., Any], reports: list[Path]
-) -> None:
-    page = open_page(reports[0].as_uri(), 360)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     reached = set()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from storage_schemas.judgements import JudgementsStore, Order
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.votes import Vote, VotesStore
@@ -115,19 +116,17 @@ def test_the_retention_table(report: ReleaseReport) -> None:
 
 
 def test_the_filters_correlation_is_over_judges_without_people(report: ReleaseReport) -> None:
-    accuracies = {
-        row["evaluator"]: (row["unfiltered"], row["filtered"])
-        for row in report.tables["filter-accuracies"].rows
-        if row["aspect"] == "dynamics_degree"
-    }
+    def of_dynamics(name: str) -> list[dict[str, Any]]:
+        return [row for row in report.tables[name].rows if row["aspect"] == "dynamics_degree"]
+
+    rows = of_dynamics("filter-accuracies")
+    accuracies = {row["evaluator"]: (row["unfiltered"], row["filtered"]) for row in rows}
     assert set(accuracies) == {"careful", "coin", "middling", "weak"}
     # of nine decided pairs six were kept, films 4 to 9
     assert accuracies["careful"] == pytest.approx((8 / 9, 1.0))
     assert accuracies["middling"] == pytest.approx((6 / 9, 1.0))
     assert accuracies["weak"] == pytest.approx((2 / 9, 2 / 6))
-    correlation = next(
-        row for row in report.tables["filter-correlation"].rows if row["aspect"] == "dynamics_degree"
-    )
+    (correlation,) = of_dynamics("filter-correlation")
     assert correlation["evaluators"] == 4
     assert 0.5 < correlation["r"] <= 1
 
@@ -149,6 +148,9 @@ def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
     for table in (retention_table(plain), agreement_table(plain), *filter_tables(plain)):
         assert not table.rows
         assert "These pairs have no votes yet" in table.empty
+    alone = load_judged_release(wide, ["human"], people=read_release_votes(wide))
+    assert matrix_of(alone).evaluators == ("human",)
+    assert "Only people answered" in filter_tables(alone)[0].empty
 
 
 def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:
@@ -170,17 +172,8 @@ def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, 
         assert not path.is_file() or b"worker0" not in path.read_bytes()
 
 
-def test_people_alone_make_a_report(wide: Release) -> None:
-    result = load_judged_release(wide, ["human"], people=read_release_votes(wide))
-    assert matrix_of(result).evaluators == ("human",)
-    assert "Only people answered" in filter_tables(result)[0].empty
-
-
 def test_a_judge_that_somebody_called_human_is_another_one(wide: Release) -> None:
-    def high(_record: PairRecord, _order: Order) -> str:
-        return "high"
-
-    rows = [*JudgementsStore(wide.store).rows(["weak"]), *scored("human", wide.pairs(), high)]  # type: ignore[arg-type]
+    rows = [*JudgementsStore(wide.store).rows(["weak"]), *scored("human", wide.pairs(), lambda *_: "high")]
     names = load_judged_release(wide, judgements=rows, people=read_release_votes(wide)).names
     assert names["human", "votes"] == "human (votes)"
     assert len(names) == 3

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import Judgement
 from storage_schemas.release import Release
 from tasks.publish.leaderboard import write_leaderboard
 from tasks.publish.submission import (
     MOST_BYTES,
     Card,
+    Submission,
     UsedPrices,
     check_submission,
     make_submission,
@@ -39,17 +41,17 @@ def written(release: Release, path: Path, kind: Any = judged, card: Card = CARD,
     return path
 
 
-@pytest.mark.parametrize("kind", [judged, scored])
-def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any) -> None:
+@pytest.mark.parametrize(("kind", "orders"), [(judged, "both"), (scored, "apart")])
+def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any, orders: str) -> None:
     path = written(release, tmp_path / "one.json", kind)
     result = check_submission(path, release)
-    assert result.submission.orders == ("both" if kind is judged else "apart")
-    assert len(result.rows) == len(release.pairs()) * (2 if kind is judged else 1)
+    assert result.submission.orders == orders
     assert submission_bytes(result.submission) == path.read_bytes()
-    original = list(kind("judge", release.pairs(), skilled("judge", 0.9, 0.1, 0.1)))
-    assert {(r.pair_id, r.order): (r.preferred, r.failure) for r in result.rows} == {
-        (r.pair_id, r.order): (r.preferred, r.failure) for r in original
-    }
+    given, original = (
+        [(row.pair_id, row.order, row.preferred, row.failure) for row in rows]
+        for rows in (result.rows, kind("judge", release.pairs(), skilled("judge", 0.9, 0.1, 0.1)))
+    )
+    assert sorted(given, key=str) == sorted(original, key=str)
     assert result.submission.release.checksum == release.manifest.content_checksum
     assert "answer first" not in path.read_text(encoding="utf-8"), "texts of the judge stay at home"
 
@@ -57,13 +59,14 @@ def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any) -
 def test_repeats_and_one_order(release: Release, tmp_path: Path) -> None:
     rows = list(judged("judge", release.pairs(), skilled("judge", 0.9)))
     again = list(judged("judge", release.pairs(), skilled("again", 0.9), repeat=1))
-    twice = make_submission(release, [*rows, *again], CARD, PRICES)
     path = tmp_path / "file.json"
-    path.write_bytes(submission_bytes(twice))
-    assert check_submission(path, release).submission.repeats == 2
-    once = make_submission(release, [row for row in rows if row.order == "low_first"], CARD, PRICES)
-    path.write_bytes(submission_bytes(once))
-    assert check_submission(path, release).submission.orders == "one"
+
+    def checked(rows: list[Judgement]) -> Submission:
+        path.write_bytes(submission_bytes(make_submission(release, rows, CARD, PRICES)))
+        return check_submission(path, release).submission
+
+    assert checked([*rows, *again]).repeats == 2
+    assert checked([row for row in rows if row.order == "low_first"]).orders == "one"
 
 
 Change = Callable[[dict[str, Any]], None]
@@ -123,51 +126,42 @@ def test_scores_have_to_go_with_the_preference(release: Release, tmp_path: Path)
     changed(path, lambda v: answer(v).update(score_high=0.1, score_low=0.2, preferred="high"))
     with pytest.raises(UserInputError, match=r"scores of 0.1 and 0.2 contradict preferring high"):
         check_submission(path, release)
+    changed(path, lambda v: v.update(answers=[]))
+    with pytest.raises(UserInputError, match="and 7 more like it"):
+        check_submission(path, release)
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is not JSON"),
-        (b"PK\x03\x04", "is not JSON"),
-        (b"\xff\xfe{}", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
+        *((content, "is not JSON") for content in (b"", b"PK\x03\x04", b"\xff\xfe{}", b"[" * 100_000)),
         (b'{"card": NaN}', "NaN is not a number"),
         (b'{"card": 1, "card": 2}', "'card' appears twice"),
         (b'{"answers": ' + b"9" * 5000 + b"}", "is not JSON"),
         (b"[]", "is invalid"),
         (b"null", "is invalid"),
+        # a file without end is not read
+        (MOST_BYTES + 1, "the maximum for a submission"),
+        (None, r"odd.json cannot be read: No such file"),
     ],
+    ids=range(11),
 )
-def test_a_file_that_is_none(release: Release, tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_none(
+    release: Release, tmp_path: Path, content: bytes | int | None, said: str
+) -> None:
     path = tmp_path / "odd.json"
-    path.write_bytes(content)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        with path.open("wb") as file:
+            file.truncate(content)
     with pytest.raises(UserInputError, match=said) as told:
         check_submission(path, release)
     assert len(str(told.value)) < 2_000
 
 
-def test_a_file_without_end_is_not_read(release: Release, tmp_path: Path) -> None:
-    path = tmp_path / "large.json"
-    with path.open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
-    with pytest.raises(UserInputError, match="the maximum for a submission"):
-        check_submission(path, release)
-    with pytest.raises(UserInputError, match=r"none.json cannot be read: No such file"):
-        check_submission(tmp_path / "none.json", release)
-
-
-def test_many_problems_are_counted(release: Release, tmp_path: Path) -> None:
-    path = changed(written(release, tmp_path / "one.json"), lambda v: v.update(answers=[]))
-    with pytest.raises(UserInputError, match="and 7 more like it"):
-        check_submission(path, release)
-
-
 def test_answers_of_two_judges_are_no_submission(release: Release) -> None:
-    rows = [
-        *judged("one", release.pairs(), skilled("one", 0.9)),
-        *judged("two", release.pairs(), skilled("two", 0.9)),
-    ]
+    rows = [row for name in ("one", "two") for row in judged(name, release.pairs(), skilled(name, 0.9))]
     with pytest.raises(UserInputError, match=r"answers of one evaluator .* here are one .*, two"):
         make_submission(release, rows, CARD, PRICES)
     with pytest.raises(UserInputError, match="here are none"):
@@ -176,9 +170,7 @@ def test_answers_of_two_judges_are_no_submission(release: Release) -> None:
 
 def test_a_card(tmp_path: Path) -> None:
     path = tmp_path / "card.toml"
-    path.write_text(
-        'name = "A judge"\nauthors = ["A. Person"]\nurl = "https://example.org/judge"\nmodel = "model-1"\n'
-    )
+    path.write_text(f"name = 'A judge'\nauthors = ['A. Person']\nurl = '{CARD.url}'\nmodel = 'model-1'\n")
     assert read_card(path) == CARD
     for text, output in (
         ("name = ", "is not TOML"),
@@ -217,10 +209,7 @@ def test_a_leaderboard(release: Release, tmp_path: Path) -> None:
     table = (tmp_path / "board" / "leaderboard.csv").read_text(encoding="utf-8").splitlines()
     assert len(table) == 1 + 3 * 2
     assert table[0].startswith("judge,settings,aspect,accuracy,clustered_low")
-
-
-def test_who_answers_only_what_is_easy_is_not_the_best(release: Release, tmp_path: Path) -> None:
-    page = board(release, tmp_path)
+    # who answers only what is easy is not the best
     last = page[page.rindex("<tr><td") :]
     assert 'data-label="Mean of aspects" data-value=""' in last
     assert 'class="best"' not in last

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from storage_schemas.judgements import Judgement
-from storage_schemas.release import Release
 from tasks.report.judged_release import JudgedRelease, names_of
 from tasks.report.systems import ASPECT_ORDER
 from tasks.statistics.trials import Trial
@@ -17,7 +16,7 @@ QUALITY = ("aesthetics", "technical_quality", "appearance_style", "background_co
 
 
 def _trials() -> list[Trial]:
-    trials = []
+    trials: list[Trial] = []
     for evaluator in (*JUDGES, *SCORERS, "human"):
         for aspect in ASPECT_ORDER:
             fitting = counts()[evaluator, aspect]
@@ -68,10 +67,17 @@ def printed_release() -> JudgedRelease:
         sources=lambda: [SimpleNamespace(source_id="source-0", duration_s=100.0)],
         prompt=lambda _source: "A caption\nand another",
     )
+    rows = tuple(_policy_row(policy) for policy in POLICIES)
+    return judged_release(release, trials, names_of({trial.who for trial in trials}), rows)
+
+
+def judged_release(
+    release: Any, trials: tuple[Trial, ...], names: dict[Any, str], rows: tuple[Judgement, ...] = ()
+) -> JudgedRelease:
     return JudgedRelease(
-        release=cast(Release, release),
-        rows=tuple(_policy_row(policy) for policy in POLICIES),
-        names=names_of({trial.who for trial in trials}),
+        release=release,
+        rows=rows,
+        names=names,
         trials=trials,
         all_trials=trials,
         strengths={},

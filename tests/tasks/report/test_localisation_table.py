@@ -27,6 +27,11 @@ def details(**values: Any) -> dict[str, str]:
     return {"details": json.dumps(values)}
 
 
+def judge(name: str, record: PairRecord, **values: Any) -> Judgement:
+    """An answer that names intervals, or nothing, and is right."""
+    return row(name, record, "high_first", "high", **details(**values))
+
+
 def exact(record: PairRecord) -> list[list[float]]:
     return [list(interval) for interval in record.low_intervals]
 
@@ -35,23 +40,18 @@ def test_judges_and_scorers_are_scored_on_what_they_name(wide: Release) -> None:
     rows: list[Judgement] = []
     for record in wide.pairs(aspect="dynamics_degree"):
         first, second, *_ = exact(record)
+        both = {"high": {"intervals": [[0, 9]]}, "low": {"intervals": [first, second, [9e6, 9e6 + 1]]}}
         rows += [
-            row("exact", record, "high_first", "high", **details(intervals=exact(record))),
+            judge("exact", record, intervals=exact(record)),
             # the other order took the source for the damaged video
             row("exact", record, "low_first", "low", **details(intervals=[[0, 5]])),
             row("silent", record, "high_first", "high"),
-            row("odd", record, "high_first", "high", **details(intervals="everywhere")),
-            row("all", record, "high_first", "high", **details(intervals=[[0, record.low_frames]])),
-            row(
-                "scorer",
-                record,
-                "apart",
-                "low",
-                **details(high={"intervals": [[0, 9]]}, low={"intervals": [first, second, [9e6, 9e6 + 1]]}),
-            ),
+            judge("odd", record, intervals="everywhere"),
+            judge("all", record, intervals=[[0, record.low_frames]]),
+            row("scorer", record, "apart", "low", **details(**both)),
         ]
-    gathered = load_judged_release(wide, judgements=rows)
-    lines = {line["evaluator"]: line for line in localisation_table(gathered).rows}
+    report = report_of(load_judged_release(wide, judgements=rows))
+    lines = {line["evaluator"]: line for line in report.tables["localisation"].rows}
     assert set(lines) == {"exact", "odd", "all", "scorer"}
     right = lines["exact"]
     assert (right["answers"], right["elsewhere"], right["unreadable"]) == (FILMS, FILMS, 0)
@@ -69,11 +69,15 @@ def test_judges_and_scorers_are_scored_on_what_they_name(wide: Release) -> None:
     assert scorer["recall"] == pytest.approx(2 / 5)
 
 
+def test_each_aspect_has_its_line(wide: Release) -> None:
+    rows = [judge("exact", record, intervals=exact(record)) for record in wide.pairs()]
+    assert len(localisation_table(load_judged_release(wide, judgements=rows)).rows) == 2
+
+
 def test_who_says_nothing_leaves_the_table_empty(wide: Release) -> None:
     rows = [row("silent", record, "high_first", "high") for record in wide.pairs()]
     table = localisation_table(load_judged_release(wide, judgements=rows))
-    assert table.rows == ()
-    assert table.empty == "No evaluator here says where the damage is."
+    assert (table.rows, table.empty) == ((), "No evaluator here says where the damage is.")
 
 
 @pytest.mark.parametrize(
@@ -83,14 +87,13 @@ def test_who_says_nothing_leaves_the_table_empty(wide: Release) -> None:
         ('{"intervals": [[1, 2.5], [0, 1]]}', ((1.0, 2.5), (0.0, 1.0))),
         ("{}", None),
         ("[1]", None),
-        ('{"intervals": [[2, 1]]}', "unreadable"),
-        ('{"intervals": [[1]]}', "unreadable"),
-        ('{"intervals": [[-1, 2]]}', "unreadable"),
-        ('{"intervals": [[NaN, 2]]}', "unreadable"),
-        ('{"intervals": [[0, Infinity]]}', "unreadable"),
-        ('{"intervals": [[true, 2]]}', "unreadable"),
-        ('{"intervals": [["0:10", "0:20"]]}', "unreadable"),
-        ('{"intervals": null}', "unreadable"),
+        *(
+            (f'{{"intervals": {text}}}', "unreadable")
+            for text in (
+                *("[[2, 1]]", "[[1]]", "[[-1, 2]]", "[[NaN, 2]]", "[[0, Infinity]]", "[[true, 2]]"),
+                *('[["0:10", "0:20"]]', "null"),
+            )
+        ),
     ],
 )
 def test_what_an_answer_names(wide: Release, text: str, named: object) -> None:
@@ -99,15 +102,5 @@ def test_what_an_answer_names(wide: Release, text: str, named: object) -> None:
 
 
 def test_a_tie_names_no_video(wide: Release) -> None:
-    record = wide.pairs()[0]
-    tie = row("judge", record, "high_first", "tie", **details(intervals=[[0, 1]]))
+    tie = row("judge", wide.pairs()[0], "high_first", "tie", **details(intervals=[[0, 1]]))
     assert named_intervals(tie) == "elsewhere"
-
-
-def test_the_report_shows_it(wide: Release) -> None:
-    rows = [
-        row("exact", record, "high_first", "high", **details(intervals=exact(record)))
-        for record in wide.pairs()
-    ]
-    report = report_of(load_judged_release(wide, judgements=rows))
-    assert len(report.tables["localisation"].rows) == 2

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -24,8 +23,12 @@ FILMS = 4
 LENGTHS = [12 * (12 + 7 * number) for number in range(FILMS)]
 
 
-def test_the_numbers_of_a_release(tmp_path: Path) -> None:
-    release = build_wide(tmp_path, FILMS)
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return build_wide(tmp_path_factory.mktemp("wide"), FILMS)
+
+
+def test_the_numbers_of_a_release_and_of_some_sources(release: Release) -> None:
     facts = release_facts(release)
     assert (facts.aspects, facts.pairs, facts.videos, facts.prompts) == (2, 2 * FILMS, 3 * FILMS, FILMS)
     assert facts.longest_s == LENGTHS[-1]
@@ -34,19 +37,11 @@ def test_the_numbers_of_a_release(tmp_path: Path) -> None:
     assert facts.prompt_characters == 10 * 20 + 2 * 21 + 11
     (row,) = facts_table(release).rows
     assert row["videos"] == 3 * FILMS
-    assert facts.as_texts() == [
-        ("Videos", "12"),
-        ("Unique prompts", "4"),
-        ("Longest", "396.0 s"),
-        ("Mean duration", "232.5 s"),
-        ("Mean prompt", "253.0 chars"),
-    ]
-
-
-def test_the_numbers_of_some_sources(tmp_path: Path) -> None:
-    release = build_wide(tmp_path, FILMS)
-    facts = release_facts(release, ["film-01"])
-    assert (facts.pairs, facts.videos, facts.prompts, facts.longest_s) == (2, 3, 1, LENGTHS[1])
+    titles = ("Videos", "Unique prompts", "Longest", "Mean duration", "Mean prompt")
+    values = ("12", "4", "396.0 s", "232.5 s", "253.0 chars")
+    assert facts.as_texts() == list(zip(titles, values, strict=True))
+    one = release_facts(release, ["film-01"])
+    assert (one.pairs, one.videos, one.prompts, one.longest_s) == (2, 3, 1, LENGTHS[1])
     nothing = release_facts(release, [])
     assert (nothing.videos, nothing.longest_s, nothing.mean_s, nothing.prompt_characters) == (0, 0, 0, 0)
 
@@ -57,18 +52,16 @@ def test_a_video_of_two_pairs_and_a_prompt_of_two_sources_count_once() -> None:
         SimpleNamespace(source_id=source, aspect="color", low_checksum=low, low_frames=50, fps=1.0)
         for source, low in (("a", "x"), ("a", "x"), ("b", "y"))
     ]
+    sources = [SimpleNamespace(source_id=name, duration_s=60.0) for name in "ab"]
     release: Any = SimpleNamespace(
-        sources=lambda: [SimpleNamespace(source_id=name, duration_s=60.0) for name in "ab"],
-        pairs=lambda: pairs,
-        prompt=lambda _source: "the same",
+        sources=lambda: sources, pairs=lambda: pairs, prompt=lambda _source: "the same"
     )
-    facts = release_facts(cast(Release, release))
+    facts = release_facts(release)
     assert (facts.pairs, facts.videos, facts.prompts) == (3, 4, 1)
     assert facts.mean_s == 55.0
 
 
-def test_sources_by_content_category_and_by_duration(tmp_path: Path) -> None:
-    release = build_wide(tmp_path, FILMS)
+def test_sources_by_content_category_and_by_duration(release: Release) -> None:
     categories, durations = content_tables(release)
     # films 0 to 3, with two pairs each
     assert [tuple(row.values()) for row in categories.rows] == [("Travel & Events", 3, 6), ("Music", 1, 2)]
@@ -87,9 +80,7 @@ def test_sources_without_a_category_are_counted_last_and_alone_say_nothing() -> 
         ]
         return SimpleNamespace(sources=lambda: rows, pairs=lambda: [], recipe={})
 
-    assert [(one.category, one.sources) for one in category_counts(release("", "", "Music"))] == [
-        ("Music", 1),
-        ("", 2),
-    ]
+    counts = [(one.category, one.sources) for one in category_counts(release("", "", "Music"))]
+    assert counts == [("Music", 1), ("", 2)]
     categories, _ = content_tables(release("", ""))
     assert (categories.rows, "sources categorise" in categories.empty) == ((), True)

@@ -1,6 +1,4 @@
-"""Kinds of work for the contract of paid requests: judgements, scores of videos, a planted tiny one, and the
-requests of the prompt suite.
-"""
+"""Kinds of work for the contract of paid requests: judgements, scores of videos, requests for prompts."""
 
 from __future__ import annotations
 
@@ -9,16 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, cast
-
-import pyarrow as pa
+from typing import Any, cast
 
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
-from storage_schemas.model import Frozen
-from storage_schemas.row_store import RowId, RowStore
+from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
-from tasks.aspects.base import Pool
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.chat import ChatClient
 from tasks.llm.conversation import LiveAsker, Roles, Step
@@ -32,7 +25,7 @@ from tasks.llm.vision_models import MARK_TOKENS, VlmModel
 from tasks.pairs.view import Pair
 from tasks.prompt_suite.requests import Paying, Stopped
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
-from tasks.scoring.engine import CannotGoOn, Form, Kind, Outcome, Row, Task, Work, answer_stage
+from tasks.scoring.engine import Form, Outcome, Task, Work, answer_stage
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice
 from tasks.scoring.request import PairFacts, Request
@@ -92,6 +85,22 @@ class Script:
         return [Estimate(tokens_in=TOKENS, model="toy", once=once)]
 
 
+class Scripted:
+    """What a judge and a scorer have in common."""
+
+    script = Script()
+
+    @property
+    def concurrency(self) -> int:
+        return self.script.threads
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def check(self) -> None:
+        """Nothing is needed."""
+
+
 class Harness(ABC):
     """One kind of work."""
 
@@ -118,21 +127,11 @@ class Harness(ABC):
 # -- judgements ----------------------------------------------------------------------------------------
 
 
-class ScriptedJudge(PairwiseJudge):
+class ScriptedJudge(Scripted, PairwiseJudge):
     name = NAME
 
     def __init__(self, script: Script) -> None:
         self.script = script
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def check(self) -> None:
-        """Nothing is needed."""
-
-    @property
-    def concurrency(self) -> int:
-        return self.script.threads
 
     def estimate(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> list[Estimate]:
         return self.script.estimates(int(prompt))
@@ -192,20 +191,10 @@ class Judgements(Harness):
 # -- scores of videos ----------------------------------------------------------------------------------
 
 
-class ScriptedScorer(Scorer):
+class ScriptedScorer(Scripted, Scorer):
     def __init__(self, script: Script) -> None:
         super().__init__(BY_NAME[NAME])
         self.script = script
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def check(self) -> None:
-        """Nothing is needed."""
-
-    @property
-    def concurrency(self) -> int:
-        return self.script.threads
 
     def estimate(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0) -> list[Estimate]:
         return self.script.estimates(int(prompt.text))
@@ -251,109 +240,6 @@ class SuiteScores(Harness):
             )
             for n in range(count)
         ]
-
-
-# -- a planted tiny kind -------------------------------------------------------------------------------
-
-
-class TinyRow(Frozen):
-    key: str
-    answer: int | None = None
-    failure: Failure | None = None
-    message: str = ""
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost_usd: float | None = 0.0
-    at: str = "1"
-
-
-class TinyStore(RowStore):
-    schema = pa.schema(
-        [
-            ("key", pa.string()),
-            ("answer", pa.int64()),
-            ("failure", pa.string()),
-            ("message", pa.string()),
-            ("tokens_in", pa.int64()),
-            ("tokens_out", pa.int64()),
-            ("cost_usd", pa.float64()),
-            ("at", pa.string()),
-        ]
-    )
-    ids = ("key",)
-    answer = "answer"
-    order = ("key",)
-    transient = TRANSIENT_FAILURES
-
-
-@dataclass(frozen=True)
-class TinyUnit:
-    number: int
-
-    @property
-    def key(self) -> str:
-        return f"key{self.number}"
-
-    @property
-    def ids(self) -> list[RowId]:
-        return [(self.key,)]
-
-    @property
-    def shares(self) -> str:
-        return f"v{self.number // 2}"
-
-
-class TinyKind(Kind[TinyUnit]):
-    pool: Pool = "cpu"
-
-    def __init__(self, name: str, script: Script) -> None:
-        self.name, self.script, self.concurrency = name, script, script.threads
-
-    @property
-    def form(self) -> Form[TinyUnit]:
-        return self.script.form(self) if self.script.form else super().form
-
-    def estimates(self, unit: TinyUnit) -> list[Estimate]:
-        return self.script.estimates(unit.number)
-
-    def answer(self, unit: TinyUnit) -> list[TinyRow]:
-        try:
-            usage = self.script.ask(unit.number)
-        except PrerequisiteError as problem:
-            raise CannotGoOn(str(problem)) from problem
-        except NotJudged as problem:
-            return self.failed(unit, problem.failure, problem.message)
-        except ZeroDivisionError as problem:
-            return self.failed(unit, Failure.INTERNAL_ERROR, f"ZeroDivisionError: {problem}")
-        cost = PRICES.cost("toy", usage.tokens_in, 0)
-        return [TinyRow(key=unit.key, answer=unit.number, tokens_in=usage.tokens_in, cost_usd=cost)]
-
-    def failed(self, unit: TinyUnit, failure: Failure, message: str) -> list[TinyRow]:
-        return [TinyRow(key=unit.key, failure=failure, message=message)]
-
-    def copied(self, row: Row, unit: TinyUnit, place: int) -> TinyRow:
-        assert isinstance(row, TinyRow)
-        return row.model_copy(update={"key": unit.key, "cost_usd": 0.0})
-
-
-@dataclass(frozen=True)
-class TinyWork(Work[TinyUnit]):
-    counts_folder: ClassVar[str] = "tiny"
-    script: Script = field(default_factory=Script)
-
-    def rows(self) -> TinyStore:
-        return TinyStore(Path(self.store_path) / "tiny")
-
-    def kind(self, name: str) -> TinyKind:
-        return TinyKind(name, self.script)
-
-
-class Tiny(Harness):
-    def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> Work[Any]:
-        return TinyWork(run, str(folder), **{"prices": PRICES, "script": script, **fields})
-
-    def units(self, count: int) -> list[TinyUnit]:
-        return [TinyUnit(n) for n in range(count)]
 
 
 # -- requests of the prompt suite ----------------------------------------------------------------------
@@ -433,7 +319,7 @@ class PromptRequests(Harness):
 
 
 #: Kinds that run on the engine.
-ENGINE: dict[str, Harness] = {"judgement": Judgements(), "score": SuiteScores(), "tiny": Tiny()}
+ENGINE: dict[str, Harness] = {"judgement": Judgements(), "score": SuiteScores()}
 #: All that asks for money.
 HARNESSES: dict[str, Harness] = {**ENGINE, "prompt": PromptRequests()}
 

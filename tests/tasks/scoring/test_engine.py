@@ -18,7 +18,7 @@ from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import Failure
 from tasks.llm import meter
 from tasks.llm.usage import Prices
-from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Task, Work, answer_stage
+from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Work
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown, Submitted
 from tests.tasks.scoring.kinds import ENGINE, HARNESSES, NAME, Harness, Script, limits, new_store
 
@@ -38,14 +38,6 @@ def paid(request: pytest.FixtureRequest) -> Harness:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return new_store(tmp_path)
-
-
-def task(units: Sequence[Any], id_: str = "run-0") -> Task[Any]:
-    return Task(id_, "title", NAME, tuple(units))
-
-
-def known(work: Work[Any]) -> dict[str, str]:
-    return {id_[0]: failure for id_, failure in work.rows().known().items()}
 
 
 def stopped(work: Any) -> str:
@@ -72,11 +64,13 @@ def test_every_unit_is_answered_once_whatever_becomes_of_its_task(paid: Harness,
     assert len(script.asked) == 5
 
 
-def test_a_failure_does_not_affect_the_others(paid: Harness, folder: Path) -> None:
+def test_a_failure_costs_nothing_and_does_not_affect_the_others(paid: Harness, folder: Path) -> None:
     script = Script(plan={1: paid.fault, 2: Failure.REFUSED}.get)
-    work = paid.work(folder, script)
+    work = paid.work(folder, script, limits=limits(usd=2))
     assert paid.answer(work, paid.units(4)).rows == ("key1", "key2")
     assert paid.known(work) == {"key0": "", "key1": "internal_error", "key2": "refused", "key3": ""}
+    counts = work.spending.counts()[NAME]
+    assert (counts["usd"], counts["unpriced"], counts["reserved_usd"]) == (pytest.approx(2), 0, 0)
     assert not stopped(work)
 
 
@@ -117,28 +111,22 @@ def test_a_limit_is_kept_and_the_next_run_goes_on(
     assert script.asked == [0, 1, 2, 3, 4]
 
 
-def test_a_limit_that_holds_no_unit_says_so(paid: Harness, folder: Path) -> None:
-    work = paid.work(folder, Script(), limits=limits(usd=0.5))
-    paid.answer(work, paid.units(2))
-    assert "the limit of 0.5 dollars is too small for the next request" in stopped(work)
-    assert not paid.known(work)
-
-
-def test_a_limit_in_dollars_needs_a_price(paid: Harness, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"limits": limits(usd=0.5)}, "the limit of 0.5 dollars is too small for the next request"),
+        ({"limits": limits(usd=9), "prices": Prices()}, "model 'toy' has no price"),
+    ],
+)
+def test_a_limit_that_holds_no_unit_or_lacks_a_price_is_told(
+    paid: Harness, folder: Path, given: dict[str, Any], said: str
+) -> None:
     script = Script(threads=4)
-    work = paid.work(folder, script, limits=limits(usd=9), prices=Prices())
+    work = paid.work(folder, script, **given)
     paid.answer(work, paid.units(2))
-    assert "model 'toy' has no price" in stopped(work)
+    assert said in stopped(work)
     assert not script.asked
-
-
-def test_a_fault_costs_nothing_and_reaches_no_limit(paid: Harness, folder: Path) -> None:
-    script = Script(plan=lambda n: paid.fault)
-    work = paid.work(folder, script, limits=limits(usd=1))
-    assert paid.answer(work, paid.units(4)).rows == ("key0", "key1", "key2", "key3")
-    counts = work.spending.counts()[NAME]
-    assert (counts["usd"], counts["unpriced"], counts["reserved_usd"]) == (0, 0, 0)
-    assert not stopped(work)
+    assert not paid.known(work)
 
 
 def test_a_stop_elsewhere_is_noticed(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,10 +171,10 @@ def test_the_prompt_maker_asks_again_for_all_that_failed(folder: Path) -> None:
 def test_rows_of_a_task_are_known_where_another_run_has_joined_its_files(kind: Harness, folder: Path) -> None:
     script = Script()
     work, units = kind.work(folder, script), kind.units(5)
-    answer_stage(work, task(units))
+    kind.answer(work, units)
     work.rows().add([])
     work.rows().pack()
-    assert answer_stage(kind.work(folder, script), task(units)).made == 0
+    assert kind.answer(kind.work(folder, script), units).made == 0
     assert len(script.asked) == 5
 
 
@@ -194,34 +182,34 @@ def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
     kind: Harness, folder: Path
 ) -> None:
     script = Script(plan={0: "raises", 1: Failure.REFUSED}.get)
-    answer_stage(kind.work(folder, script), task(kind.units(3)))
-    answer_stage(kind.work(folder, script, run="next"), task(kind.units(3), "next-0"))
+    kind.answer(kind.work(folder, script), kind.units(3))
+    kind.answer(kind.work(folder, script, run="next"), kind.units(3), "next-0")
     assert script.asked == [0, 1, 2, 0]
-    answer_stage(kind.work(folder, script, run="more", retry=True), task(kind.units(3), "more-0"))
+    kind.answer(kind.work(folder, script, run="more", retry=True), kind.units(3), "more-0")
     assert script.asked == [0, 1, 2, 0, 0, 1]
 
 
-def test_a_limit_of_the_model_leaves_the_unit_without_a_row(kind: Harness, folder: Path) -> None:
-    script = Script(plan={1: Failure.LIMIT_REACHED}.get)
-    work = kind.work(folder, script, limits=limits(usd=9))
-    answer_stage(work, task(kind.units(3)))
-    assert known(work) == {"key0": ""}
-    assert stopped(work) == "planned limit_reached"
+@pytest.mark.parametrize(
+    ("planned", "said", "unusable"),
+    [
+        (Failure.LIMIT_REACHED, "planned limit_reached", ""),
+        ("lacks", "weights are missing", "weights are missing"),
+    ],
+)
+def test_what_stops_every_unit_leaves_them_without_rows(
+    kind: Harness, folder: Path, planned: Failure | str, said: str, unusable: str
+) -> None:
+    work = kind.work(folder, Script(plan={1: planned}.get), limits=limits(usd=9))
+    assert kind.answer(work, kind.units(3)).unusable == unusable
+    assert kind.known(work) == {"key0": ""}
+    assert stopped(work) == said
     assert work.spending.counts()[NAME]["reserved_usd"] == 0
-
-
-def test_what_every_unit_lacks_is_told_and_all_are_left(kind: Harness, folder: Path) -> None:
-    script = Script(plan={1: "lacks"}.get)
-    work = kind.work(folder, script)
-    outcome = answer_stage(work, task(kind.units(3)))
-    assert outcome.unusable == stopped(work) == "weights are missing"
-    assert known(work) == {"key0": ""}
 
 
 def test_work_that_units_share_is_set_aside_once(kind: Harness, folder: Path) -> None:
     script = Script(once="shared")
     work = kind.work(folder, script, limits=limits(usd=2.0))
-    answer_stage(work, task(kind.units(5)))
+    kind.answer(work, kind.units(5))
     # the first is expected to take a dollar, and so each turns out: the limit ends the third
     assert script.asked == [0, 1]
 
@@ -234,7 +222,7 @@ def test_threads_answer_at_once(kind: Harness, folder: Path) -> None:
 
     script = Script(threads=4, plan=plan)
     work = kind.work(folder, script)
-    assert answer_stage(work, task(kind.units(12))).made == 12
+    assert kind.answer(work, kind.units(12)).made == 12
     assert script.most_at_once == 4
     assert sorted(script.asked) == list(range(12))
 
@@ -251,11 +239,11 @@ def test_what_a_process_died_of_is_tried_alone_and_then_fails(
         (running / f"elsewhere.1.run-0.{number}.jsonl").write_bytes(
             with_checksum('{"begun": "key3"}') + b"\n"
         )
-    answer_stage(work, task(units))
+    kind.answer(work, units)
     assert sorted(script.asked) == [n for n in range(8) if n != 3 or deaths < MOST_DEATHS]
     if 0 < deaths < MOST_DEATHS:
         assert script.asked[-1] == 3, "last, and alone"
-    assert known(work)["key3"] == ("internal_error" if deaths == MOST_DEATHS else "")
+    assert kind.known(work)["key3"] == ("internal_error" if deaths == MOST_DEATHS else "")
 
 
 # -- handed over now, collected later ------------------------------------------------------------------
@@ -314,35 +302,38 @@ def test_units_are_handed_over_and_collected_by_the_next_run(kind: Harness, fold
     provider = FakeProvider()
     script = Script(form=provider.form, plan={1: Failure.REFUSED}.get)
     work, units = kind.work(folder, script), kind.units(6)
-    assert answer_stage(work, task(units)).made == 0
+    assert kind.answer(work, units).made == 0
     assert provider.handed_over == KEYS
     assert sorted(map(len, provider.batches.values())) == [2, 4]
     # some are there, one with an error of its own
     provider.ready = {"key0", "key1", "key4"}
     again = kind.work(folder, script, run="next")
-    assert answer_stage(again, task(units, "next-0")).made == 3
-    assert known(again) == {"key0": "", "key1": "refused", "key4": ""}
+    assert kind.answer(again, units, "next-0").made == 3
+    assert kind.known(again) == {"key0": "", "key1": "refused", "key4": ""}
     assert again.spending.counts()[NAME]["asked"] == 3
     provider.ready = set(KEYS)
     last = kind.work(folder, script, run="last")
-    left = [unit for unit in units if unit.key not in known(last)]
-    assert answer_stage(last, task(left, "last-0")).made == 3
+    left = [unit for unit in units if unit.key not in kind.known(last)]
+    assert kind.answer(last, left, "last-0").made == 3
     assert provider.handed_over == KEYS, "nothing is handed over twice"
     assert not records(last)
 
 
-@pytest.mark.parametrize("kill_at", ["before", "after", "collect"])
-def test_a_kill_pays_nothing_twice(kind: Harness, folder: Path, kill_at: str) -> None:
+@pytest.mark.parametrize("kill_at", ["before", "after", "collect", "unknown"])
+def test_neither_a_kill_nor_a_lost_answer_pays_twice(kind: Harness, folder: Path, kill_at: str) -> None:
     provider = FakeProvider()
     provider.kill_at = kill_at
     script = Script(form=provider.form)
     work, units = kind.work(folder, script), kind.units(3)
-    with pytest.raises(Killed):
-        answer_stage(work, task(units))
+    if kill_at == "unknown":
+        assert kind.answer(work, units).unusable == "no answer"
+    else:
+        with pytest.raises(Killed):
+            kind.answer(work, units)
     assert len(records(work)) == 1, "what is handed over is on disk before"
     provider.kill_at, provider.ready = "", set(KEYS)
     again = kind.work(folder, script, run="next")
-    assert answer_stage(again, task(units, "next-0")).made == 3
+    assert kind.answer(again, units, "next-0").made == 3
     assert provider.handed_over == KEYS[:3]
     assert not records(again)
 
@@ -352,12 +343,12 @@ def test_what_expires_is_left_and_handed_over_anew(kind: Harness, folder: Path) 
     provider.expired, provider.ready = True, {"key0"}
     script = Script(form=provider.form)
     work, units = kind.work(folder, script), kind.units(3)
-    assert answer_stage(work, task(units)).made == 1
-    assert known(work) == {"key0": ""}
+    assert kind.answer(work, units).made == 1
+    assert kind.known(work) == {"key0": ""}
     assert not records(work)
     provider.ready = set(KEYS)
     again = kind.work(folder, script, run="next")
-    assert answer_stage(again, task(units[1:], "next-0")).made == 2
+    assert kind.answer(again, units[1:], "next-0").made == 2
     assert provider.handed_over == ["key0", "key1", "key2", "key1", "key2"]
 
 
@@ -365,28 +356,16 @@ def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Pat
     provider = FakeProvider()
     provider.ready = set(KEYS)
     work = kind.work(folder, Script(form=provider.form), limits=limits(usd=2.5))
-    assert answer_stage(work, task(kind.units(6))).made == 2
+    assert kind.answer(work, kind.units(6)).made == 2
     assert provider.handed_over == KEYS[:2]
     counts = work.spending.counts()[NAME]
     assert (counts["usd"], counts["reserved_usd"]) == (pytest.approx(2), 0)
-
-
-def test_a_batch_that_may_have_arrived_is_looked_for(kind: Harness, folder: Path) -> None:
-    provider = FakeProvider()
-    provider.kill_at = "unknown"
-    script = Script(form=provider.form)
-    work, units = kind.work(folder, script), kind.units(3)
-    assert answer_stage(work, task(units)).unusable == "no answer"
-    provider.kill_at, provider.ready = "", set(KEYS)
-    again = kind.work(folder, script, run="next")
-    assert answer_stage(again, task(units, "next-0")).made == 3
-    assert provider.handed_over == KEYS[:3]
 
 
 def test_a_provider_that_takes_no_batches_is_told(kind: Harness, folder: Path) -> None:
     provider = FakeProvider()
     provider.kill_at = "lacks"
     work = kind.work(folder, Script(form=provider.form), limits=limits(usd=9))
-    assert answer_stage(work, task(kind.units(2))).unusable == "no batches here"
+    assert kind.answer(work, kind.units(2)).unusable == "no batches here"
     assert not records(work)
     assert work.spending.counts()[NAME]["reserved_usd"] == 0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from storage_schemas.frames import Planes
-from storage_schemas.pair import PairRecord
 from tasks.pairs.view import Side, open_record
 from tasks.scoring.frame_cache import CachedSide, FrameCache
-from tests.tasks.pairs.synthetic import make_source
+from tests.tasks.pairs.synthetic import Made
+from tests.tasks.scoring.sides import FrameList, noise
 
 
 class Counted(Side):
@@ -34,10 +33,9 @@ class Counted(Side):
         return self.side.planes(places)
 
 
-def test_both_videos_of_a_pair_share_what_is_equal(tmp_path: Path) -> None:
-    made = make_source(tmp_path / "store")
-    record: PairRecord = made.pair("aesthetics")
-    pair = open_record(made.store, record, "prompt")
+def test_both_videos_of_a_pair_share_what_is_equal(built: Made) -> None:
+    record = built.pair("aesthetics")
+    pair = open_record(built.store, record, "prompt")
     high, low = Counted(pair.high), Counted(pair.low)
     cache = FrameCache()
     one, two = CachedSide(high, cache), CachedSide(low, cache)
@@ -54,9 +52,8 @@ def test_both_videos_of_a_pair_share_what_is_equal(tmp_path: Path) -> None:
     assert one.planes([]).shape == (0, *pair.high.planes([0]).shape[1:])
 
 
-def test_memory_has_a_bound(tmp_path: Path) -> None:
-    made = make_source(tmp_path / "store")
-    side = open_record(made.store, made.pair("aesthetics"), "prompt").high
+def test_memory_has_a_bound() -> None:
+    side = FrameList([noise(number) for number in range(10)])
     frame = side.planes([0]).nbytes
     cache = FrameCache(most_bytes=3 * frame)
     kept = CachedSide(Counted(side), cache)

@@ -16,7 +16,7 @@ from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice
 from tasks.scoring.request import PairFacts, Request
 from tasks.scoring.setup import Setup
-from tests.tasks.scoring.kinds import NumberedPairs, new_store
+from tests.tasks.scoring.kinds import NumberedPairs, Scripted, new_store
 
 #: A dollar a token.
 PRICES = Prices(models={"toy": Price(input_per_million=1e6, output_per_million=1e6)})
@@ -28,32 +28,20 @@ def failure(**fields: Any) -> NotJudged:
     return NotJudged(Failure.NOT_UNDERSTOOD, "look: the answer is no JSON", "No JSON.", usage=usage, **fields)
 
 
-class Unable(PairwiseJudge):
+class Unable(Scripted, PairwiseJudge):
     name = "unable"
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def check(self) -> None:
-        """Nothing is needed."""
 
     def compare(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> JudgeAnswer:
         raise failure(details=TALK)
 
 
-class Scores(PointwiseScorer):
+class Scores(Scripted, PointwiseScorer):
     """Scores videos in turn by what is planned."""
 
     name = "scores"
 
     def __init__(self, *planned: Score | NotJudged) -> None:
         self.planned = list(planned)
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def check(self) -> None:
-        """Nothing is needed."""
 
     def estimate(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> Estimate:
         return Estimate(model="toy")
@@ -82,9 +70,6 @@ def row(kind: Judging, high: str = "h", low: str = "l") -> tuple[Judgement, Mapp
     return made, json.loads(made.details)
 
 
-SCORED = Score(0.5, "toy", Usage(tokens_in=1, tokens_out=1), {"frames": 8})
-
-
 def test_the_conversation_of_a_failed_judgement_is_in_its_row(folder: Path) -> None:
     made, details = row(judging(folder, Unable()))
     assert made.failure is Failure.NOT_UNDERSTOOD
@@ -93,24 +78,23 @@ def test_the_conversation_of_a_failed_judgement_is_in_its_row(folder: Path) -> N
     assert (made.tokens_in, made.tokens_out, made.cost_usd) == (3, 4, 7.0)
 
 
+def scored(value: float) -> Score:
+    return Score(value, "toy", Usage(tokens_in=1, tokens_out=1), {"frames": 8})
+
+
 def test_a_failed_score_has_the_conversations_on_both_videos_and_what_both_took(folder: Path) -> None:
-    made, details = row(judging(folder, Scores(SCORED, failure(details=TALK))))
+    made, details = row(judging(folder, Scores(scored(0.5), failure(details=TALK))))
     assert made.failure is Failure.NOT_UNDERSTOOD
     assert details == {"high": {"frames": 8}, "low": TALK}
     assert (made.tokens_in, made.tokens_out, made.cost_usd) == (4, 5, 9.0)
-
-
-def test_a_video_that_failed_is_paid_for_once(folder: Path) -> None:
+    # a video that failed is paid for once
     kind = judging(folder, Scores(failure(details=TALK)))
     paid, _ = row(kind)
     again, details = row(kind, low="other")
     assert (paid.cost_usd, again.cost_usd) == (7.0, 0.0)
     assert again.failure is Failure.NOT_UNDERSTOOD
     assert details == {"high": TALK}
-
-
-def test_a_score_that_is_not_a_number_has_cost_what_it_took(folder: Path) -> None:
-    nan = Score(float("nan"), "toy", Usage(tokens_in=1, tokens_out=1), {"frames": 8})
-    made, details = row(judging(folder, Scores(nan)))
+    # a score that is not a number has cost what it took
+    made, details = row(judging(folder, Scores(scored(float("nan")))))
     assert (made.failure, made.cost_usd) == (Failure.NO_ANSWER, 2.0)
     assert details == {"high": {"frames": 8}}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import threading
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Judgement, preferred
+from storage_schemas.store import Store
 from tasks import plugins
 from tasks.aspects.registry import BUILT_IN as ASPECTS
 from tasks.llm.limits import Limits, RateLimit, Spending
@@ -76,13 +79,10 @@ def test_files_of_evaluators(tmp_path: Path) -> None:
 
 
 def test_every_built_in_evaluator_can_be_loaded() -> None:
-    for name in registry.BUILT_IN:
-        assert callable(registry.factory(name)), name
+    assert all(callable(registry.factory(name)) for name in registry.BUILT_IN)
 
 
 def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) -> None:
-    from storage_schemas.store import Store
-
     setup = Setup(store_path=str(Store.create(tmp_path / "s").root))
     coin = registry.make_evaluator(choice_from_text("coin?seed=4"), setup)
     assert coin.settings() == {"seed": 4}
@@ -96,29 +96,28 @@ def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) ->
 
 
 def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    added: list[tuple[str, str]] = []
+    added: list[tuple[str, str]] = [("mine", "no_such_module:x")]
     monkeypatch.setattr(
         plugins,
         "installed_points",
         lambda group, _state: EntryPoints(EntryPoint(name, value, group) for name, value in added),
     )
-    setup = Setup(store_path=str(tmp_path))
-    added[:] = [("mine", "no_such_module:x")]
     assert list(registry.added_evaluators()) == ["mine"]
-    with pytest.raises(PrerequisiteError, match="cannot be loaded from no_such_module:x"):
-        registry.make_evaluator(choice_from_text("mine"), setup)
-    added[:] = [("mine", "builtins:dict")]
-    with pytest.raises(PrerequisiteError, match="is not a factory"):
-        registry.make_evaluator(choice_from_text("mine"), setup)
-    added[:] = [("mine", "fractions:Fraction")]
-    with pytest.raises(PrerequisiteError, match="has to be a PairwiseJudge"):
-        registry.make_evaluator(choice_from_text("mine"), setup)
-    added[:] = [("coin", "builtins:dict")]
-    with pytest.raises(PrerequisiteError, match="like a built-in evaluator"):
-        registry.added_evaluators()
-    added[:] = [("mine", "builtins:dict"), ("mine", "builtins:list")]
-    with pytest.raises(PrerequisiteError, match="both add the evaluator 'mine'"):
-        registry.added_evaluators()
+    for value, says in (
+        ("no_such_module:x", "cannot be loaded from no_such_module:x"),
+        ("builtins:dict", "is not a factory"),
+        ("fractions:Fraction", "has to be a PairwiseJudge"),
+    ):
+        added[:] = [("mine", value)]
+        with pytest.raises(PrerequisiteError, match=says):
+            registry.make_evaluator(choice_from_text("mine"), Setup(store_path=str(tmp_path)))
+    for twice, says in (
+        ([("coin", "builtins:dict")], "like a built-in evaluator"),
+        ([("mine", "builtins:dict"), ("mine", "builtins:list")], "both add the evaluator 'mine'"),
+    ):
+        added[:] = twice
+        with pytest.raises(PrerequisiteError, match=says):
+            registry.added_evaluators()
 
 
 # -- texts -------------------------------------------------------------------------------------------
@@ -176,22 +175,28 @@ def test_tasks_hold_whole_sources(counts: list[int], concurrency: int, most: int
 # -- what is shared ----------------------------------------------------------------------------------
 
 
-def count_up(path: str, times: int) -> None:
-    state = SharedState(Path(path))
+COUNT_UP = """
+import sys
+from pathlib import Path
+from tasks.llm.shared_state import SharedState
+def count_up(path, times):
+    state = SharedState(path)
     for _ in range(times):
         with state.change() as values:
             values["n"] = values.get("n", 0) + 1
+"""
 
 
 def test_processes_and_threads_change_a_file_in_turn(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "n.json"
-    context = multiprocessing.get_context("spawn")
-    others = [context.Process(target=count_up, args=(str(path), 150)) for _ in range(2)]
-    threads = [threading.Thread(target=count_up, args=(str(path), 100)) for _ in range(3)]
-    for one in (*others, *threads):
-        one.start()
-    for one in (*others, *threads):
-        one.join()
+    path, names = tmp_path / "deep" / "n.json", dict[str, Any]()
+    exec(COUNT_UP, names)
+    code = f"{COUNT_UP}\nprint('ready', flush=True)\ncount_up(Path(sys.argv[1]), 300)"
+    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(names["count_up"], path, 100) for _ in range(3)]:
+                done.result()
     assert SharedState(path).read() == {"n": 600}
 
 

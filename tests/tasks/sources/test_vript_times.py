@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import Reason, SetAside
-from tasks.sources.vript_times import (
-    TimeKeys,
-    parse_time,
-    times_from_cut_meta,
-    times_from_durations,
-)
+from tasks.sources.vript_times import TimeKeys, parse_time, times_from_cut_meta, times_from_durations
 from tests.tasks.sources.vript_layout import VID, Layout, asr, captions, cut_meta, edges
 
 
@@ -32,11 +27,6 @@ def test_known_spellings_of_times(first: dict[str, Any], second: dict[str, Any])
     assert times_from_cut_meta(data, "x") == {1: (0, 4), 2: (4, 9.5)}
 
 
-def test_a_spelling_of_ones_own() -> None:
-    data = json.dumps(cut_meta(VID, {"von": 1, "bis": 2})).encode()
-    assert times_from_cut_meta(data, "x", TimeKeys(start=("von",), end=("bis",))) == {1: (1, 2)}
-
-
 @pytest.mark.parametrize(
     "time",
     [{}, {"von": 0, "bis": 1}, {"start": 0}, {"start": "soon", "end": "later"}, {"start": 5, "end": 4},
@@ -49,7 +39,9 @@ def test_times_that_are_not_understood(time: dict[str, Any]) -> None:
     assert caught.value.reason is Reason.CLIP_BOUNDARIES_MISSING
 
 
-def test_time_codes() -> None:
+def test_time_codes_and_a_spelling_of_ones_own() -> None:
+    data = json.dumps(cut_meta(VID, {"von": 1, "bis": 2})).encode()
+    assert times_from_cut_meta(data, "x", TimeKeys(start=("von",), end=("bis",))) == {1: (1, 2)}
     assert parse_time("01:02:03.5") == 3723.5
     assert parse_time("90:00") == 5400
     assert parse_time("00:04:52.208") == parse_time(292.208)
@@ -63,13 +55,11 @@ def test_durations_are_added_up_where_there_is_no_cut_meta(layout: Layout) -> No
     layout.pack("vript_long_videos_clips/clips_1_of_9.zip", {f"{VID}/{VID}_asr.jsonl": asr(VID, 3.5, 2.0)})
     (source,), _ = layout.scan()
     assert edges(source) == [(0, 3.5, "A cat."), (3.5, 5.5, "A dog.")]
-
-
-def test_durations_are_added_up_where_cut_meta_is_not_understood(layout: Layout) -> None:
-    layout.add(VID, times=[{"von": 0}, {"von": 4}])
-    layout.write(f"vript_long_videos_clips/{VID}/{VID}_asr.jsonl", asr(VID, 3.5, 2.0))
+    # or where it is not understood
+    layout.times(VID, cut_meta(VID, {"von": 0}, {"von": 4}))
+    layout.write(f"vript_long_videos_clips/{VID}/{VID}_asr.jsonl", asr(VID, 3.0, 2.0))
     (source,), _ = layout.scan()
-    assert source.clips[1].start_s == 3.5
+    assert source.clips[1].start_s == 3.0
 
 
 def test_a_missing_scene_makes_the_later_starts_unknown() -> None:

@@ -59,10 +59,13 @@ class Layout:
             for name, content in members.items():
                 archive.writestr(name, content if isinstance(content, bytes) else json.dumps(content))
 
-    def add(self, vid: str, texts: list[Any] | None = None, times: Any = None, **meta: Any) -> None:
+    def add(
+        self, vid: str, texts: list[Any] | None = None, times: Any = None, video: bool = True, **meta: Any
+    ) -> None:
         """Write one whole video of two scenes."""
         self.captions(vid, captions(vid, texts or ["A cat.", "A dog."], **meta))
-        self.video(vid)
+        if video:
+            self.video(vid)
         edges = times or [{"start": 0.0, "end": 4.0}, {"start": 4.0, "end": 9.0}]
         self.times(vid, cut_meta(vid, *edges))
 

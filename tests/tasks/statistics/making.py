@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from storage_schemas.judgements import Choice, Judgement, Order, Preferred
 from tasks.statistics.trials import Outcome, Trial, TrialPair
+
+Value = TypeVar("Value")
+#: Outcomes of pairs, high first and low first.
+Both = list[tuple[Outcome, Outcome]]
 
 PREFERRED: dict[Outcome, Preferred | None] = {"right": "high", "wrong": "low", "tie": "tie", "failed": None}
 CHOICES: dict[tuple[Order, Outcome], Choice] = {
@@ -22,15 +26,15 @@ CHOICES: dict[tuple[Order, Outcome], Choice] = {
 }
 
 
+def known(value: Value | None) -> Value:
+    """Return what must be there."""
+    assert value is not None
+    return value
+
+
 def pair(number: int = 0, **more: Any) -> TrialPair:
-    values: dict[str, Any] = {
-        "pair_id": f"pair-{number}",
-        "source_id": f"source-{number}",
-        "aspect": "color",
-        "duration_s": 100.0 * number + 50,
-        **more,
-    }
-    return TrialPair(**values)
+    values: dict[str, Any] = {"aspect": "color", "duration_s": 100.0 * number + 50}
+    return TrialPair(**{"pair_id": f"pair-{number}", "source_id": f"source-{number}", **values, **more})
 
 
 def trial(
@@ -55,18 +59,10 @@ def judged(outcomes: Sequence[tuple[Outcome, Outcome]], evaluator: str = "judge"
 
 
 def judgement(of: TrialPair, preferred: Preferred | None, **more: Any) -> Judgement:
-    values: dict[str, Any] = {
-        "evaluator": "judge",
-        "settings": "s",
-        "order": "apart",
-        "key": f"{of.pair_id}-{more.get('order', 'apart')}-{more.get('repeat', 0)}",
-        "pair_id": of.pair_id,
-        "source_id": of.source_id,
-        "aspect": of.aspect,
-        "preferred": preferred,
-        **more,
-    }
-    return Judgement(**values)
+    key = f"{of.pair_id}-{more.get('order', 'apart')}-{more.get('repeat', 0)}"
+    which = {"pair_id": of.pair_id, "source_id": of.source_id, "aspect": of.aspect}
+    values: dict[str, Any] = {"evaluator": "judge", "settings": "s", "order": "apart", "key": key, **which}
+    return Judgement(**{**values, "preferred": preferred, **more})
 
 
 #: Enough for properties of small tables; a busy machine is no failure.

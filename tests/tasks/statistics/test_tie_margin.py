@@ -1,3 +1,5 @@
+"""The margin below which scores are a tie."""
+
 from __future__ import annotations
 
 import math
@@ -7,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.statistics.tie_margin import best_tie_margin
+from tests.tasks.statistics.making import known
+
+differences_ = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0])
 
 
 def agreement(differences: list[float], ties: list[bool], margin: float | None) -> float:
@@ -19,19 +24,13 @@ def agreement(differences: list[float], ties: list[bool], margin: float | None) 
 
 
 def test_small_differences_become_ties_where_people_say_so() -> None:
-    result = best_tie_margin([0.1, -0.2, 1.0, 2.0, -3.0], [True, True, False, False, False])
-    assert result is not None
+    result = known(best_tie_margin([0.1, -0.2, 1.0, 2.0, -3.0], [True, True, False, False, False]))
     assert (result.n, result.margin, result.agreement) == (5, 0.2, 0.8)
-
-
-def test_without_gold_ties_no_margin_is_best() -> None:
-    result = best_tie_margin([1.0, 2.0, -1.0], [False] * 3)
-    assert result is not None
-    assert result.margin is None
-    assert result.agreement == pytest.approx(2 / 3)
+    # without ties of people no margin is best
+    result = known(best_tie_margin([1.0, 2.0, -1.0], [False] * 3))
+    assert (result.margin, result.agreement) == (None, pytest.approx(2 / 3))
     # equal scores are ties at margin 0, and wrong without one
-    zero = best_tie_margin([0.0], [True])
-    assert zero is not None
+    zero = known(best_tie_margin([0.0], [True]))
     assert (zero.margin, zero.agreement) == (0.0, 1.0)
 
 
@@ -43,17 +42,10 @@ def test_nothing_and_nonsense() -> None:
         best_tie_margin([math.nan], [True])
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0]), st.booleans()),
-        min_size=1,
-        max_size=12,
-    )
-)
+@given(st.lists(st.tuples(differences_, st.booleans()), min_size=1, max_size=12))
 def test_no_margin_is_better(pairs: list[tuple[float, bool]]) -> None:
     differences, ties = [d for d, _ in pairs], [tie for _, tie in pairs]
-    result = best_tie_margin(differences, ties)
-    assert result is not None
+    result = known(best_tie_margin(differences, ties))
     assert result.agreement == pytest.approx(agreement(differences, ties, result.margin))
     every = [None, *sorted({abs(d) for d in differences})]
     assert result.agreement == pytest.approx(max(agreement(differences, ties, margin) for margin in every))

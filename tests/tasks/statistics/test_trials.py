@@ -1,13 +1,26 @@
+"""Judgements become trials, and trials the units that are counted."""
+
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgements import Failure
-from tasks.statistics.trials import TiePolicy, points_of, settled, trial_pair, trials_of
-from tests.tasks.statistics.making import judgement, pair, trial
+from storage_schemas.judgements import Failure, Order
+from storage_schemas.pair import PairRecord
+from tasks.statistics.trials import (
+    TiePolicy,
+    pair_points,
+    points_of,
+    settled,
+    trial_pair,
+    trials_of,
+    units_of,
+)
+from tests.tasks.statistics.making import Both, both_orders, few, judged, judgement, pair, scored, trial
 
 ONE, TWO = pair(1), pair(2)
+ORDERS: tuple[Order, Order] = ("high_first", "low_first")
 
 
 def test_answers_become_outcomes() -> None:
@@ -21,29 +34,22 @@ def test_answers_become_outcomes() -> None:
     assert [held.outcome for held in trials] == ["right", "wrong", "tie", "failed"]
     assert [held.preferred for held in trials] == ["high", "low", "tie", None]
     assert trials[3].failure is Failure.CUT_OFF
-    assert trials[0].pair is ONE
-    assert trials[0].who == ("judge", "s")
+    assert (trials[0].pair, trials[0].who) == (ONE, ("judge", "s"))
+    assert trials_of([], [ONE]) == ()
 
 
 @pytest.mark.parametrize(("ties", "points"), [("half", 0.5), ("wrong", 0.0), ("dropped", None)])
-def test_what_a_tie_counts(ties: TiePolicy, points: float | None) -> None:
+def test_what_an_answer_counts(ties: TiePolicy, points: float | None) -> None:
     assert points_of(trial(ONE, "tie"), ties) == points
-
-
-@pytest.mark.parametrize("ties", ["half", "wrong", "dropped"])
-def test_a_failed_request_has_no_points(ties: TiePolicy) -> None:
     assert points_of(trial(ONE, "failed"), ties) is None
-    assert points_of(trial(ONE, "right"), ties) == 1
-    assert points_of(trial(ONE, "wrong"), ties) == 0
+    assert (points_of(trial(ONE, "right"), ties), points_of(trial(ONE, "wrong"), ties)) == (1, 0)
 
 
 def test_a_request_that_failed_first_counts_by_its_answer() -> None:
     failed = judgement(ONE, None, failure=Failure.SERVER_DOWN)
-    answered = judgement(ONE, "low")
-    again = judgement(ONE, "high")
-    assert settled([failed, answered]) == [answered]
-    assert settled([answered, failed]) == [answered]
-    assert settled([answered, again]) == [answered]
+    answered, again = judgement(ONE, "low"), judgement(ONE, "high")
+    for rows in ([failed, answered], [answered, failed], [answered, again]):
+        assert settled(rows) == [answered]
     later = judgement(ONE, None, failure=Failure.REFUSED)
     assert settled([failed, later]) == [later]
 
@@ -54,36 +60,62 @@ def test_where_both_are_equal_a_tie_is_right() -> None:
         judgement(equal, "tie", order="high_first", choice="tie"),
         judgement(equal, "high", order="low_first", choice="second"),
     ]
-    trials = trials_of(rows, [equal])
-    assert [held.outcome for held in trials] == ["right", "wrong"]
-    assert [held.preferred for held in trials] == ["tie", "high"]
+    assert [(held.outcome, held.preferred) for held in trials_of(rows, [equal])] == [
+        ("right", "tie"),
+        ("wrong", "high"),
+    ]
 
 
-def test_a_pair_that_is_not_there_is_the_users_matter() -> None:
+def test_a_judgement_of_no_such_pair_is_the_users_matter() -> None:
     with pytest.raises(UserInputError, match="pair-2, which is not among these 1 pairs"):
         trials_of([judgement(TWO, "high")], [ONE])
-
-
-def test_a_pair_of_another_aspect_is_the_users_matter() -> None:
     with pytest.raises(UserInputError, match="for 'aesthetics', but it is a pair of 'color'"):
         trials_of([judgement(ONE, "high", aspect="aesthetics")], [ONE])
 
 
-def test_no_judgements_give_no_trials() -> None:
-    assert trials_of([], [ONE]) == ()
-
-
 def test_facts_come_from_a_record() -> None:
-    from storage_schemas.pair import PairRecord
-
-    record = PairRecord.model_construct(
-        pair_id="p",
-        source_id="s",
-        aspect="color",
-        high_frames=90,
-        fps=2.0,
-        clips_degraded=5,
-        strength="paper",
-    )
+    facts = {"pair_id": "p", "source_id": "s", "aspect": "color", "high_frames": 90, "fps": 2.0}
+    record = PairRecord.model_construct(**facts, clips_degraded=5, strength="paper")
     result = trial_pair(record, kept=True)
     assert (result.duration_s, result.clips, result.strength, result.kept) == (45.0, 5, "paper", True)
+
+
+def test_a_judges_pair_counts_in_each_order_and_a_scorers_once() -> None:
+    units = units_of(judged([("right", "wrong"), ("right", "right")]))
+    assert [(unit.order, unit.points) for unit in units] == list(zip(ORDERS * 2, (1, 0, 1, 1), strict=True))
+    units = units_of(scored(["right", "tie", "failed"]))
+    assert [(unit.order, unit.points) for unit in units] == [(None, 1), (None, 0.5)]
+    assert units_of(scored(["tie"]), "dropped") == ()
+    (unit,) = units_of(judged([("failed", "wrong")]))
+    assert (unit.order, unit.points) == ("low_first", 0), "a failed order leaves the other"
+
+
+def test_five_peoples_answers_are_one_pair_whatever_they_saw_first() -> None:
+    high, low = ORDERS
+    trials = [
+        trial(pair(), "wrong" if repeat == 2 else "right", order, repeat)
+        for repeat, order in enumerate((high, low, low, high, low))
+    ]
+    (unit,) = units_of(trials)
+    assert (unit.order, unit.points) == (None, 0.8)
+
+
+def test_repeats_are_averaged_within_their_order() -> None:
+    trials = [
+        trial(pair(), "right" if order == "high_first" or repeat == 0 else "wrong", order, repeat)
+        for repeat in range(4)
+        for order in ORDERS
+    ]
+    assert [unit.points for unit in units_of(trials)] == [1.0, 0.25]
+
+
+def test_evaluators_are_not_mixed() -> None:
+    with pytest.raises(ValueError, match="several evaluators"):
+        units_of(scored(["right"], "one") + scored(["right"], "other"))
+
+
+@few
+@given(both_orders)
+def test_the_order_of_rows_changes_no_points(outcomes: Both) -> None:
+    trials = judged(outcomes)
+    assert pair_points(trials) == pair_points(trials[::-1])

@@ -14,7 +14,6 @@ from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from tasks.llm.usage import NotJudged
 from tasks.models.base import Models
-from tasks.pairs.view import Side
 from tasks.scoring.judges.brisque import BrisqueScore
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.setup import Setup
@@ -48,9 +47,8 @@ def test_the_score_is_the_negated_mean_of_luma_over_frames_that_have_one() -> No
 def test_equal_frames_are_measured_once() -> None:
     models = Blur()
     judge = BrisqueScore(models)
-    first: Side = FrameList([noise(1), noise(2)])
-    judge.score("", first, ASPECT)
-    judge.score("", FrameList([noise(2), noise(1), noise(1)]), ASPECT)
+    for numbers in ((1, 2), (2, 1, 1)):
+        judge.score("", FrameList([noise(number) for number in numbers]), ASPECT)
     assert models.asked == 2
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from slvmeval.testing import check_evaluator
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import canonical_json
 from storage_schemas.judgements import Failure
+from storage_schemas.model import ModelServer
+from storage_schemas.store import Store
 from tasks.llm.servers import Servers
 from tasks.llm.usage import NotJudged
 from tasks.models.add import add_model
@@ -22,55 +22,10 @@ from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.clip_score import ClipScore, ServedClipScore, clip_score
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.setup import Setup
+from tests.tasks.scoring.encoders import Planted
 from tests.tasks.scoring.sides import ASPECT, FrameList, cut_video, noise
 
 PROMPT = "a red dog\na white boat on the water\nthe end"
-
-
-class Directions:
-    """An encoder whose pictures and texts point where the test wants; it notes what it was asked."""
-
-    width, limit, positions = 2, 40, 400
-
-    def __init__(self) -> None:
-        self.pictures: list[int] = []
-        self.read: list[tuple[str, int]] = []
-
-    def images(self, rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-        self.pictures.append(len(rgb))
-        light = rgb.mean(axis=(1, 2, 3)) / 255
-        angles = np.pi * light
-        return np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
-
-    def texts(self, texts: list[str], most_tokens: int) -> NDArray[np.float32]:
-        self.read += [(text, most_tokens) for text in texts]
-        return np.array([[1.0, 0.0]] * len(texts), np.float32)
-
-    def count(self, text: str) -> int:
-        return len(text.split()) + 2
-
-    def ends(self, text: str) -> list[int]:
-        return [at for at in range(1, len(text) + 1) if at == len(text) or text[at] == " "]
-
-
-class Planted:
-    """A source with that encoder."""
-
-    def __init__(self) -> None:
-        self.made = Directions()
-
-    def settings(self) -> dict[str, Any]:
-        return {"model": {"planted": "1"}}
-
-    def libraries(self) -> dict[str, str]:
-        return {}
-
-    def check(self) -> None: ...
-
-    def check_length(self) -> None: ...
-
-    def encoder(self) -> Directions:
-        return self.made
 
 
 def test_the_mean_over_the_scenes_of_weighted_cosines_that_are_not_negative() -> None:
@@ -93,11 +48,9 @@ def test_scenes_in_another_order_score_the_same_to_the_bit() -> None:
     order = np.random.default_rng(0).permutation(40)
     # every frame of noise is a scene of its own
     one = ClipScore(Planted(), FeatureCache(), threshold=0.0)
-    scores = [one.score(PROMPT, FrameList(f), ASPECT) for f in (frames, [frames[at] for at in order])]
-    if scores[0].details["frames"]["chosen"] == scores[1].details["frames"]["chosen"] == 40:
-        assert scores[0].value == scores[1].value
-    else:
-        pytest.fail("the videos do not have the scenes that this test is about")
+    first, second = (one.score(PROMPT, FrameList(f), ASPECT) for f in (frames, [frames[at] for at in order]))
+    assert first.details["frames"]["chosen"] == second.details["frames"]["chosen"] == 40
+    assert first.value == second.value
 
 
 def test_frames_that_videos_share_and_the_prompt_are_embedded_once() -> None:
@@ -134,16 +87,13 @@ def test_policies_give_the_text_that_they_promise() -> None:
     assert read["each-truncate"] == ("\n".join(["one two three four"] * 8), 40)
 
 
-def test_settings_tell_policies_and_models_apart_and_are_json() -> None:
+def test_settings_tell_policies_apart_and_a_video_without_frames_has_no_score() -> None:
     def settings(**changes: Any) -> str:
         return canonical_json(ClipScore(Planted(), FeatureCache(), **changes).settings())
 
     assert len({settings(), settings(policy="ignore-max"), settings(threshold=0.4)}) == 3
     with pytest.raises(UserInputError, match="no prompt policy 'cut'"):
         settings(policy="cut")
-
-
-def test_a_video_without_frames_has_no_score() -> None:
     with pytest.raises(NotJudged) as caught:
         ClipScore(Planted(), FeatureCache()).score(PROMPT, FrameList([]), ASPECT)
     assert caught.value.failure is Failure.VIDEO_UNREADABLE
@@ -172,10 +122,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(models: Path, tmp_path: Path, **settings: Any) -> ClipScore:
-    from storage_schemas.store import Store
-
-    store = Store.create(tmp_path / "store") if not (tmp_path / "store").exists() else None
-    setup = Setup(store_path=str(store.root if store else tmp_path / "store"), model_folders=(str(models),))
+    if not (tmp_path / "store").exists():
+        Store.create(tmp_path / "store")
+    setup = Setup(store_path=str(tmp_path / "store"), model_folders=(str(models),))
     result = make_evaluator(EvaluatorChoice(use="clipscore", settings=settings), setup)
     assert isinstance(result, ClipScore)
     return result
@@ -221,77 +170,58 @@ def test_embeddings_are_kept_in_the_store_and_another_model_has_its_own(models: 
 
 
 @pytest.mark.models
-def test_ignore_max_with_a_model_that_has_no_more_places_is_refused_at_once(
-    models: Path, tmp_path: Path
-) -> None:
+def test_a_model_that_does_not_fit_is_refused_at_once(models: Path, tmp_path: Path) -> None:
+    from tests.tiny_models.detector import tiny_detector
+
     with pytest.raises(UserInputError, match="positions for 77 tokens only"):
         made(models, tmp_path, model="tiny-clip", policy="ignore-max").check()
     made(models, tmp_path, model="long-clip", policy="ignore-max").check()
-
-
-@pytest.mark.models
-def test_a_model_of_another_kind_is_refused(models: Path, tmp_path: Path) -> None:
-    from tests.tiny_models.detector import tiny_detector
-
-    add_model(
-        "eyes", tiny_detector(tmp_path / "checkpoint"), tmp_path / "w", kind="detector", licence="CC0-1.0"
-    )
+    eyes = tiny_detector(tmp_path / "checkpoint")
+    add_model("eyes", eyes, tmp_path / "w", kind="detector", licence="CC0-1.0")
     with pytest.raises(UserInputError, match="eyes is of kind 'detector', but one of kind 'clip' is needed"):
         made(tmp_path / "w", tmp_path, model="eyes").check()
 
 
-@pytest.fixture
-def server(models: Path) -> Iterator[Any]:
-    from tasks.models.clip import load
-    from tests.tasks.models.test_clip import served
+class Keyed(Servers):
+    """Finds one server, whatever is asked for."""
 
-    with served(load(models / "tiny-clip", "cpu")) as result:
-        yield result
+    def __init__(self, server: Any) -> None:
+        super().__init__()
+        self._server = server
+
+    def find(self, name: str, model: str) -> Any:
+        return self._server
+
+
+def behind(servers: Servers, revision: str = "r1") -> ClipScore:
+    return clip_score(FeatureCache(), ModelHub([]), servers, model="tiny", server="clip", revision=revision)
 
 
 @pytest.mark.models
-def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, server: Any, tmp_path: Path) -> None:
-    from storage_schemas.model import ModelServer
+def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, tmp_path: Path) -> None:
+    from tasks.models.clip import load
+    from tests.tasks.models.test_clip import served
 
-    named = {"clip": ModelServer(url=server.url, key_variable=None)}
-    servers = Servers(named)
     video = cut_video([4, 5, 6])
     here = made(models, tmp_path, model="tiny-clip").score(PROMPT, video, ASPECT)
-
-    class Keyed(Servers):
-        def find(self, name: str, model: str) -> Any:
-            return server
-
-    hub = ModelHub([])
-    there = clip_score(FeatureCache(), hub, Keyed(), model="tiny", server="clip", revision="r1")
-    assert isinstance(there, ServedClipScore)
-    assert there.pool == "cpu"
-    there.check()
-    result = there.score(PROMPT, video, ASPECT)
-    assert result.value == pytest.approx(here.value, abs=1e-6)
-    assert result.model == "tiny"
-    assert result.details["libraries"]["dtype"] == "float32"
-    check_evaluator(there)
-    with pytest.raises(PrerequisiteError, match="at revision r1 with code None, but r2"):
-        clip_score(FeatureCache(), hub, Keyed(), model="tiny", server="clip", revision="r2").check()
-    with pytest.raises(PrerequisiteError, match="refused the key"):
-        clip_score(FeatureCache(), hub, servers, model="tiny", server="clip", revision="r1").check()
-
-
-@pytest.mark.models
-def test_a_server_that_goes_away_is_the_failure_of_a_request(models: Path, tmp_path: Path) -> None:
-    from tasks.models.clip import load
-    from tests.tasks.models.test_clip import served
-
-    class Gone(Servers):
-        def find(self, name: str, model: str) -> Any:
-            return where
-
-    with served(load(models / "tiny-clip", "cpu")) as where:
-        scorer = clip_score(FeatureCache(), ModelHub([]), Gone(), model="tiny", server="clip", revision="r1")
-        scorer.check()
+    with served(load(models / "tiny-clip", "cpu")) as server:
+        there = behind(Keyed(server))
+        assert isinstance(there, ServedClipScore)
+        assert there.pool == "cpu"
+        there.check()
+        result = there.score(PROMPT, video, ASPECT)
+        assert result.value == pytest.approx(here.value, abs=1e-6)
+        assert result.model == "tiny"
+        assert result.details["libraries"]["dtype"] == "float32"
+        check_evaluator(there)
+        with pytest.raises(PrerequisiteError, match="at revision r1 with code None, but r2"):
+            behind(Keyed(server), "r2").check()
+        unkeyed = Servers({"clip": ModelServer(url=server.url, key_variable=None)})
+        with pytest.raises(PrerequisiteError, match="refused the key"):
+            behind(unkeyed).check()
+    # a server that goes away is the failure of a request
     with pytest.raises(NotJudged) as caught:
-        scorer.score(PROMPT, cut_video([4, 5]), ASPECT)
+        there.score(PROMPT, cut_video([4, 5, 3], seed=8), ASPECT)
     assert caught.value.failure is Failure.SERVER_DOWN
     with pytest.raises(PrerequisiteError, match="does not answer"):
-        scorer.check()
+        there.check()

@@ -72,6 +72,8 @@ def test_tokens_limit_as_frames_do() -> None:
     (choice,) = choose([video], ALL, tokens=1000, tokens_per_frame=64)
     assert (choice.most, len(choice.places), choice.fell_back) == (15, 15, True)
     assert FrameLimit(frames=3, tokens=1000, tokens_per_frame=64).most == 3
+    assert FrameLimit(tokens=0, tokens_per_frame=64).most == 0
+    assert FrameLimit(tokens=64, tokens_per_frame=64).most == 1
     assert FrameLimit(tokens=-5, tokens_per_frame=64).most == 0
     assert FrameLimit().most is None
 

@@ -81,29 +81,22 @@ def test_each_truncate_fits_keeps_order_and_cuts_evenly(captions: list[str], lim
         assert more > limit
 
 
-@given(CAPTIONS, LIMITS, st.sampled_from(["truncate", "each-truncate"]))
-@settings(deadline=None)
-def test_what_fits_is_given_as_it_is(captions: list[str], limit: int, policy: PromptPolicy) -> None:
-    prompt = "\n".join(captions)
-    count = Pieces(limit).count(prompt)
-    if count > limit:
-        return
-    result = fit_prompt(prompt, policy, Pieces(limit))
-    assert result.text == prompt
-    assert not result.cut
-    assert (result.tokens, result.tokens_read, result.most_tokens) == (count, count, limit)
-
-
 @given(CAPTIONS, LIMITS)
 @settings(deadline=None)
-def test_truncate_reads_the_beginning(captions: list[str], limit: int) -> None:
+def test_what_fits_is_given_as_it_is_and_truncate_reads_the_beginning(
+    captions: list[str], limit: int
+) -> None:
     prompt = "\n".join(captions)
+    count = Pieces(limit).count(prompt)
     result = fit_prompt(prompt, "truncate", Pieces(limit))
     # the model's own tokenizer cuts it off there
     assert result.text == prompt
-    assert result.most_tokens == limit
-    assert result.tokens_read == min(result.tokens, limit)
-    assert result.cut == (result.tokens > limit)
+    assert (result.tokens, result.tokens_read, result.most_tokens) == (count, min(count, limit), limit)
+    assert result.cut == (count > limit)
+    if not result.cut:
+        each = fit_prompt(prompt, "each-truncate", Pieces(limit))
+        assert (each.text, each.cut) == (prompt, False)
+        assert (each.tokens, each.tokens_read, each.most_tokens) == (count, count, limit)
 
 
 def test_ignore_max_reads_past_the_limit_up_to_its_own() -> None:
@@ -118,14 +111,8 @@ def test_ignore_max_reads_past_the_limit_up_to_its_own() -> None:
     # a model with fewer places than that takes what it can
     assert fit_prompt(prompt, "ignore-max", Pieces(100, positions=512)).most_tokens == 512
     assert IGNORE_MAX_TOKENS == 31_000
-
-
-def test_a_model_without_places_past_its_limit_cannot_ignore_it() -> None:
     with pytest.raises(UserInputError, match=r"positions for 77 tokens only.*each-truncate"):
         fit_prompt("a", "ignore-max", Pieces(77, positions=77))
-
-
-def test_an_unknown_policy_is_told_those_there_are() -> None:
     assert check_policy("ignore-max") == "ignore-max"
     with pytest.raises(UserInputError, match=r"'cut'.*truncate, ignore-max, each-truncate"):
         check_policy("cut")

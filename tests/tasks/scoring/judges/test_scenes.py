@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,36 +9,24 @@ import pytest
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.scenes import find_scenes, luma_changes, scene_scores
-from tests.tasks.scoring.sides import FrameList, cut_video, film, filter_values, flat, noise
-
-
-@pytest.fixture(scope="module")
-def seen(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Side:
-    return film(ffmpeg, tmp_path_factory.mktemp("film") / "film.mp4")
+from tests.tasks.scoring.sides import FrameList, cut_video, filter_values, flat, noise
 
 
 def scores(side: Side) -> np.ndarray:
     return scene_scores(luma_changes(side, FeatureCache()).rows[:, 0], side.width * side.height)
 
 
-def random_side(_: Side) -> Side:
-    return FrameList([noise(n) // (1 + n % 5) for n in range(40)])
-
-
-@pytest.mark.parametrize("make", [lambda side: side, random_side])
-def test_the_score_is_that_of_ffmpeg(each_ffmpeg: str, seen: Side, make: Callable[[Side], Side]) -> None:
-    side = make(seen)
-    expected = filter_values(each_ffmpeg, side, "select='gte(scene,0)'", "lavfi.scene_score")
-    assert len(expected) == len(side)
-    assert max(expected) > 0.3
-    assert np.round(scores(side), 6).tolist() == expected
-
-
-@pytest.mark.parametrize("threshold", [0.05, 0.1, 0.3])
-def test_the_cuts_are_those_of_ffmpeg(each_ffmpeg: str, seen: Side, threshold: float) -> None:
-    expected = filter_values(each_ffmpeg, seen, f"select='gt(scene,{threshold})'", "frame")
-    assert expected
-    assert find_scenes(seen, FeatureCache(), threshold).starts == (0, *expected)
+def test_scores_and_cuts_are_those_of_ffmpeg(each_ffmpeg: str, seen: Side) -> None:
+    random = FrameList([noise(n) // (1 + n % 5) for n in range(40)])
+    for side in (seen, random):
+        expected = filter_values(each_ffmpeg, side, "select='gte(scene,0)'", "lavfi.scene_score")
+        assert len(expected) == len(side)
+        assert max(expected) > 0.3
+        assert np.round(scores(side), 6).tolist() == expected
+    for threshold in (0.05, 0.1, 0.3):
+        expected = filter_values(each_ffmpeg, seen, f"select='gt(scene,{threshold})'", "frame")
+        assert expected
+        assert find_scenes(seen, FeatureCache(), threshold).starts == (0, *expected)
 
 
 def test_scenes_cover_the_video_and_give_their_centres() -> None:
@@ -55,16 +42,18 @@ def test_scenes_cover_the_video_and_give_their_centres() -> None:
     json.dumps(scenes.details(), allow_nan=False)
 
 
-def test_a_second_cut_of_equal_strength_is_none_for_ffmpeg() -> None:
-    # black, white, black: both changes are equal, so the second one is no jump of the change
-    scenes = find_scenes(FrameList([flat(16), flat(216), flat(16), flat(16)]), FeatureCache())
-    assert scenes.starts == (0, 1)
-
-
 @pytest.mark.parametrize(
-    ("frames", "starts"), [([flat(90)] * 7, (0,)), ([flat(90)], (0,)), ([], ())], ids=["still", "one", "none"]
+    ("frames", "starts"),
+    [
+        ([flat(90)] * 7, (0,)),
+        ([flat(90)], (0,)),
+        ([], ()),
+        # both changes are equal, so the second one is no jump of the change: none for FFmpeg
+        ([flat(16), flat(216), flat(16), flat(16)], (0, 1)),
+    ],
+    ids=["still", "one", "none", "second cut"],
 )
-def test_a_video_without_a_cut_is_one_scene(frames: list[np.ndarray], starts: tuple[int, ...]) -> None:
+def test_videos_of_few_scenes(frames: list[np.ndarray], starts: tuple[int, ...]) -> None:
     scenes = find_scenes(FrameList(frames), FeatureCache())
     assert scenes.starts == starts
     assert len(scenes) == len(starts)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError
 from tasks.llm.answer_store import AnswerStore
@@ -21,6 +18,7 @@ from tasks.scoring.suites.locot2v.text_similarity import (
     cosines,
     pieces_of,
 )
+from tests.tasks.scoring.encoders import Directions, Planted
 from tests.tasks.scoring.suites.locot2v.talking import (
     MODELS,
     PROMPT,
@@ -35,53 +33,9 @@ from tests.tasks.scoring.suites.locot2v.talking import (
 from tests.tiny_models.clip import tiny_clip
 from tests.tiny_models.faulty_server import FaultyServer
 
-DIRECTIONS = {"up": (0.0, 1.0), "right": (1.0, 0.0)}
 
-
-class Words:
-    """An encoder that reads few tokens, words, and points where a text's first word says."""
-
-    width, limit, positions = 2, 7, 7
-
-    def __init__(self) -> None:
-        self.read: list[tuple[str, int]] = []
-
-    def texts(self, texts: Sequence[str], most_tokens: int) -> NDArray[np.float32]:
-        self.read += [(text, most_tokens) for text in texts]
-        return np.array([DIRECTIONS[text.split()[0]] for text in texts], np.float32)
-
-    def images(self, rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-        raise AssertionError("no picture is embedded")
-
-    def count(self, text: str) -> int:
-        return len(text.split()) + 2
-
-    def ends(self, text: str) -> list[int]:
-        return [at for at in range(1, len(text) + 1) if at == len(text) or text[at] == " "]
-
-
-class Source:
-    """Gives that encoder."""
-
-    def __init__(self) -> None:
-        self.made = Words()
-
-    def settings(self) -> dict[str, Any]:
-        return {"model": {"words": "1"}}
-
-    def libraries(self) -> dict[str, str]:
-        return {}
-
-    def check(self) -> None: ...
-
-    def check_length(self) -> None: ...
-
-    def encoder(self) -> Words:
-        return self.made
-
-
-def similarity(folder: Path) -> tuple[TextSimilarity, Words]:
-    source = Source()
+def similarity(folder: Path) -> tuple[TextSimilarity, Directions]:
+    source = Planted(limit=7, positions=7)
     model = EmbeddingModel(kind="clip", model="words")
     return TextSimilarity(model, ClipEmbedder(source, "words"), AnswerStore(folder)), source.made
 
@@ -115,18 +69,15 @@ def test_groups_without_texts_have_no_cosines(tmp_path: Path) -> None:
     assert [one.shape for one in result] == [(1, 0), (1, 1), (0, 0)]
     assert result[1][0, 0] == 1
     assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)]
-    assert len(words.read) == 1
+    assert (len(words.read), words.pictures) == (1, [])
 
 
-def test_rows_of_any_length_and_none(tmp_path: Path) -> None:
+def test_cosines_of_rows_of_any_length_and_pieces_that_hold_the_whole_text() -> None:
     result = cosines(np.array([[3.0, 0], [0, 0]]), np.array([[5.0, 0], [-2, 0], [0, 1]]))
     assert result.tolist() == [[1, -1, 0], [0, 0, 0]]
-
-
-def test_pieces_hold_the_whole_text() -> None:
-    assert pieces_of("", [], 3) == [("", 1)]
     text = "one two three four five"
     ends = [3, 7, 13, 18, 23]
+    assert pieces_of("", [], 3) == [("", 1)]
     assert pieces_of(text, ends, 2) == [("one two", 2), ("three four", 2), ("five", 1)]
     assert pieces_of(text, ends, 5) == [(text, 5)]
 
