@@ -30,10 +30,14 @@ def test_importing_the_package_is_fast_and_imports_nothing_else() -> None:
         f"assert not {{{heavy}, 'tasks', 'storage_schemas'}} & set(sys.modules)\n"
         "slvmeval.SlvmevalError; assert not {'zarr', 'numpy'} & set(sys.modules); print(t)"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 0.5
+
+    def took_s() -> float:
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout)
+
+    assert any(took_s() < 0.2 for _ in range(3))
 
 
 def test_every_public_name_is_there_and_no_other() -> None:

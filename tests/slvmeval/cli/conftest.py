@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 
 from tests.slvmeval.cli.running import Printed, Run
 
 
-@pytest.fixture(scope="package", autouse=True)
-def _quick_commands() -> Iterator[None]:
-    """Let `--direct` work in this process, and put the commands together once.
+@pytest.fixture(scope="session")
+def _get_command() -> Callable[..., Any]:
+    """Put the commands together once."""
+    import typer.main
 
-    Processes of its own, which take seconds, have their own tests.
-    """
+    return cache(typer.main.get_command)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_commands(_get_command: Callable[..., Any]) -> Iterator[None]:
+    """Let `--direct` work in this process: processes of its own, which take seconds, have their own tests."""
     import typer.main
 
     from flows.declaration import FlowDeclaration
@@ -25,7 +31,7 @@ def _quick_commands() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for flow in (FlowDeclaration, SuiteFlow):
             patch.setattr(flow, "processes", lambda *_: InlineExecutor())
-        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        patch.setattr(typer.main, "get_command", _get_command)
         yield
 
 

@@ -20,8 +20,13 @@ class Printed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Output and errors with single spaces, however the lines were folded."""
-        return " ".join(f"{self.out} {self.err}".split())
+        """The output with single spaces, however its lines were folded."""
+        return " ".join(self.out.split())
+
+    @property
+    def error(self) -> str:
+        """The errors with single spaces."""
+        return " ".join(self.err.split())
 
 
 #: `run("status", "--store", folder, code=1)` asserts the exit code.

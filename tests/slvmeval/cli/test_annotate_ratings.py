@@ -72,4 +72,4 @@ def test_what_cannot_be_rated_is_said(tmp_path: Path, videos: list[str], run: Ru
         (("translate", "main", *videos[2:]), "not both"),
     ):
         refusal = run("annotate", *words, "--store", tmp_path / "store", code=(1, 2))
-        assert message in " ".join(refusal.err.split())
+        assert message in refusal.error

@@ -110,6 +110,7 @@ def test_what_is_passed_on_leaves_out_the_pairs_of_a_source_that_is_gone(
         assert said in ran.out
     assert not ran.err
     assert len(list(videos.rglob("*.mp4"))) == 10
+    run("gc", "--store", evicted.store, "--frames", "--encoded")
     assert "pairs left out: 5" in run(*words(evicted, "export", "--out", out, "--private"), code=3).out
     rows = pq.read_table(out / "data" / "pairs.parquet").to_pylist()
     assert [row["title"] for row in pq.read_table(out / "data" / "sources.parquet").to_pylist()] == ["kept"]

@@ -58,8 +58,10 @@ def test_artifacts_go_only_when_asked(store: Store, run: Run) -> None:
     assert kinds(store) == before - {FRAMES}
     run(*gc, "--encoded")
     assert kinds(store) == before - {FRAMES, ENCODED}
-    # what no release uses
-    run(*gc, "--unreferenced")
+
+
+def test_what_no_release_uses_goes_when_asked(store: Store, run: Run) -> None:
+    run("gc", "--store", store.root, "--unreferenced")
     assert kinds(store) == {ANALYSIS}
 
 

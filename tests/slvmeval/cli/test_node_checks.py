@@ -95,7 +95,11 @@ def test_a_node_on_which_all_is_well() -> None:
             "no ib9",
             "ib9|change pools.h100.interface in profile s.toml. Its interfaces: lo, ib0",
         ),
-        ("gpus", {"given": [], "seen": None}, "SLURM gave the job 0 GPUs of 1|pools.h100.gres and pools."),
+        (
+            "gpus",
+            {"given": [], "seen": None},
+            "SLURM gave the job 0 GPUs of 1|pools.h100.gres and pools.h100.gpus in profile s.toml",
+        ),
         ("gpus", {"given": ["0"], "seen": []}, "SLURM gave the job GPU 0, but its driver shows no GPU"),
     ],
 )
@@ -118,7 +122,8 @@ def test_a_missing_gpu_is_a_warning_where_models_may_run_without() -> None:
 
 
 def test_a_job_that_only_waited_was_not_checked() -> None:
-    for reason in ("Priority", "Resources", "ReqNodeNotAvail, Reserved", "QOSMaxCpuPerUserLimit", "Unheard"):
+    reserved, most = "ReqNodeNotAvail, Reserved", "QOSMaxCpuPerUserLimit"
+    for reason in ("Priority", "Resources", reserved, most, "None", "Unheard"):
         (finding,) = findings(job=waiting(reason))
         assert finding.verdict is CheckVerdict.UNSEEN
         assert f"n1 was not checked: the probe job was still waiting ({reason})" in finding.message
@@ -143,6 +148,8 @@ def test_a_job_that_only_waited_was_not_checked() -> None:
 def test_a_wait_that_does_not_end_is_an_error_with_what_to_change(
     reasons: tuple[str, ...], keys: str
 ) -> None:
+    # one that is held has no key to change
+    assert failure(job=waiting("JobHeldAdmin")).endswith("`scontrol release` lets it go")
     for reason in reasons:
         message = failure(job=waiting(reason))
         assert f"would never start by itself ({reason})" in message
@@ -153,8 +160,6 @@ def test_a_wait_that_does_not_end_is_an_error_with_what_to_change(
 @pytest.mark.parametrize(
     ("job", "log", "words"),
     [
-        # it has no key to change
-        (waiting("JobHeldAdmin"), "", "`scontrol release` lets it go"),
         (ended("RUNNING"), "", "ran on n3 and did not report in time"),
         (
             ended("FAILED", "NonZeroExitCode"),

@@ -27,8 +27,13 @@ def judged(once: Once, judged_store: Path, run: Run) -> Path:
 
 def test_a_report_on_what_was_judged_against_published_values(judged: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "report"
-    words = ("report", "--store", judged, "--out", out, "--quiet", "--pair-pages", "0")
-    printed = run(*words, "-e", "duration", "--against", "paper")
+    words: tuple[object, ...] = ("report", "--store", judged, "--out", out, "--quiet")
+    # all that judged are shown unless some are named, with a page for each pair
+    printed = run(*words, "--against", "paper")
+    accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
+    assert "comprehensiveness,duration," in accuracy
+    assert "comprehensiveness,coin," in accuracy
+    words = (*words, "--pair-pages", "0")
     # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out
     assert "57,883.5" in printed.out

@@ -53,6 +53,9 @@ def test_no_build_a_running_one_and_one_whose_process_is_gone(store: Store, stat
     text = status().out
     for said in ("died", "the same build command resumes", "1/3, 1 set aside"):
         assert said in text
+    # watching ends with the build
+    write_state(store, "ended", NO_PROCESS)
+    assert "last build: ended" in status("--watch").out
 
 
 def test_the_end_of_one_build_says_nothing_of_another(store: Store, status: Run, run: Run) -> None:

