@@ -90,7 +90,9 @@ def test_new_packages_are_installed_and_judge(judged_store: Path, tmp_path: Path
         [sys.executable, *install.split(), str(site), str(tmp_path / "judge"), str(tmp_path / "scorer")],
         check=True,
     )
-    words = "evaluate -e my-judge -e colourful?frames=64&label=colourful-64 --direct --quiet --store"
+    words = (
+        "evaluate -e my-judge -e colourful?frames=64&label=colourful-64 --direct --workers 1 --quiet --store"
+    )
     root = str(Path(__file__).parents[2])
     ran = subprocess.run(
         [sys.executable, "-m", "slvmeval", *words.split(), str(judged_store)],

@@ -36,6 +36,12 @@ def _quick_commands(_get_command: Callable[..., Any]) -> Iterator[None]:
 
 
 @pytest.fixture
+def no_more_figures(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Give a function after which figures are put together and not saved: a PDF with its fonts takes long."""
+    return lambda: monkeypatch.setattr("tasks.report.figures._saved", lambda *_: b"<svg/>")
+
+
+@pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Give a function that runs a command, asserts its exit code, and returns what it printed."""
     from slvmeval.cli.main import main

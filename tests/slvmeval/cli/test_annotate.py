@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from infra.executor import InlineExecutor
 from slvmeval.cli.doctor.checks import check_campaigns
 from slvmeval.cli.doctor.finding import CheckVerdict
 from storage_schemas.store import Store
@@ -30,6 +31,8 @@ def store(
     run: Run,
 ) -> Path:
     """A store whose release is published: the pairs of the redistributable source."""
+    # the command's own, of which other tests try the processes
+    monkeypatch.setattr("infra.executor.ProcessExecutor", lambda *_: InlineExecutor())
 
     def make(folder: Path) -> None:
         build_small(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,10 @@ def command(judged_store: Path, run: Run) -> Run:
     return lambda *words, **more: run(*words, "--store", judged_store, **more)
 
 
-def test_from_votes_to_a_filtered_release(voted: Release, command: Run, tmp_path: Path) -> None:
+def test_from_votes_to_a_filtered_release(
+    voted: Release, command: Run, tmp_path: Path, no_more_figures: Callable[[], None]
+) -> None:
+    no_more_figures()
     name = voted.name
     # retention writes nothing
     rows = {row["aspect"]: row for row in command("annotate", "retention", name, "--json").json}

@@ -11,6 +11,7 @@ import pytest
 
 from tasks.recipe import Recipe
 from tests.slvmeval.cli.running import Run
+from tests.small_films import caption_lines, write_captions
 
 
 @pytest.fixture
@@ -24,6 +25,9 @@ def site(
     """Words of a command for two films, of which the second is cut off behind 36 of 42 s."""
     for number in (1, 2):
         film = add_film(tmp_path / "videos", number)
+        # that take no time to analyse
+        lines = [{**line, "caption": f"{n}."} for n, line in enumerate(caption_lines())]
+        write_captions(film.with_suffix(".jsonl"), lines)
     whole = tmp_path / "whole.mp4"
     command = [ffmpeg, "-v", "error", "-i", str(film), "-c", "copy", "-movflags", "+faststart", str(whole)]
     subprocess.run(command, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ def judged(once: Once, judged_store: Path, run: Run) -> Path:
     return judged_store
 
 
-def test_a_report_on_what_was_judged_against_published_values(judged: Path, tmp_path: Path, run: Run) -> None:
+def test_a_report_on_what_was_judged_against_published_values(
+    judged: Path, tmp_path: Path, run: Run, no_more_figures: Callable[[], None]
+) -> None:
     out = tmp_path / "report"
     words: tuple[object, ...] = ("report", "--store", judged, "--out", out, "--quiet")
     # all that judged are shown unless some are named, with a page for each pair
@@ -34,6 +37,7 @@ def test_a_report_on_what_was_judged_against_published_values(judged: Path, tmp_
     assert "comprehensiveness,duration," in accuracy
     assert "comprehensiveness,coin," in accuracy
     words = (*words, "--pair-pages", "0")
+    no_more_figures()
     # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out
     assert "57,883.5" in printed.out

@@ -123,8 +123,9 @@ def test_agreement_with_people(tmp_path: Path, planted_suite: Path, scored: list
 
 
 def test_ratings_of_videos_without_a_score_are_left_out_and_named(
-    tmp_path: Path, planted_suite: Path, run: Run
+    tmp_path: Path, planted_suite: Path, run: Run, no_more_figures: Callable[[], None]
 ) -> None:
+    no_more_figures()
     silent = {"failure": Failure.NO_ANSWER, "message": "it was silent"}
     scores = [suite_score("planted", "beauty", number, number + 1) for number in range(3)]
     scores.append(suite_score("planted", "beauty", 3, None, **silent))
@@ -156,8 +157,13 @@ def test_ratings_of_videos_without_a_score_are_left_out_and_named(
 
 
 def test_the_page_shows_the_videos_on_which_both_differ_most_with_the_models_reason(
-    tmp_path: Path, planted_suite: Path, film_maker: Callable[[int], Path], run: Run
+    tmp_path: Path,
+    planted_suite: Path,
+    film_maker: Callable[[int], Path],
+    run: Run,
+    no_more_figures: Callable[[], None],
 ) -> None:
+    no_more_figures()
     folder, out = tmp_path / "videos", tmp_path / "out"
     folder.mkdir()
     (folder / "one.mp4").write_bytes(film_maker(0).read_bytes())
@@ -194,7 +200,9 @@ def test_the_page_shows_the_videos_on_which_both_differ_most_with_the_models_rea
     assert not (out / "videos").exists()
 
 
-def test_correlations_of_dimensions(tmp_path: Path, planted_suite: Path, scored: list[str], run: Run) -> None:
+def test_correlations_of_dimensions(
+    tmp_path: Path, planted_suite: Path, scored: list[str], run: Run, no_more_figures: Callable[[], None]
+) -> None:
     prompts = tmp_path / "prompts.jsonl"
     given = [
         {
@@ -215,6 +223,7 @@ def test_correlations_of_dimensions(tmp_path: Path, planted_suite: Path, scored:
     assert correlations == {"Beauty": "1.0", "Contest": "-1.0"}
     names = {path.name for path in out.iterdir()}
     assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
+    no_more_figures()
     # the same from a file that holds the same scores, without a store
     for end in ("csv", "jsonl", "parquet"):
         file, other = tmp_path / f"scores.{end}", tmp_path / f"out-{end}"
@@ -224,7 +233,7 @@ def test_correlations_of_dimensions(tmp_path: Path, planted_suite: Path, scored:
             assert (other / name).read_text() == (out / name).read_text()
 
 
-def test_correlations_of_any_table(tmp_path: Path, run: Run) -> None:
+def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Callable[[], None]) -> None:
     table, out, prompts = tmp_path / "table.csv", tmp_path / "out", tmp_path / "prompts.csv"
     x, y = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0], [2.0, 1.0, 4.0, 3.0, 7.0, 6.0]
     lines = ["model,prompt_id,dimension,score,seen by"]
@@ -245,6 +254,7 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run) -> None:
     titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
     assert len(titles) == 2
     assert any("Sci-Fi" in text for text in titles)
+    no_more_figures()
     categories = tmp_path / "categories.csv"
     categories.write_text("theme,category\nSci-Fi,Fiction\n")
     printed = run(*words, table, "--prompt-suite", prompts, "--categories", categories)

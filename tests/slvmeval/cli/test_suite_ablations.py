@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ def expected(suite: str, videos: list[tuple[str, str]]) -> float:
     return float(stats.spearmanr([scores[video] for video in videos], means).statistic)
 
 
-def test_variants_stand_beside_the_suite(store: Path, ratings: Path, tmp_path: Path, run: Run) -> None:
+def test_variants_stand_beside_the_suite(
+    store: Path, ratings: Path, tmp_path: Path, run: Run, no_more_figures: Callable[[], None]
+) -> None:
     prompts, out = tmp_path / "prompts.jsonl", tmp_path / "out"
     kinds = {"p0": "simple", "p1": "simple", "p2": "complex", "p3": "complex"}
     lines = [{"prompt_id": id_, "text": "A ball.", "kind": kind} for id_, kind in kinds.items()]
@@ -120,6 +123,7 @@ def test_variants_stand_beside_the_suite(store: Path, ratings: Path, tmp_path: P
     simple = [video for video in VIDEOS if kinds[video[1]] == "simple"]
     assert float(by_kind[4]["temporal_consistency"]) == pytest.approx(expected("video-bench", simple))
 
+    no_more_figures()
     run(*words, "--common-videos", "--variant", "mine")
     table = read(out / "ablations.csv")
     assert [one["variant"] for one in table] == ["", "mine"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,9 @@ def making(folder: Path, server: FaultyServer) -> tuple[list[str], list[str]]:
     return site, ["suite", "prompts", "make", str(folder / "videos"), "--out", str(folder / "prompts"), *site]
 
 
-def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, run: Run) -> None:
+def test_from_videos_to_a_table(
+    tmp_path: Path, ffmpeg: str, run: Run, no_more_figures: Callable[[], None]
+) -> None:
     for number in range(2):
         short_film(ffmpeg, tmp_path / "videos" / f"v{number}.mp4", 1.0, number * 90)
     (tmp_path / "videos" / "broken.mp4").write_bytes(b"no video")
@@ -87,6 +90,7 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, run: Run) -> None:
         table += ["--out", tmp_path / "tables"]
         run(*table)
         assert rows(tmp_path)["other"]["complexity"] == ""
+        no_more_figures()
         run(*table, "--ask", *site)
         assert len(server.seen) == paid + 1
     table_rows = rows(tmp_path)
