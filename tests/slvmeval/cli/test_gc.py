@@ -28,7 +28,9 @@ SIZE = 1000
 def store(tmp_path: Path) -> Store:
     """A store of which no release uses anything."""
     store = Store.create(tmp_path / "store")
-    made = {kind: {"source": 1} for kind in (FRAMES, TIMELINE, ANALYSIS, DEGRADED_CLIP, PAIR)}
+    made: dict[str, dict[str, object]] = {
+        kind: {"source": 1} for kind in (FRAMES, TIMELINE, ANALYSIS, DEGRADED_CLIP, PAIR)
+    }
     for kind, consumes in {**made, ENCODED: {"frames": "gone"}, VERIFIED: {"pair": "gone"}}.items():
         with store.stage(kind, consumes) as staged:
             (staged.path / "payload").write_bytes(b"x" * SIZE)
