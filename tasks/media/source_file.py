@@ -28,6 +28,9 @@ from storage_schemas.source import Damage, DamageRule
 from tasks.media.frame_rule import round_half_away
 
 _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
+_FLV_ASF_OGG = (b"FLV", bytes.fromhex("3026b2758e66cf11"), b"OggS")
+#: A container of these kinds does not end in so many zeros.
+_ZEROS = 4096
 _TS_PACKET, _TS_SYNC = 188, 0x47
 #: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes behind it.
 _TS_FRAMINGS = ((0, 0), (4, 0), (0, 16))
@@ -46,8 +49,9 @@ def looks_like_mp4(path: Path) -> bool:
 def is_cut_off(path: Path, pid: int | None = None) -> bool:
     """Whether an MP4, Matroska, RIFF (AVI) or transport stream file is shorter than it says.
 
-    False for other formats, and for a transport stream that ends with a packet where nothing says that more
-    should follow.
+    A Matroska, Flash, Windows Media or Ogg file that ends in zeros was only allocated, as by a download that
+    broke off. False for other formats, and for a transport stream that ends with a packet where nothing says
+    that more should follow.
 
     Parameters
     ----------
@@ -61,9 +65,17 @@ def is_cut_off(path: Path, pid: int | None = None) -> bool:
         head = file.read(8)
         if head[:4] == b"RIFF":
             return _riff_end(file, end) > end
-        if int.from_bytes(head[:4], "big") == _EBML:
+        matroska = int.from_bytes(head[:4], "big") == _EBML
+        if (matroska or head.startswith(_FLV_ASF_OGG)) and _ends_in_zeros(file, end):
+            return True
+        if matroska:
             return _matroska_end(file, end) > end
     return looks_like_mp4(path) and _mp4_end(path, end) > end
+
+
+def _ends_in_zeros(file: BinaryIO, end: int) -> bool:
+    file.seek(max(0, end - _ZEROS))
+    return end > _ZEROS and not any(file.read(_ZEROS))
 
 
 def _mp4_end(path: Path, end: int) -> int:
