@@ -64,8 +64,8 @@ def read_regular(path: Path) -> bytes:
     return ask_again(read)
 
 
-def read_regular_text(path: Path, encoding: str = "utf-8") -> str:
-    """Return the text of a file as ``Path.read_text`` does; see :func:`open_regular`."""
+def read_regular_text(path: Path, encoding: str = "utf-8-sig") -> str:
+    """Return the text of a file, without a byte order mark and with plain line ends."""
     with io.TextIOWrapper(io.BytesIO(read_regular(path)), encoding=encoding) as file:
         return file.read()
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.exchange.answers import LeftOutReason, import_answers, write_report
+from tasks.annotation.desk.refusals import DeskRefusal
+from tasks.annotation.exchange.answers import import_answers, write_report
 from tasks.annotation.exchange.mapping import AnswerMapping, FileForm, load_mapping
 from tasks.annotation.exchange.rows import read_answers
 from tests.tasks.annotation.example_desk import KEY
@@ -67,21 +68,73 @@ def test_a_mended_file_gives_only_what_was_missing(lite: Desk, tmp_path: Path) -
     assert (why(result), result.accepted) == ([(2, "other_answer")], 1)
 
 
-def test_a_quotation_mark_that_is_never_closed_is_one_row_with_all_its_lines(
-    lite: Desk, tmp_path: Path
-) -> None:
+def test_a_quotation_mark_that_is_never_closed_imports_nothing(lite: Desk, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    good = f"{slot()},anna,left,A\n"
-    path.write_text(
-        f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + f"{slot(2)},bo,left,A\n" * 3
+    head = f"task,worker,preferred,rating,comment\n{slot()},anna,left,A,fine\n"
+    for unclosed in ('"hm', '"left, right', '"' + "x" * 140_000):
+        path.write_text(head + f"{slot(1)},anna,left,A,{unclosed}\n" + f"{slot(2)},bo,left,A,\n" * 3)
+        with pytest.raises(UserInputError, match=r"a.csv, line 3: a quotation mark is not closed"):
+            taken(lite, path)
+    # a later mark closes it
+    path.write_text(head + f'{slot(1)},anna,left,A,"hm\n{slot(2)},bo,left,A,as he said"\n')
+    with pytest.raises(
+        UserInputError, match=rf"line 3: a quotation mark opens a cell that holds the row '{slot(2)}"
+    ):
+        taken(lite, path)
+    assert votes(lite) == []
+    path.write_text(head + f'{slot(1)},anna,left,A,"one, two,\nthree, four, five"\n')
+    assert taken(lite, path).accepted == 2
+
+
+@pytest.mark.parametrize(
+    "identity", ["1.23457E+15", "1,23E+05", "123456789012345.0", "'123", '="123"', "=12"]
+)
+def test_an_id_that_a_spreadsheet_changed_is_nobody(lite: Desk, tmp_path: Path, identity: str) -> None:
+    result = taken(
+        lite, table(tmp_path / "a.csv", [(slot(), identity, "left", "A"), (slot(1), "1234E5X", "left", "A")])
     )
-    result = taken(lite, path)
+    assert why(result) == [(2, "unknown_value")]
+    assert "a spreadsheet" in result.left_out[0].message
     assert result.accepted == 1
-    assert [(row.line, row.last_line) for row in result.left_out] == [(3, 6)]
-    path.write_text(f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + "x" * 140_000 + "\n")
-    (row,) = taken(lite, path).left_out
-    assert row.reason is LeftOutReason.UNREADABLE
-    assert "field larger" in row.message
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "{{%PROLIFIC_PID%}}",
+        "${workerId}",
+        "WORKER_ID",
+        "null",
+        "undefined",
+        "ASSIGNMENT_ID_NOT_AVAILABLE",
+        "#N/A",
+    ],
+)
+def test_a_place_that_a_platform_did_not_fill_is_nobody(lite: Desk, tmp_path: Path, identity: str) -> None:
+    result = taken(lite, table(tmp_path / "a.csv", [(slot(), identity, "left", "A")]))
+    assert why(result) == [(2, "unknown_value")]
+    assert "is not a person" in result.left_out[0].message
+    with pytest.raises(DeskRefusal, match="is not a person"):
+        lite.workers.enter("autumn", "prolific", identity)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "delimiter", "before"),
+    [
+        ("utf-8", ";", ""),
+        ("utf-8", "\t", ""),
+        ("utf-8-sig", ",", ""),
+        ("utf-16", "\t", ""),
+        ("utf-8", "|", "sep=|\n"),
+    ],
+)
+def test_tables_as_spreadsheets_write_them_are_read(
+    lite: Desk, tmp_path: Path, encoding: str, delimiter: str, before: str
+) -> None:
+    rows = [("task", "worker", "preferred", "rating"), (slot(), "Jörg", "left", "A")]
+    path = tmp_path / "a.csv"
+    path.write_text(before + "".join(delimiter.join(row) + "\n" for row in rows), encoding=encoding)
+    assert taken(lite, path).accepted == 1
 
 
 def test_a_file_of_another_encoding_is_said_and_nothing_is_guessed(lite: Desk, tmp_path: Path) -> None:
