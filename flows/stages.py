@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
-from storage_schemas.errors import Reason, SetAside
+from storage_schemas.errors import AWAY_REASONS, SetAside
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store_wait import StoreWait
@@ -202,7 +202,7 @@ class _HasRows(SetAside):
 
     def __init__(self, outcome: Ended, rows: Sequence[SetAsideRow]) -> None:
         # one row that names the store is enough to repeat the stage
-        row = next((row for row in rows if row.reason is Reason.READ_ONLY_STORE), rows[0])
+        row = next((row for row in rows if row.reason in AWAY_REASONS), rows[0])
         super().__init__(row.reason, row.message)
         self.outcome = outcome
 

@@ -17,30 +17,17 @@ from typing import Any
 
 from pydantic import Field
 
+from storage_schemas.away import AWAY_ERRNOS
 from storage_schemas.errors import Reason, SetAside, StoreError, UserInputError
 from storage_schemas.ids import digest_file
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.model import Frozen
-from storage_schemas.regular_files import check_regular
+from storage_schemas.regular_files import check_regular, entries, files_below, folders_below
 
 #: Version of everything under a store's folder; a store of any other version is refused.
 SCHEMA_VERSION = 1
 
 MANIFEST_NAME = "manifest.json"
-
-#: Errors of a file system that does not answer, or whose server was replaced.
-AWAY_ERRNOS = frozenset(
-    {
-        errno.EIO,
-        errno.ESTALE,
-        errno.ENODEV,
-        errno.ENOTCONN,
-        errno.ESHUTDOWN,
-        errno.EHOSTDOWN,
-        errno.EHOSTUNREACH,
-        errno.ETIMEDOUT,
-    }
-)
 
 
 class StoredFile(Frozen):
@@ -131,10 +118,9 @@ def sync_path(path: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """Flush every file and folder below `folder`, then `folder` itself."""
-    for root, _folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            sync_path(Path(root) / name)
-        sync_path(Path(root))
+    for path in (*files_below(folder), *folders_below(folder)):
+        sync_path(path)
+    sync_path(folder)
 
 
 def refuse_special_target(path: Path) -> None:
@@ -189,8 +175,8 @@ def payload_files(folder: Path) -> dict[str, StoredFile]:
     """Return size and checksum of every file below `folder` except the manifest, by relative path."""
     return {
         str(path.relative_to(folder)): StoredFile(bytes=path.stat().st_size, sha256=digest_file(path))
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != MANIFEST_NAME
+        for path in sorted(files_below(folder))
+        if path.name != MANIFEST_NAME
     }
 
 
@@ -269,7 +255,7 @@ def _staging_name(kind: str) -> str:
 def abandoned(staging: Path) -> list[Path]:
     """Return the folders below `staging` whose process ran on this machine and has ended."""
     left = []
-    for folder in sorted(staging.iterdir()) if staging.is_dir() else []:
+    for folder in (Path(entry.path) for entry in entries(staging)):
         parts = folder.name.split(".")
         if len(parts) != 4 or not parts[2].isdigit():
             raise StoreError(f"{folder} was not made by slvmeval: inspect it and remove it by hand")

@@ -57,11 +57,24 @@ class Reason(StrEnum):
     # the machine: retried automatically by the next build
     OUT_OF_SPACE = "out_of_space"
     READ_ONLY_STORE = "read_only_store"
+    STORAGE_AWAY = "storage_away"
+    DAMAGED_ARTIFACT = "damaged_artifact"
     INTERNAL_ERROR = "internal_error"
 
 
 #: Reasons caused by the machine, not by the input: the next build retries the item.
-TRANSIENT_REASONS = frozenset({Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE, Reason.INTERNAL_ERROR})
+TRANSIENT_REASONS = frozenset(
+    {
+        Reason.OUT_OF_SPACE,
+        Reason.READ_ONLY_STORE,
+        Reason.STORAGE_AWAY,
+        Reason.DAMAGED_ARTIFACT,
+        Reason.INTERNAL_ERROR,
+    }
+)
+
+#: Those of a file system that does not take or give data for a while.
+AWAY_REASONS = frozenset({Reason.READ_ONLY_STORE, Reason.STORAGE_AWAY})
 
 
 class SlvmevalError(Exception):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from storage_schemas.away import ask_again, is_away
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import digest_frame, digest_frames
 
@@ -98,8 +99,9 @@ class FrameWriter:
         _set_zarr()
         self._shape = (height * 3 // 2, width)
         self._path = path
-        #: What is not yet in the ``.zip`` file: of the frames, one shard at most.
+        #: What is not yet in the ``.zip`` file (of the frames, one shard at most), and the names that are.
         self._entries: dict[str, Any] = {}
+        self._packed: list[str] = []
         if path.suffix == ".zip":
             path.touch(exist_ok=False)
         self._group = zarr.create_group(
@@ -159,7 +161,8 @@ class FrameWriter:
 
         names = sorted(name for name in self._entries if name.startswith(prefix))
         if names:
-            append(self._path, {name: self._entries.pop(name).to_bytes() for name in names})
+            append(self._path, {name: self._entries.pop(name).to_bytes() for name in names}, self._packed)
+            self._packed += names
 
     @property
     def digests(self) -> list[int]:
@@ -172,8 +175,16 @@ class FrameWriter:
         return self._pts
 
     def finish(self) -> WrittenFrames:
-        """Write the buffered frames and the small arrays, which completes the array."""
+        """Write the buffered frames and the small arrays, which completes the array.
+
+        Raises
+        ------
+        OSError
+            If what was written cannot be read back.
+        """
         import zarr.codecs
+
+        from storage_schemas.zip_store import check_written
 
         self._flush()
         count = self.count
@@ -193,6 +204,8 @@ class FrameWriter:
             )
             array[:] = values
         self._pack()
+        if self._path.suffix == ".zip":
+            check_written(self._path, self._packed)
         return WrittenFrames(
             count=count,
             height=self._shape[0] * 2 // 3,
@@ -214,11 +227,11 @@ class FrameReader:
     ------
     StoreError
         If there is no frame array.
+    OSError
+        If its file system does not answer; so do all methods that read.
     """
 
     def __init__(self, path: Path) -> None:
-        import zarr
-
         from storage_schemas.zip_store import ZipRanges
 
         _set_zarr()
@@ -227,9 +240,10 @@ class FrameReader:
         try:
             if path.suffix == ".zip":
                 self._packed = ZipRanges(path)
-            self._group = zarr.open_group(store=self._packed or str(path), mode="r", zarr_format=3)
-            self._planes = cast("zarr.Array[Any]", self._group["planes"])
+            self._group, self._planes = ask_again(self._opened)
         except (FileNotFoundError, KeyError, ValueError) as problem:
+            if is_away(problem):
+                raise
             raise StoreError(
                 f"no frame array in {path} ({problem}). If frames were evicted, run the build again."
             ) from problem
@@ -243,11 +257,21 @@ class FrameReader:
         self._small: dict[str, NDArray[Any]] = {}
         self._seen: set[int] = set()
 
+    def _opened(self) -> tuple[zarr.Group, zarr.Array[Any]]:
+        import zarr
+
+        group = zarr.open_group(store=self._packed or str(self.path), mode="r", zarr_format=3)
+        return group, cast("zarr.Array[Any]", group["planes"])
+
     def _array(self, name: str) -> NDArray[Any]:
         if name not in self._small:
             try:
-                self._small[name] = np.asarray(cast("zarr.Array[Any]", self._group[name])[:])
+                self._small[name] = ask_again(
+                    lambda: np.asarray(cast("zarr.Array[Any]", self._group[name])[:])
+                )
             except (KeyError, ValueError, RuntimeError, OSError) as problem:
+                if is_away(problem):
+                    raise
                 raise IntegrityError(f"array {name} of {self.path}: {problem}") from problem
             if len(self._small[name]) != self.count:
                 raise IntegrityError(f"array {name} of {self.path} does not have {self.count} values")
@@ -278,8 +302,10 @@ class FrameReader:
         if count:
             self._require_shards(first // SHARD_FRAMES, (first + count - 1) // SHARD_FRAMES)
         try:
-            return np.asarray(self._planes[first : first + count])
+            return ask_again(lambda: np.asarray(self._planes[first : first + count]))
         except (ValueError, RuntimeError, OSError) as problem:
+            if is_away(problem):
+                raise
             raise IntegrityError(f"frames {first}…{first + count} of {self.path}: {problem}") from problem
 
     def _require_shards(self, first: int, last: int) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from storage_schemas.commit import Manifest, abandoned, retire_folder
 from storage_schemas.ids import artifact_id
+from storage_schemas.regular_files import entries, files_below
 from storage_schemas.release import Release, release_names, release_versions
 from storage_schemas.store import (
     ANALYSIS,
@@ -96,7 +98,7 @@ def _is_used(manifest: Manifest, used: UsedIds) -> bool:
 
 def drop_features(store: Store, dry_run: bool = False) -> Freed:
     """Remove frame features computed by evaluators; the next evaluation computes them again."""
-    files = [file for file in store.features.rglob("*") if file.is_file()]
+    files = list(files_below(store.features))
     size = sum(file.stat().st_size for file in files)
     if not dry_run and store.features.is_dir():
         retire_folder(store.staging, "features", store.features)
@@ -111,10 +113,10 @@ def drop_partial_analyses(store: Store, every: bool, dry_run: bool = False) -> F
     root = store.partial_analyses
     removable = [
         folder
-        for folder in (sorted(root.iterdir()) if root.is_dir() else [])
+        for folder in (Path(entry.path) for entry in entries(root))
         if every or store.has(ANALYSIS, folder.name)
     ]
-    size = sum(file.stat().st_size for folder in removable for file in folder.iterdir())
+    size = sum(file.stat().st_size for folder in removable for file in files_below(folder))
     if not dry_run:
         for folder in removable:
             retire_folder(store.staging, "partial", folder)
@@ -124,7 +126,7 @@ def drop_partial_analyses(store: Store, every: bool, dry_run: bool = False) -> F
 def clear_staging(store: Store, dry_run: bool = False) -> Freed:
     """Remove what killed processes of this machine left in staging."""
     left = abandoned(store.staging)
-    size = sum(file.stat().st_size for folder in left for file in folder.rglob("*") if file.is_file())
+    size = sum(file.stat().st_size for folder in left for file in files_below(folder))
     if not dry_run:
         store.clear_abandoned()
     return Freed("staging", len(left), size)
@@ -132,8 +134,7 @@ def clear_staging(store: Store, dry_run: bool = False) -> Freed:
 
 def kind_sizes(store: Store) -> Iterator[Freed]:
     """Yield number and bytes of the artifacts of each kind in the store."""
-    folder = store.root / "artifacts"
-    for kind in sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []:
+    for kind in (entry.name for entry in entries(store.root / "artifacts")):
         manifests = list(store.manifests(kind))
         yield Freed(kind, len(manifests), sum(manifest.bytes for manifest in manifests))
 

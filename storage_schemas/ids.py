@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from storage_schemas.away import ask_again
 from storage_schemas.regular_files import open_regular
 
 _BLOCK = 1 << 20
@@ -70,11 +71,15 @@ def digest_file(path: Path) -> str:
     OSError
         If it cannot be read, or is no regular file.
     """
-    state = hashlib.sha256()
-    with open_regular(path) as file:
-        while block := file.read(_BLOCK):
-            state.update(block)
-    return state.hexdigest()
+
+    def read() -> str:
+        state = hashlib.sha256()
+        with open_regular(path) as file:
+            while block := file.read(_BLOCK):
+                state.update(block)
+        return state.hexdigest()
+
+    return ask_again(read)
 
 
 def digest_frame(planes: NDArray[np.uint8]) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ValidationError
 
+from storage_schemas.away import ask_again, is_away
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import canonical_json
 from storage_schemas.regular_files import check_regular
@@ -52,8 +53,12 @@ def read_table(path: Path | pa.NativeFile, columns: list[str] | None = None) -> 
 
     Avoids ``pq.read_table``, which imports pandas if installed and so takes more than a second.
     """
-    with open_parquet(path) as file:
-        return file.read(columns)
+
+    def read() -> pa.Table:
+        with open_parquet(path) as file:
+            return file.read(columns)
+
+    return ask_again(read)
 
 
 def dicts_of(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -98,6 +103,8 @@ def _read(path: Path, columns: list[str] | None = None) -> pa.Table:
     except FileNotFoundError as problem:
         raise StoreError(f"{path} is missing") from problem
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        if is_away(problem):
+            raise
         raise IntegrityError(f"{path} is damaged: {problem}") from problem
 
 

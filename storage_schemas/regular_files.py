@@ -1,4 +1,8 @@
-"""Read the files that people name, and nothing else lying there: a pipe blocks, a device may never end."""
+"""Read files and folders.
+
+Of what people name only files are read: a pipe blocks, a device may never end. Where a file system does not
+answer, it is asked again; nothing is taken for absent or empty because of that.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,12 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
+
+from storage_schemas.away import ask_again
 
 _KINDS = (
     (stat.S_ISFIFO, "it is a named pipe, not a file"),
@@ -31,6 +39,10 @@ def open_regular(path: Path) -> BinaryIO:
     OSError
         If it cannot be opened, or is no regular file; `strerror` says what it is.
     """
+    return ask_again(lambda: _open_regular(path))
+
+
+def _open_regular(path: Path) -> BinaryIO:
     check_regular(path)
     # what lies there may have been exchanged meanwhile: opening it does not wait for a pipe's other end
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -44,14 +56,60 @@ def open_regular(path: Path) -> BinaryIO:
 
 def read_regular(path: Path) -> bytes:
     """Return the content of a file; see :func:`open_regular`."""
-    with open_regular(path) as file:
+
+    def read() -> bytes:
+        with _open_regular(path) as file:
+            return file.read()
+
+    return ask_again(read)
+
+
+def read_regular_text(path: Path, encoding: str = "utf-8-sig") -> str:
+    """Return the text of a file, without a byte order mark and with plain line ends."""
+    with io.TextIOWrapper(io.BytesIO(read_regular(path)), encoding=encoding) as file:
         return file.read()
 
 
-def read_regular_text(path: Path, encoding: str = "utf-8") -> str:
-    """Return the text of a file as ``Path.read_text`` does; see :func:`open_regular`."""
-    with io.TextIOWrapper(open_regular(path), encoding=encoding) as file:
-        return file.read()
+def is_there(path: str | Path) -> bool:
+    """Return whether something lies at a path; OSError if its file system does not answer."""
+    try:
+        ask_again(partial(os.stat, path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what lies in a folder, sorted by name; empty if there is no such folder.
+
+    ``Path.glob`` and ``os.walk`` say nothing of a folder that cannot be read; this raises OSError.
+    """
+
+    def read() -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as found:
+                return sorted(found, key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    return ask_again(read)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield every file at any depth below a folder; links to folders are not followed."""
+    for entry in entries(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from files_below(Path(entry.path))
+        else:
+            yield Path(entry.path)
+
+
+def folders_below(folder: Path) -> Iterator[Path]:
+    """Yield every folder at any depth below a folder, the deepest first; links are not followed."""
+    for entry in entries(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from folders_below(Path(entry.path))
+            yield Path(entry.path)
 
 
 def why_unread(problem: OSError | UnicodeDecodeError) -> str:

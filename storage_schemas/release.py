@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from storage_schemas.away import is_away
 from storage_schemas.commit import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.frames import FrameReader
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_column, read_dicts, read_rows
-from storage_schemas.regular_files import read_regular, why_unread
+from storage_schemas.regular_files import entries, is_there, read_regular, why_unread
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
@@ -32,20 +33,16 @@ CLIP_FILE = "planes.zarr.zip"
 
 def release_versions(store: Store, name: str) -> list[int]:
     """Return the numbers of the complete versions of a release, oldest first."""
-    folder = store.versions(name)
-    if not folder.is_dir():
-        return []
     return sorted(
-        int(path.name)
-        for path in folder.iterdir()
-        if path.name.isdigit() and (path / MANIFEST_NAME).is_file()
+        int(entry.name)
+        for entry in entries(store.versions(name))
+        if entry.name.isdigit() and is_there(Path(entry.path, MANIFEST_NAME))
     )
 
 
 def release_names(store: Store) -> list[str]:
     """Return the names of the releases that have a complete version."""
-    folder = store.root / "releases"
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    names = [entry.name for entry in entries(store.root / "releases")]
     return [name for name in names if release_versions(store, name)]
 
 
@@ -125,6 +122,8 @@ class Release:
         except FileNotFoundError as problem:
             raise StoreError(f"{path} is missing") from problem
         except (ValueError, OSError) as problem:
+            if is_away(problem):
+                raise
             why = why_unread(problem) if isinstance(problem, OSError) else problem
             raise IntegrityError(f"{path} is damaged: {why}") from problem
         return value

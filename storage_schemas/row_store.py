@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storage_schemas.away import is_away
 from storage_schemas.commit import refuse_special_target, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
 from storage_schemas.ids import digest_file
@@ -30,7 +31,7 @@ from storage_schemas.json_lines import (
     unanswered,
 )
 from storage_schemas.parquet import read_table
-from storage_schemas.regular_files import why_unread
+from storage_schemas.regular_files import entries, why_unread
 from storage_schemas.secrets import strike_out_row
 
 T = TypeVar("T")
@@ -58,6 +59,8 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as problem:
+        if is_away(problem):
+            raise
         why = why_unread(problem) if isinstance(problem, OSError) else problem
         raise IntegrityError(f"{path} is damaged ({why}): restore it from a copy or remove it") from problem
 
@@ -79,11 +82,8 @@ def write_part(path: Path, table: pa.Table, named: Callable[[Path], Path] | None
 
 def names_of_parts(folder: Path) -> list[str]:
     """Return the names of the finished files in a folder, the oldest first."""
-    try:
-        names = [path.name for path in folder.iterdir()]
-    except FileNotFoundError:
-        return []
     # while it is written its name begins with a dot
+    names = (entry.name for entry in entries(folder))
     return sorted(name for name in names if name.endswith(".parquet") and not name.startswith("."))
 
 
@@ -317,7 +317,7 @@ class RowStore:
 
     def lines_files(self) -> list[Path]:
         """Return the files being written."""
-        return sorted(self.running.glob("*.jsonl")) if self.running.is_dir() else []
+        return [Path(entry.path) for entry in entries(self.running) if entry.name.endswith(".jsonl")]
 
     def part_files(self) -> list[Path]:
         """Return the finished files."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -46,7 +45,7 @@ from storage_schemas.commit import (
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
 from storage_schemas.json_checksum import without_checksum
-from storage_schemas.regular_files import read_regular
+from storage_schemas.regular_files import entries, files_below, is_there, read_regular
 from storage_schemas.value_problems import first_error
 
 log = logging.getLogger(__name__)
@@ -198,11 +197,7 @@ class Store:
     def has(self, kind: str, id_: str) -> bool:
         """Return whether the complete artifact exists."""
         # a large build asks this ten thousands of times: without the cost of a Path
-        try:
-            os.stat(f"{self.root}/artifacts/{kind}/{id_[:2]}/{id_}/{MANIFEST_NAME}")  # noqa: PTH116
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        return is_there(f"{self.root}/artifacts/{kind}/{id_[:2]}/{id_}/{MANIFEST_NAME}")
 
     def manifest(self, kind: str, id_: str) -> Manifest:
         """Return the manifest of an artifact.
@@ -245,8 +240,14 @@ class Store:
 
     def manifests(self, kind: str) -> Iterator[Manifest]:
         """Yield the manifest of every complete artifact of a kind, sorted by id."""
-        for path in sorted((self.root / "artifacts" / kind).glob(f"*/*/{MANIFEST_NAME}")):
-            yield read_manifest(path.parent)
+        for id_ in self.ids(kind):
+            if self.has(kind, id_):
+                yield self.manifest(kind, id_)
+
+    def ids(self, kind: str) -> Iterator[str]:
+        """Yield the names of all folders of a kind of artifact, complete or not, sorted."""
+        for group in entries(self.root / "artifacts" / kind):
+            yield from (entry.name for entry in entries(Path(group.path)))
 
     @contextmanager
     def stage(self, kind: str, consumes: Mapping[str, Any]) -> Iterator[StagedArtifact]:
@@ -285,7 +286,7 @@ class Store:
         path = self.artifact_path(kind, id_)
         if not path.is_dir():
             raise StoreError(f"no {kind} {id_} in {self.root}")
-        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        size = sum(file.stat().st_size for file in files_below(path))
         retire_folder(self.staging, kind, path)
         return size
 
@@ -341,7 +342,7 @@ def file_problems(folder: Path) -> list[str]:
             problems.append(f"{path} is missing: {_REMEDY}")
         elif path.stat().st_size != stored.bytes or digest_file(path) != stored.sha256:
             problems.append(f"{path} does not match its manifest: {_REMEDY}")
-    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    there = {str(path.relative_to(folder)) for path in files_below(folder)}
     extra = sorted(there - {*files, MANIFEST_NAME})
     return problems + [f"{folder / name} is not in the manifest: remove it" for name in extra]
 

@@ -10,14 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from storage_schemas.away import is_away
+from storage_schemas.commit import Manifest
 from storage_schemas.errors import IntegrityError, StoreError
-from storage_schemas.ids import artifact_id
+from storage_schemas.frames import FrameReader
+from storage_schemas.ids import artifact_id, digest_frames
 from storage_schemas.json_checksum import read_checked_json, without_checksum
 from storage_schemas.json_lines import owner_alive
-from storage_schemas.regular_files import read_regular
-from storage_schemas.release import RELEASE
+from storage_schemas.regular_files import entries, read_regular
+from storage_schemas.release import CLIP_FILE, FRAMES_FOLDER, RELEASE
 from storage_schemas.row_store import is_sound
-from storage_schemas.store import KINDS, Store, file_problems, read_manifest
+from storage_schemas.source import read_timeline
+from storage_schemas.store import (
+    DEGRADED_CLIP,
+    FRAMES,
+    KINDS,
+    TIMELINE,
+    Store,
+    file_problems,
+    read_manifest,
+)
 
 #: Files named after their content, below the store's folder.
 _PARTS = (
@@ -75,7 +87,24 @@ def places(store: Store) -> list[str]:
 
 
 def check_place(store: Store, place: str) -> list[FileDamage]:
-    """Return the damage of a folder of artifacts, a release version, or a file; see :func:`places`."""
+    """Return the damage of a folder of artifacts, a release version, or a file; see :func:`places`.
+
+    What cannot be read because its file system does not answer is not to be removed.
+    """
+    try:
+        return _damage_of(store, place)
+    except OSError as problem:
+        if not is_away(problem):
+            raise
+        return [FileDamage(place, unanswered(problem))]
+
+
+def unanswered(problem: OSError) -> str:
+    """Return a message for what could not be read because its file system does not answer."""
+    return f"{problem.filename or 'a file'} cannot be read ({problem.strerror}): look at its file system"
+
+
+def _damage_of(store: Store, place: str) -> list[FileDamage]:
     path = store.root / place
     match place.split("/"):
         case ["artifacts", kind, _]:
@@ -87,25 +116,54 @@ def check_place(store: Store, place: str) -> list[FileDamage]:
 
 
 def _check_artifacts(store: Store, folder: Path, kind: str) -> Iterator[FileDamage]:
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        place, id_ = str(path.relative_to(store.root)), path.name
+    for entry in entries(folder):
+        path, id_ = Path(entry.path), entry.name
+        place = str(path.relative_to(store.root))
         if kind not in KINDS or path != store.artifact_path(kind, id_) or not path.is_dir():
             yield FileDamage(place, f"{path} is no artifact: inspect it and remove it by hand")
             continue
-        for problem in _artifact_problems(path, kind, id_):
+        for problem in artifact_problems(store, kind, id_):
             # an artifact may be removed while the store is read
             if path.is_dir():
                 yield FileDamage(place, problem, artifact=(kind, id_))
 
 
-def _artifact_problems(path: Path, kind: str, id_: str) -> list[str]:
+def artifact_problems(store: Store, kind: str, id_: str) -> list[str]:
+    """Return what is wrong with an artifact: its id, its files, or frames that are not what was made.
+
+    Raises
+    ------
+    OSError
+        If its file system does not answer.
+    """
+    path = store.artifact_path(kind, id_)
     try:
         manifest = read_manifest(path)
         if (manifest.kind, manifest.id) != (kind, id_) or artifact_id(kind, manifest.consumes) != id_:
             return [f"{path} has another id than that of its inputs"]
-        return file_problems(path)
+        # files that are as they were written may have been written wrongly
+        return file_problems(path) or _content_problems(store, manifest)
     except (StoreError, OSError) as problem:
+        if is_away(problem):
+            raise
         return [str(problem)]
+
+
+def _content_problems(store: Store, manifest: Manifest) -> list[str]:
+    """Return what is wrong with the frames of an artifact whose files match its manifest."""
+    path = store.artifact_path(manifest.kind, manifest.id)
+    if manifest.kind == TIMELINE:
+        checksum = digest_frames(read_timeline(store, manifest.id).digests)
+    elif manifest.kind in (FRAMES, DEGRADED_CLIP):
+        reader = FrameReader(path / (FRAMES_FOLDER if manifest.kind == FRAMES else CLIP_FILE))
+        if wrong := reader.check():
+            return [f"{path}: {len(wrong)} of {reader.count} frames are damaged"]
+        checksum = digest_frames(reader.digests.tolist())
+    else:
+        return []
+    return (
+        [] if checksum == manifest.content_checksum else [f"{path} has other frames than its manifest says"]
+    )
 
 
 def _version_problems(path: Path, id_: str) -> list[str]:
@@ -115,6 +173,8 @@ def _version_problems(path: Path, id_: str) -> list[str]:
             return [f"{path} has the manifest of {manifest.kind} {manifest.id}"]
         return file_problems(path)
     except (StoreError, OSError) as problem:
+        if is_away(problem):
+            raise
         return [str(problem)]
 
 
@@ -131,6 +191,8 @@ def _check_file(path: Path, place: str) -> list[FileDamage]:
         # packed or merged meanwhile
         return []
     except (IntegrityError, OSError) as damage:
+        if is_away(damage):
+            raise
         problem = str(damage)
     if not problem:
         return []

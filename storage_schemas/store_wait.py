@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from storage_schemas.commit import AWAY_ERRNOS
-from storage_schemas.errors import Reason, SetAside, SlvmevalError, StoreError
+from storage_schemas.away import AWAY_ERRNOS, is_away
+from storage_schemas.errors import AWAY_REASONS, SetAside, SlvmevalError, StoreError
 from storage_schemas.model import Frozen
+from storage_schemas.regular_files import is_there
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class StoreWait(Frozen):
                 time.sleep(LOOK_EVERY_S)
             else:
                 # what reads in a folder without its file system finds nothing, and does not fail
-                if not self.limit_s or (Path(self.store) / "store.json").exists() or not self.was_away():
+                if not self.limit_s or is_there(Path(self.store, "store.json")) or not self.was_away():
                     return result
 
     def was_away(self) -> bool:
@@ -114,6 +115,6 @@ class StoreWait(Frozen):
 
 
 def _due_to_store(problem: OSError | SlvmevalError) -> bool:
-    if isinstance(problem, OSError):
-        return problem.errno in AWAY_ERRNOS or problem.errno == errno.EROFS
-    return isinstance(problem, SetAside) and problem.reason is Reason.READ_ONLY_STORE
+    if isinstance(problem, SetAside) and problem.reason in AWAY_REASONS:
+        return True
+    return is_away(problem) or (isinstance(problem, OSError) and problem.errno == errno.EROFS)

@@ -6,9 +6,10 @@ single frame would cost its whole shard; this store reads only the bytes that ar
 
 from __future__ import annotations
 
+import errno
 import os
 import zipfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from zarr.abc.store import (
@@ -20,19 +21,68 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype
 
+from storage_schemas.away import ask_again, is_away
+
 #: An entry's time, always the same, so that equal content is an equal file.
 _TIME = (1980, 1, 1, 0, 0, 0)
 #: Fixed part of a local header, and where it has the lengths of name and extra field.
 _HEADER, _LENGTHS = 30, 26
 
 
-def append(path: Path, entries: Mapping[str, bytes]) -> None:
-    """Add entries, by their names, to a ZIP file or an empty file, uncompressed and without their times."""
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as packed:
+def append(path: Path, entries: Mapping[str, bytes], held: Sequence[str] = ()) -> None:
+    """Add entries, by their names, to a ZIP file or an empty file, uncompressed and without their times.
+
+    Parameters
+    ----------
+    held
+        Names of the entries that the file has.
+
+    Raises
+    ------
+    OSError
+        If it has others: what was written before was lost.
+    """
+    # opened here: where that fails for any reason, `zipfile` would empty the file, and go on
+    with path.open("r+b") as file, zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as packed:
+        _require_entries(path, packed, held)
         for name, content in entries.items():
             entry = zipfile.ZipInfo(name, _TIME)
             entry.external_attr = 0o644 << 16
             packed.writestr(entry, content)
+
+
+def check_written(path: Path, names: Sequence[str]) -> None:
+    """Read a ZIP file back, whose entries should have these names.
+
+    Raises
+    ------
+    OSError
+        If it has others, or one has another content than was written.
+    """
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as packed:
+            _require_entries(path, packed, names)
+            damaged = packed.testzip()
+    except zipfile.BadZipFile as problem:
+        raise OSError(errno.EIO, f"it was written, but cannot be read ({problem})", str(path)) from problem
+    if damaged is not None:
+        raise OSError(errno.EIO, f"{damaged} is not as it was written", str(path))
+
+
+def _require_entries(path: Path, packed: zipfile.ZipFile, names: Sequence[str]) -> None:
+    if packed.namelist() != list(names):
+        what = f"it has {len(packed.namelist())} of the {len(names)} entries that were written"
+        raise OSError(errno.EIO, what, str(path))
+
+
+def _places(path: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    with path.open("rb") as file, zipfile.ZipFile(file) as packed:
+        for entry in packed.infolist():
+            lengths = os.pread(file.fileno(), 4, entry.header_offset + _LENGTHS)
+            more = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+            if entry.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{entry.filename} is compressed")
+            yield entry.filename, (entry.header_offset + _HEADER + more, entry.file_size)
 
 
 class ZipRanges(Store):
@@ -46,6 +96,8 @@ class ZipRanges(Store):
         If there is no such file.
     ValueError
         If it is not such a file.
+    OSError
+        If it cannot be read.
     """
 
     supports_writes = False
@@ -55,17 +107,12 @@ class ZipRanges(Store):
     def __init__(self, path: Path) -> None:
         super().__init__(read_only=True)
         self.path = path
-        #: First byte and number of bytes of each entry, by its name.
-        self.places: dict[str, tuple[int, int]] = {}
         try:
-            with zipfile.ZipFile(path) as packed, path.open("rb") as file:
-                for entry in packed.infolist():
-                    lengths = os.pread(file.fileno(), 4, entry.header_offset + _LENGTHS)
-                    more = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-                    if entry.compress_type != zipfile.ZIP_STORED:
-                        raise ValueError(f"{entry.filename} is compressed")
-                    self.places[entry.filename] = (entry.header_offset + _HEADER + more, entry.file_size)
+            #: First byte and number of bytes of each entry, by its name.
+            self.places: dict[str, tuple[int, int]] = dict(ask_again(lambda: list(_places(path))))
         except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as problem:
+            if is_away(problem):
+                raise OSError(errno.EIO, "it cannot be read", str(path)) from problem
             raise ValueError(f"{path} is damaged: {problem}") from problem
         self._is_open = True
 
@@ -97,8 +144,8 @@ class ZipRanges(Store):
             first = byte_range.offset
         elif isinstance(byte_range, SuffixByteRequest):
             first = max(0, size - byte_range.suffix)
+        count = max(0, min(end, size) - first)
         with self.path.open("rb") as file:
-            count = max(0, min(end, size) - first)
             return prototype.buffer.from_bytes(os.pread(file.fileno(), count, begin + first))
 
     async def get_partial_values(

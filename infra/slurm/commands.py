@@ -140,7 +140,8 @@ def jobs(names: Sequence[str]) -> list[Job]:
     SlurmAway, PrerequisiteError
         As for :func:`submit`.
     """
-    fields = "%i|%j|%T|%r|%N|%S|%e"
+    # a reason may be a sentence with any sign in it
+    fields = "%i|%j|%T|%N|%S|%e|%r"
     command = ["squeue", "--noheader", "--states=all", f"--user={user()}", f"--name={','.join(names)}"]
     return [_job(line) for line in _run([*command, f"--format={fields}"]).splitlines() if line]
 
@@ -259,10 +260,10 @@ def _run(command: list[str], text: str | None = None, fine: str = "") -> str:
 
 
 def _job(line: str) -> Job:
-    fields = line.split("|")
+    fields = line.split("|", 6)
     if len(fields) != 7:
         raise SlurmAway(f"squeue answered {line!r}")
-    id_, name, state, reason, node, start, end = fields
+    id_, name, state, node, start, end, reason = fields
     return Job(id_, name, state, reason if reason != "None" else "", node, _time(start), _time(end))
 
 

@@ -19,7 +19,7 @@ from infra.pool import RESOURCES, Pool
 from infra.slurm.commands import Job, Node
 from infra.slurm.job_script import DEATH_TIMEOUT_S
 from infra.slurm.scaling import Demand, JobState, ScalingStep, Starts, decide, needed_jobs
-from infra.slurm.waiting import lasting_wait
+from infra.slurm.waiting import is_unknown, lasting_wait
 from infra.slurm.worker_setup import REPORT
 from storage_schemas.errors import PrerequisiteError
 
@@ -190,6 +190,8 @@ class PoolJobs:
         self._found_unfit: dict[str, str] = {}
         self._failed_on: Counter[str] = Counter()
         self._stuck_since: float | None = None
+        #: Since when all jobs wait for something unknown; infinite once that was said.
+        self._unknown_since: float | None = None
 
     def say(self, wanted: int) -> bool:
         """Record the driver's demand; return whether it needs more jobs than exist."""
@@ -268,6 +270,7 @@ class PoolJobs:
     def _judge_waiting(self, now: float) -> None:
         """Find the pool unusable if all of its jobs wait for what jobs of this form never get."""
         jobs = [known.job for known in self._known.values()]
+        self._tell_unknown(jobs, now)
         waits = [lasting_wait(job.reason) if job.pending else None for job in jobs]
         ours = [wait for wait in waits if wait is not None and wait.ours]
         if not jobs or len(ours) < len(jobs):
@@ -279,6 +282,22 @@ class PoolJobs:
             self.problem = PrerequisiteError(
                 f"pool {self.pool_name}: its jobs would never start by themselves ({jobs[0].reason}): "
                 f"{ours[0].remedy}; look at {keys} in the profile"
+            )
+
+    def _tell_unknown(self, jobs: list[Job], now: float) -> None:
+        """Say once that all jobs wait for something that is not known to end by itself."""
+        if not jobs or not all(job.pending and is_unknown(job.reason) for job in jobs):
+            self._unknown_since = None
+            return
+        self._unknown_since = self._unknown_since or now
+        if now - self._unknown_since >= LASTING_S:
+            self._unknown_since = math.inf
+            log.warning(
+                "pool %s: its jobs wait, and SLURM says: %s. If that does not end by itself, end the build "
+                "and change pools.%s in the profile",
+                self.pool_name,
+                jobs[0].reason,
+                self.pool_name,
             )
 
     def _failed(self, job: Job, how: str) -> None:

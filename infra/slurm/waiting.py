@@ -26,14 +26,21 @@ class LastingWait:
 
 
 _LIMIT = "ask for less, or ask the site for another QOS or a higher limit (`sacctmgr show qos`)"
-#: By SLURM's reason codes (squeue's manual, "Job reason codes"); the first that matches counts. Limits of a
-#: user or group, and all that is not listed, end when other jobs do.
+#: By SLURM's reason codes (squeue's manual, "Job reason codes") and by the sentences that it writes in their
+#: place (``part_policy_valid_*`` in its source); the first that matches counts.
 _LASTING = (
     (
-        r"Account(NotAllowed)?$|InvalidAccount",
+        r"Account(NotAllowed)?$|InvalidAccount|.*\baccount not permitted",
         LastingWait(("account", "partition"), "name an account that may use it"),
     ),
-    (r"QOSNotAllowed|InvalidQOS|QOS$", LastingWait(("qos",), "name a QOS that the account has")),
+    (
+        r".*\bgroup not permitted",
+        LastingWait(("partition",), "name a partition that your groups may use (`scontrol show partition`)"),
+    ),
+    (
+        r"QOSNotAllowed|InvalidQOS|QOS$|.*\bQOS not permitted",
+        LastingWait(("qos",), "name a QOS that the account has"),
+    ),
     (
         r"(QOS|Assoc)Max(Wall|.*WallDuration)|PartitionTimeLimit|TimeLimit$",
         LastingWait(("walltime", "qos"), "ask for a shorter time"),
@@ -50,12 +57,25 @@ _LASTING = (
     (r"PartitionNodeLimit", LastingWait(("partition",), "too few of its nodes are up", ours=False)),
     (r"BadConstraints", LastingWait(("constraint", "gres", "directives"), "no node has all of it")),
     (r"Partition(Down|Inactive)", LastingWait(("partition",), "`sinfo -s` shows which are up", ours=False)),
-    (r"JobHeld", LastingWait((), "somebody holds it: `scontrol release` lets it go", ours=False)),
+    (r"DependencyNeverSatisfied", LastingWait(("directives",), "remove the dependency")),
+    (r"Reservation(Deleted|Invalid)", LastingWait(("directives",), "`scontrol show reservation` lists them")),
+    (
+        r"JobHeld|JobHoldMaxRequeue|.*requeued (held|in held state)",
+        LastingWait((), "somebody holds it: `scontrol release` lets it go", ours=False),
+    ),
+)
+
+#: Ends when other jobs do, at a time, or when nodes are back.
+_PASSING = re.compile(
+    r"$|None$|Priority|Resources|Dependency$|BeginTime|Licenses|Reservation$|Cleaning|Prolog|JobArrayTaskLimit"
+    r"|(QOS|Assoc)(Grp|Max)|QOSResourceLimit|ReqNodeNotAvail|Nodes? required for job|NodeDown|FrontEndDown"
+    r"|BurstBuffer|OutOfMemory|SchedDefer|Power|Maint",
+    re.IGNORECASE,
 )
 
 
 def lasting_wait(reason: str) -> LastingWait | None:
-    """Return what keeps a job waiting for good, None if the wait ends by itself or the reason is unknown.
+    """Return what keeps a job waiting for good; None if the wait ends by itself, or :func:`is_unknown`.
 
     Parameters
     ----------
@@ -73,3 +93,14 @@ def lasting_wait(reason: str) -> LastingWait | None:
         if re.match(pattern, reason, re.IGNORECASE):
             return wait
     return None
+
+
+def is_unknown(reason: str) -> bool:
+    """Return whether a reason is neither known to last nor to pass: somebody has to read it.
+
+    Examples
+    --------
+    >>> is_unknown("Priority"), is_unknown("PartitionDown"), is_unknown("The moon is not full")
+    (False, False, True)
+    """
+    return lasting_wait(reason) is None and not _PASSING.match(reason)

@@ -76,13 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             typer.echo("interrupted; run the same command again to resume", err=True)
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception as problem:
+        from storage_schemas.away import is_away
         from storage_schemas.errors import SlvmevalError
         from storage_schemas.regular_files import in_the_way
         from storage_schemas.secrets import struck_out_errors
 
         shown = problem
         if not isinstance(problem, SlvmevalError):
-            if not (message := in_the_way(problem)):
+            if is_away(problem):
+                message = f"the file system does not answer ({problem}): run the same command again"
+            elif not (message := in_the_way(problem)):
                 with struck_out_errors():
                     raise
             shown = SlvmevalError(message)

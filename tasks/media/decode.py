@@ -18,11 +18,12 @@ from av.video.frame import VideoFrame
 from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.frames import ColorSpec
 from storage_schemas.source import Damage, DamageRule
 from tasks.media.frame_rule import AbsurdTime, FrameRule
 from tasks.media.images import all_images, duration_of, planned_images
 from tasks.media.packet_plan import PacketPlan, Unsafe, probe_and_plan
-from tasks.media.probe import VideoInfo, probe, target_size
+from tasks.media.probe import DURATION_TOLERANCE_S, VideoInfo, probe, target_size
 from tasks.media.scaling import Scaler
 from tasks.media.source_file import OpenVideo, open_video
 
@@ -88,7 +89,7 @@ class FrameSampler:
     damage
         How the frames of a damaged file are taken, empty if it is whole; known after the last frame.
     duration_s
-        Duration in seconds: that of `info`, but up to the cut where only decoding could find it.
+        Duration in seconds: that of `info`, but up to the last picture where only decoding could find it.
 
     Raises
     ------
@@ -156,7 +157,7 @@ class FrameSampler:
 
     def _from_all_packets(self, start: int, stop: int | None) -> Iterator[SampledFrame]:
         with open_video(self.path, self._damaged) as video:
-            scaler = Scaler(*self.size)
+            scaler = self._scaler()
             rule = FrameRule(self.fps * video.time_base)
             any_image = False
             waiting: tuple[int, VideoFrame] | None = None
@@ -178,11 +179,16 @@ class FrameSampler:
                 if numbers.stop > 0 and len(numbers):
                     any_image = True
                     yield from self._filled(video, scaler, waiting, numbers, start, stop)
-            if video.cut_off and not self.info.damage and waiting:
-                self.duration_s = float((waiting[0] + duration_of(video, waiting[1])) * video.time_base)
+            if waiting and not self.info.damage:
+                end_s = float((waiting[0] + duration_of(video, waiting[1])) * video.time_base)
+                if video.cut_off or abs(end_s - self.duration_s) > DURATION_TOLERANCE_S:
+                    self.duration_s = end_s
             self.damage = video.damage
             if not any_image:
                 raise _no_frames(self.path)
+
+    def _scaler(self) -> Scaler:
+        return Scaler(*self.size, self.path, ColorSpec(self.info.matrix, self.info.full_range))
 
     @staticmethod
     def _filled(
@@ -240,7 +246,7 @@ class FrameSampler:
 
     def _part(self, video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[SampledFrame]:
         k, high = part.start, part.stop
-        scaler = Scaler(*self.size)
+        scaler = self._scaler()
         for pts, frame in planned_images(video, plan, plan.packets(k, high)):
             if pts != plan.pts[plan.chosen[k]]:
                 continue

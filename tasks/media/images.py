@@ -6,7 +6,6 @@ Missing, wrong or restarting time stamps are corrected as the ffmpeg command cor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 import av
@@ -18,78 +17,12 @@ from av.video.stream import VideoStream
 
 from storage_schemas.errors import Reason, SetAside
 from tasks.media.av1_syntax import with_frames
-from tasks.media.frame_rule import round_half_away
+from tasks.media.clock import BestEffort, Continuity, frame_s
 from tasks.media.packet_plan import ALL_FRAMES, PacketPlan
 from tasks.media.source_file import CONCEAL_REMEDY, TRUNCATE_REMEDY, OpenVideo, open_video
 
 if TYPE_CHECKING:
     _Packets = Iterator[Packet[VideoStream] | None]
-
-
-# The command's defaults: -dts_delta_threshold, and the tolerance for a step back.
-_JUMP_S = Fraction(10)
-_STEP_BACK_S = Fraction(1, 10)
-
-
-class BestEffort:
-    """Time of a decoded image: its presentation time, unless those are wrong more often than decode times."""
-
-    def __init__(self) -> None:
-        self._faulty_pts = self._faulty_dts = 0
-        self._last_pts = self._last_dts = -(2**63)
-
-    def of(self, image: VideoFrame) -> int | None:
-        """Return the time stamp of the next image, None if the file has none."""
-        pts, dts = image.pts, image.dts
-        if dts is not None:
-            self._faulty_dts += dts <= self._last_dts
-            self._last_dts = dts
-        elif pts is not None:
-            self._last_dts = pts
-        if pts is not None:
-            self._faulty_pts += pts <= self._last_pts
-            self._last_pts = pts
-        elif dts is not None:
-            self._last_pts = dts
-        if pts is not None and (self._faulty_pts <= self._faulty_dts or dts is None):
-            return pts
-        return dts
-
-
-class Continuity:
-    """Corrects a clock that jumps, as in concatenated transport streams.
-
-    Parameters
-    ----------
-    time_base
-        Seconds per unit of the time stamps.
-    frame_s
-        Duration of a picture in seconds if its packet has none.
-    """
-
-    def __init__(self, time_base: Fraction, frame_s: Fraction) -> None:
-        self._jump, self._step_back = _JUMP_S / time_base, _STEP_BACK_S / time_base
-        self._frame = round_half_away(frame_s / time_base)
-        self._shift = 0
-        self._last: int | None = None
-        self._next = 0
-
-    def correct(self, packet: Packet[VideoStream]) -> None:
-        """Shift the time stamps of the next packet in decode order."""
-        if packet.dts is None:
-            if packet.pts is not None:
-                packet.pts += self._shift
-            return
-        dts = packet.dts + self._shift
-        if self._last is not None:
-            delta = dts - self._next
-            if abs(delta) > self._jump or dts + self._step_back < self._last:
-                self._shift -= delta
-                dts = self._next
-        packet.dts = dts
-        if packet.pts is not None:
-            packet.pts += self._shift
-        self._last, self._next = dts, dts + (packet.duration or self._frame)
 
 
 def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
@@ -101,7 +34,7 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
         ``TRUNCATED_VIDEO`` where damage lies at the very end, ``UNDECODABLE_VIDEO`` where it does not, unless
         the video was opened with a rule that lets it pass; `video.damage` then says so.
     """
-    clock = Continuity(video.time_base, _frame_s(video)) if video.may_jump else None
+    clock = Continuity(video.time_base, frame_s(video)) if video.may_jump else None
 
     def packets() -> _Packets:
         partial: Packet[VideoStream] | None = None
@@ -171,13 +104,7 @@ def duration_of(video: OpenVideo, image: VideoFrame) -> int:
     """Return the duration of an image that none follows, in units of its time stamp."""
     if image.duration > 0:
         return image.duration
-    return max(1, round(_frame_s(video) / video.time_base))
-
-
-def _frame_s(video: OpenVideo) -> Fraction:
-    """Return the average duration of an image in seconds."""
-    rate = video.stream.average_rate or video.stream.base_rate
-    return 1 / rate if rate else video.time_base
+    return max(1, round(frame_s(video) / video.time_base))
 
 
 def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[int, Packet[VideoStream]]]:

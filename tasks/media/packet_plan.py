@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from storage_schemas.source import DamageRule
 from tasks.media.av1_syntax import Av1Reader
 from tasks.media.bitstream import InvalidBitstream, NotProvable, PictureReader
+from tasks.media.clock import PicturesEnd
 from tasks.media.frame_rule import AbsurdTime, Chooser
 from tasks.media.h264_syntax import H264Reader
 from tasks.media.hevc_syntax import HevcReader
-from tasks.media.probe import FirstFrame, VideoInfo, describe
+from tasks.media.probe import FirstFrame, VideoInfo, describe, may_claim
 from tasks.media.source_file import OpenVideo, open_video
 from tasks.media.vp9_syntax import Vp9Reader
 
@@ -328,16 +329,19 @@ def probe_and_plan(
             proof = Proof(video, fps)
         except (NotProvable, InvalidBitstream, AbsurdTime) as error:
             refusal = str(error)
+        end = PicturesEnd(video) if may_claim(video) else None
         for packet in video.packets():
+            if end:
+                end.add(packet)
             first.offer(packet)
             if proof:
                 try:
                     proof.add(packet)
                 except (NotProvable, InvalidBitstream, AbsurdTime) as error:
                     proof, refusal = None, str(error)
-            if first.complete and not proof:
+            if first.complete and not (proof or end):
                 break
-        info = describe(video, first.frame())
+        info = describe(video, first.frame(), end)
         if proof:
             try:
                 proof.finish()

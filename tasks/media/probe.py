@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
 import av
 from av.packet import Packet
@@ -13,24 +12,15 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.frames import Matrix
 from storage_schemas.source import Damage, DamageRule
-from tasks.media.scaling import Scaler, display_matrix, upright
+from tasks.media.clock import PicturesEnd
+from tasks.media.scaling import Scaler, color_matrix, display_matrix, is_full_range, upright
 from tasks.media.source_file import OpenVideo, open_video
 
-MatrixName = Literal["bt601", "bt709", "bt2020"]
-
-# Numbers of ITU-T H.273, as FFmpeg's AVColorSpace has them.
-_MATRICES: dict[int, MatrixName] = {
-    1: "bt709",
-    4: "bt601",
-    5: "bt601",
-    6: "bt601",
-    7: "bt709",
-    9: "bt2020",
-    10: "bt2020",
-}
-_RGB = 0
-_FULL_RANGE = 2
+#: The length in a header is believed if the pictures end within so many seconds of it: sound may be longer,
+#: and many containers round.
+DURATION_TOLERANCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +46,8 @@ class VideoInfo:
     full_range
         Whether the stored planes use 0–255 for luma rather than 16–235.
     duration_s
-        Duration in seconds according to the container; where it says none, and of a file that is shorter
-        than it says, up to the end of its packets.
+        Duration in seconds according to the container; up to the end of the pictures where it says none,
+        where they end elsewhere, and in a file that is shorter than it says.
     frame_rate
         Average frames per second according to the container, if known.
     variable_rate
@@ -76,7 +66,7 @@ class VideoInfo:
     rotation: int
     sar: Fraction
     pix_fmt: str
-    matrix: MatrixName
+    matrix: Matrix
     matrix_assumed: bool
     full_range: bool
     duration_s: float
@@ -150,8 +140,8 @@ class FirstFrame:
         )
 
 
-def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
-    """Describe an open video from its first decoded frame."""
+def describe(video: OpenVideo, frame: VideoFrame, end: PicturesEnd | None = None) -> VideoInfo:
+    """Describe an open video from its first decoded frame, and from its packets if all were read."""
     stream = video.stream
     angle = upright(display_matrix(frame))[1]
     sar = stream.sample_aspect_ratio or Fraction(1)
@@ -161,10 +151,8 @@ def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
     if angle in (90, 270):
         width, height = height, width
 
-    stored = Scaler(64, 64).frame(frame)
-    matrix = _MATRICES.get(stored.colorspace)
-    if matrix is None and frame.colorspace == _RGB:
-        matrix = "bt601"  # the scale filter's default for RGB input
+    stored = Scaler(64, 64, video.path).frame(frame)
+    matrix = color_matrix(stored, frame)
     assumed = matrix is None
     if matrix is None:
         matrix = "bt709" if height >= 720 or width >= 1280 else "bt601"
@@ -180,8 +168,8 @@ def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
         pix_fmt=frame.format.name,
         matrix=matrix,
         matrix_assumed=assumed,
-        full_range=stored.color_range == _FULL_RANGE,
-        duration_s=_duration_s(video),
+        full_range=is_full_range(stored),
+        duration_s=_duration_s(video, end),
         frame_rate=stream.average_rate,
         variable_rate=bool(
             stream.average_rate and stream.base_rate and stream.average_rate != stream.base_rate
@@ -191,30 +179,37 @@ def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
     )
 
 
-def _duration_s(video: OpenVideo) -> float:
-    if video.cut_off:
-        return _present_s(video)
+def may_claim(video: OpenVideo) -> bool:
+    """Return whether the length in the header says nothing certain about the pictures.
+
+    Other containers list every packet of the stream.
+    """
+    return video.may_jump or not video.stream.duration
+
+
+def _duration_s(video: OpenVideo, end: PicturesEnd | None) -> float:
+    claimed = 0.0 if video.cut_off else _claimed_s(video)
+    if claimed and (end is None or abs(claimed - end.seconds) <= DURATION_TOLERANCE_S):
+        return claimed
+    return _present_s(video) if end is None else end.seconds
+
+
+def _claimed_s(video: OpenVideo) -> float:
+    """Return the length that the header says, 0 if it says none."""
     if video.stream.duration:
         return float(video.stream.duration * video.time_base)
-    if video.container.duration:
-        return video.container.duration / 1_000_000
-    return _present_s(video)
+    # Matroska says the end of its clock, which may begin anywhere
+    start = max(0, video.container.start_time or 0) if "matroska" in video.container.format.name else 0
+    return max(0, (video.container.duration or 0) - start) / 1_000_000
 
 
 def _present_s(video: OpenVideo) -> float:
-    """Return the end of the last whole packet that is there, in seconds.
-
-    The packets of a raw stream have no presentation times: they follow one another.
-    """
-    end, lengths = 0, 0
+    """Return the end of the last whole packet that is there, in seconds."""
     with open_video(video.path, video.damaged) as again:
+        end = PicturesEnd(again)
         for packet in again.packets():
-            if packet.is_corrupt:
-                continue
-            lengths += packet.duration or 0
-            if packet.pts is not None:
-                end = max(end, packet.pts + (packet.duration or 0) + again.offset)
-    return float((end or lengths) * video.time_base)
+            end.add(packet)
+    return end.seconds
 
 
 def target_size(info: VideoInfo, long_side: int) -> tuple[int, int]:

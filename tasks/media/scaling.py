@@ -5,12 +5,17 @@ Both decoding modes use it, so they give the same bytes.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 from av.filter import Graph
 from av.video.frame import VideoFrame
 from numpy.typing import NDArray
+
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.frames import ColorSpec, Matrix
 
 _Matrix = tuple[int, ...]
 
@@ -44,6 +49,32 @@ def upright(matrix: _Matrix | None) -> tuple[list[tuple[str, str]], int]:
     return ([("vflip", "")] if d < 0 else []), 0
 
 
+#: Numbers of ITU-T H.273, as FFmpeg's AVColorSpace has them.
+MATRICES: dict[int, Matrix] = {
+    1: "bt709",
+    4: "bt601",
+    5: "bt601",
+    6: "bt601",
+    7: "bt709",
+    9: "bt2020",
+    10: "bt2020",
+}
+_RGB = 0
+_UNKNOWN_RANGE, _FULL_RANGE = 0, 2
+
+
+def color_matrix(scaled: VideoFrame, frame: VideoFrame) -> Matrix | None:
+    """Return the colour matrix of a scaled frame, given the decoded one; None if the file does not say it."""
+    found = MATRICES.get(scaled.colorspace)
+    # the scale filter's default for RGB input
+    return "bt601" if found is None and frame.colorspace == _RGB else found
+
+
+def is_full_range(scaled: VideoFrame) -> bool:
+    """Return whether the luma of a scaled frame spans 0–255."""
+    return bool(scaled.color_range == _FULL_RANGE)
+
+
 class Scaler:
     """Applies ``scale=W:H:flags=lanczos,format=yuv420p`` after rotation, as the ffmpeg command does.
 
@@ -51,15 +82,20 @@ class Scaler:
     ----------
     width, height
         Size of the stored frame, both divisible by 4.
+    path
+        The video, for messages.
+    stored
+        Colours of the stored frames: those of the video's first frame. A later frame that says others is
+        converted, which the command does not do: its output has no place for other colours either.
     """
 
-    def __init__(self, width: int, height: int) -> None:
-        self.width, self.height = width, height
+    def __init__(self, width: int, height: int, path: Path, stored: ColorSpec | None = None) -> None:
+        self.width, self.height, self.path, self._stored = width, height, path, stored
         self._key: tuple[object, ...] | None = None
         self._matrix: _Matrix | None = None
         self._graph: Graph | None = None
 
-    def _build(self, frame: VideoFrame) -> Graph:
+    def _build(self, frame: VideoFrame, conversion: str = "") -> Graph:
         graph = Graph()
         graph.threads = 1
         source = graph.add(
@@ -70,14 +106,32 @@ class Scaler:
         nodes = [source]
         for name, arguments in upright(self._matrix)[0]:
             nodes.append(graph.add(name, arguments))
-        nodes.append(graph.add("scale", f"{self.width}:{self.height}:flags=lanczos"))
+        nodes.append(graph.add("scale", f"{self.width}:{self.height}:flags=lanczos{conversion}"))
         nodes.append(graph.add("format", "yuv420p"))
         nodes.append(graph.add("buffersink"))
         graph.link_nodes(*nodes).configure()
         return graph
 
     def frame(self, frame: VideoFrame) -> VideoFrame:
-        """Return the scaled frame, yuv420p; the input frame is not modified."""
+        """Return the scaled frame, yuv420p; the input frame is not modified.
+
+        Raises
+        ------
+        SetAside
+            ``UNDECODABLE_VIDEO`` if FFmpeg cannot scale it.
+        """
+        try:
+            return self._frame(frame)
+        except (av.FFmpegError, ValueError) as problem:
+            raise SetAside(
+                Reason.UNDECODABLE_VIDEO,
+                f"{self.path}: FFmpeg cannot scale its pictures ({frame.width}×{frame.height}, "
+                f"{frame.format.name}, colour matrix {frame.colorspace} of ITU-T H.273: {problem}); convert "
+                "it, or name another matrix: "
+                "ffmpeg -i IN -c copy -bsf:v h264_metadata=matrix_coefficients=1 OUT",
+            ) from problem
+
+    def _frame(self, frame: VideoFrame) -> VideoFrame:
         key = (
             frame.width,
             frame.height,
@@ -90,8 +144,26 @@ class Scaler:
             # Look up only once: side data and frame refer to each other, which keeps both in memory.
             self._matrix = display_matrix(frame)
             self._graph, self._key = self._build(frame), key
-        self._graph.vpush(frame)
-        return self._graph.vpull()
+            if conversion := self._conversion(self._scaled(self._graph, frame), frame):
+                self._graph = self._build(frame, conversion)
+        return self._scaled(self._graph, frame)
+
+    @staticmethod
+    def _scaled(graph: Graph, frame: VideoFrame) -> VideoFrame:
+        graph.vpush(frame)
+        return graph.vpull()
+
+    def _conversion(self, scaled: VideoFrame, frame: VideoFrame) -> str:
+        """Return options of the scale filter where a scaled frame has other colours than are stored."""
+        if self._stored is None:
+            return ""
+        options = ""
+        found = color_matrix(scaled, frame)
+        if found is not None and found != self._stored.matrix:
+            options += f":out_color_matrix={self._stored.matrix}"
+        if scaled.color_range != _UNKNOWN_RANGE and is_full_range(scaled) != self._stored.full_range:
+            options += f":out_range={'full' if self._stored.full_range else 'limited'}"
+        return options
 
     def planes(self, frame: VideoFrame) -> NDArray[np.uint8]:
         """Return the scaled frame as packed I420, shape (H·3/2, W), uint8, read-only."""

@@ -5,6 +5,7 @@ Accepts complete local files in known containers only.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,11 +22,15 @@ from av.stream import Discard
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from storage_schemas.away import ask_again
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.source import Damage, DamageRule
 from tasks.media.frame_rule import round_half_away
 
 _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
+_FLV_ASF_OGG = (b"FLV", bytes.fromhex("3026b2758e66cf11"), b"OggS")
+#: A container of these kinds does not end in so many zeros.
+_ZEROS = 4096
 _TS_PACKET, _TS_SYNC = 188, 0x47
 #: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes behind it.
 _TS_FRAMINGS = ((0, 0), (4, 0), (0, 16))
@@ -44,8 +49,9 @@ def looks_like_mp4(path: Path) -> bool:
 def is_cut_off(path: Path, pid: int | None = None) -> bool:
     """Whether an MP4, Matroska, RIFF (AVI) or transport stream file is shorter than it says.
 
-    False for other formats, and for a transport stream that ends with a packet where nothing says that more
-    should follow.
+    A Matroska, Flash, Windows Media or Ogg file that ends in zeros was only allocated, as by a download that
+    broke off. False for other formats, and for a transport stream that ends with a packet where nothing says
+    that more should follow.
 
     Parameters
     ----------
@@ -59,9 +65,17 @@ def is_cut_off(path: Path, pid: int | None = None) -> bool:
         head = file.read(8)
         if head[:4] == b"RIFF":
             return _riff_end(file, end) > end
-        if int.from_bytes(head[:4], "big") == _EBML:
+        matroska = int.from_bytes(head[:4], "big") == _EBML
+        if (matroska or head.startswith(_FLV_ASF_OGG)) and _ends_in_zeros(file, end):
+            return True
+        if matroska:
             return _matroska_end(file, end) > end
     return looks_like_mp4(path) and _mp4_end(path, end) > end
+
+
+def _ends_in_zeros(file: BinaryIO, end: int) -> bool:
+    file.seek(max(0, end - _ZEROS))
+    return end > _ZEROS and not any(file.read(_ZEROS))
 
 
 def _mp4_end(path: Path, end: int) -> int:
@@ -169,6 +183,8 @@ TRUNCATE_REMEDY = "get the whole file, or build with --damaged truncate to use w
 CONCEAL_REMEDY = (
     "get an undamaged copy, convert it, or build with --damaged conceal to use it as FFmpeg plays it"
 )
+#: What FFmpeg reads of a file at once.
+_BUFFER_BYTES = 1 << 18
 _MICROSECOND = Fraction(1, 1_000_000)
 _TS_DISCONT = 0x0200  # AVFMT_TS_DISCONT: the clock starts anywhere and may jump
 
@@ -237,10 +253,27 @@ class OpenVideo:
         return self.stream.codec_context.decode(packet)
 
 
-def _open(path: Path) -> InputContainer:
+class _PatientFile(io.FileIO):
+    """Reads a video for FFmpeg, and asks again where its file system does not answer.
+
+    FFmpeg takes an error of reading for the end of the file in many containers.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        # "file:" prevents names such as "rtmp:x" or "a%03d" from being taken for anything but a file.
+        self.name = f"file:{path.absolute()}"
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return up to `size` bytes; OSError if the file system still does not answer."""
+        return ask_again(lambda: super(_PatientFile, self).read(-1 if size is None else size))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[InputContainer]:
     """Open the container, or raise the reason why it cannot be opened."""
     try:
-        size = path.stat().st_size
+        size = ask_again(path.stat).st_size
     except OSError as error:
         raise SetAside(
             Reason.VIDEO_MISSING, f"{path}: the video cannot be read ({error.strerror}); check the path"
@@ -250,20 +283,26 @@ def _open(path: Path) -> InputContainer:
     if size == 0:
         raise SetAside(Reason.EMPTY_FILE, f"{path} is empty (0 bytes); copy or fetch it again")
     try:
-        # "file:" prevents names such as "rtmp:x" or "a%03d" from being taken for anything but a file.
-        container = av.open(
-            f"file:{path.absolute()}",
-            mode="r",
-            options={"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
-            metadata_errors="replace",
-        )
-        # PyAV has presentation times guessed where a file has none, as H.264 in AVI; the command does not
-        container.flags &= ~cast(int, Flags.gen_pts.value)
-        return container
+        file = ask_again(lambda: _PatientFile(path))
     except PermissionError as error:
         raise SetAside(
             Reason.VIDEO_MISSING, f"{path}: no permission to read the video; change its mode or owner"
         ) from error
+    with file, _container(path, file) as container:
+        # PyAV has presentation times guessed where a file has none, as H.264 in AVI; the command does not
+        container.flags &= ~cast(int, Flags.gen_pts.value)
+        yield container
+
+
+def _container(path: Path, file: _PatientFile) -> InputContainer:
+    try:
+        return av.open(
+            file,
+            mode="r",
+            options={"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
+            metadata_errors="replace",
+            buffer_size=_BUFFER_BYTES,
+        )
     except (av.FFmpegError, ValueError) as error:
         if looks_like_mp4(path):
             raise SetAside(
@@ -325,7 +364,7 @@ def open_video(path: Path, damaged: DamageRule = "refuse") -> Iterator[OpenVideo
     SetAside
         Missing, empty, not a video, no video stream, no decoder, or a file that is shorter than it says.
     """
-    with _open(path) as container:
+    with _opened(path) as container:
         stream = _choose_stream(path, container)
         for other in container.streams:
             if other.index != stream.index:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from storage_schemas.away import is_away
 from storage_schemas.errors import (
     IntegrityError,
     PrerequisiteError,
@@ -233,7 +234,10 @@ def _degrade(store: Store, facts: SourceFacts, state: _Progress, frames: ClipFra
         state.passed_over[span.index] = problem
     except (SetAside, UserInputError, PrerequisiteError):
         raise
-    except Exception as problem:  # noqa: BLE001 - kept as the pair's reason and in the log
+    except Exception as problem:
+        if is_away(problem):
+            raise
+        # kept as the pair's reason and in the log
         state.broken = _broken(state.job, facts, span, problem)
 
 

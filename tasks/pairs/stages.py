@@ -14,7 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from storage_schemas.away import is_away
 from storage_schemas.errors import (
+    TRANSIENT_REASONS,
     IntegrityError,
     PrerequisiteError,
     Reason,
@@ -311,19 +313,34 @@ def source_row(source: Source, stage: str, reason: Reason, message: str, key: st
 
 
 def _guarded(source: Source, stage: str, run: Callable[[], StageResult], key: str = "") -> StageResult:
-    """Run a stage; turn any failure into a row of this source."""
+    """Run a stage; turn any failure into a row of this source, so that no other source is harmed.
+
+    Raises
+    ------
+    UserInputError, PrerequisiteError
+        Not a fault of the source: the whole build cannot continue.
+    """
     try:
         return run()
-    except SetAside as problem:
-        reason, message = problem.reason, problem.message
-    except IntegrityError as problem:
-        reason, message = Reason.CHECKSUM_MISMATCH, str(problem)
-    except (UserInputError, PrerequisiteError):
-        # not a fault of the source: the whole build cannot continue
-        raise
-    except SlvmevalError as problem:
-        reason, message = Reason.INTERNAL_ERROR, str(problem)
-    except Exception as problem:  # noqa: BLE001 - kept as a row with its traceback, so that no other source is harmed
-        log.error("%s of %s failed:\n%s", stage, source.title, traceback.format_exc())
-        reason, message = Reason.INTERNAL_ERROR, f"{type(problem).__name__}: {problem}"
-    return StageResult(source.id, stage, rows=(source_row(source, stage, reason, message, key),))
+    except Exception as problem:  # noqa: BLE001 - kept as a row
+        reason, message = _reason(problem)
+        if reason is Reason.INTERNAL_ERROR and not isinstance(problem, SlvmevalError):
+            log.error("%s of %s failed:\n%s", stage, source.title, traceback.format_exc())
+        return StageResult(source.id, stage, rows=(source_row(source, stage, reason, message, key),))
+
+
+def _reason(problem: Exception) -> tuple[Reason, str]:
+    """Return why a source cannot be used, or raise the error if it concerns all of them."""
+    known = isinstance(problem, SetAside) and problem.reason in TRANSIENT_REASONS
+    if is_away(problem) and not known:
+        return Reason.STORAGE_AWAY, f"the file system does not answer: {problem}"
+    match problem:
+        case SetAside():
+            return problem.reason, problem.message
+        case IntegrityError():
+            return Reason.CHECKSUM_MISMATCH, str(problem)
+        case UserInputError() | PrerequisiteError():
+            raise problem
+        case SlvmevalError():
+            return Reason.INTERNAL_ERROR, str(problem)
+    return Reason.INTERNAL_ERROR, f"{type(problem).__name__}: {problem}"

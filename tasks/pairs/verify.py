@@ -14,7 +14,8 @@ from storage_schemas.ids import artifact_id, digest_frame, digest_frames
 from storage_schemas.pair import Interval, PairRecord, Segment
 from storage_schemas.provenance import provenance
 from storage_schemas.release import clip_path, frames_path
-from storage_schemas.store import DEGRADED_CLIP, PAIR, VERIFIED, Store, check_files
+from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED, Store, check_files
+from storage_schemas.store_check import artifact_problems
 from tasks.aspects.base import FrameMapOperation, PixelOperation
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.pairs.degrade import low_checksum, read_pair, shown_frames
@@ -63,19 +64,23 @@ def verify_pairs(
         consumes = verified_consumes(pair_id)
         if not store.has(VERIFIED, artifact_id(VERIFIED, consumes)):
             unverified.append(pair_id)
-    sources: dict[str, SourceCheck] = {}
+    sources: dict[str, SourceCheck | str] = {}
     for done, pair_id in enumerate(unverified, 1):
         started = time.monotonic()
         try:
             record = read_pair(store, pair_id)
         except IntegrityError as problem:
-            failed[pair_id] = SetAside(Reason.CHECKSUM_MISMATCH, str(problem))
+            store.discard(PAIR, pair_id, problem)
+            failed[pair_id] = SetAside(Reason.DAMAGED_ARTIFACT, str(problem))
             continue
         if record.frames_id not in sources:
-            sources[record.frames_id] = SourceCheck.read(store, record.frames_id)
-        problems = pair_problems(store, record, sources[record.frames_id])
+            sources[record.frames_id] = _source_check(store, record.frames_id)
+        source = sources[record.frames_id]
+        problems = [source] if isinstance(source, str) else pair_problems(store, record, source)
         if problems:
-            failed[pair_id] = SetAside(Reason.VERIFICATION_FAILED, f"{record.aspect}: {'; '.join(problems)}")
+            damaged = _discard_damaged(store, record)
+            reason = Reason.DAMAGED_ARTIFACT if damaged else Reason.VERIFICATION_FAILED
+            failed[pair_id] = SetAside(reason, f"{record.aspect}: {'; '.join(problems)}")
             continue
         with store.stage(VERIFIED, verified_consumes(pair_id)) as staged:
             staged.content_checksum = record.low_checksum
@@ -86,8 +91,40 @@ def verify_pairs(
     return failed
 
 
+def _discard_damaged(store: Store, record: PairRecord) -> bool:
+    """Discard what is damaged of that which a pair shows, and the pair with it; return whether anything was.
+
+    The next build makes it again. What is as it was made stays, since it would come out the same.
+    """
+    clips = [(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip is not None]
+    damaged = []
+    for kind, id_ in dict.fromkeys([(FRAMES, record.frames_id), *clips]):
+        if problems := artifact_problems(store, kind, id_):
+            store.discard(kind, id_, IntegrityError("; ".join(problems)))
+            damaged.append(kind)
+    if DEGRADED_CLIP in damaged:
+        store.discard(PAIR, record.pair_id, IntegrityError(f"pair {record.pair_id} shows a damaged clip"))
+    return bool(damaged)
+
+
+def _source_check(store: Store, frames_id: str) -> SourceCheck | str:
+    """Read the frames of a source; return what is wrong if they are there, but are no frame array."""
+    try:
+        return SourceCheck.read(store, frames_id)
+    except StoreError as problem:
+        if not store.has(FRAMES, frames_id):
+            raise
+        return str(problem)
+
+
 def pair_problems(store: Store, record: PairRecord, source: SourceCheck) -> list[str]:
-    """Return the problems of a pair as messages; empty if it is valid."""
+    """Return the problems of a pair as messages; empty if it is valid.
+
+    Raises
+    ------
+    OSError
+        If its file system does not answer; so do the other functions that return problems.
+    """
     problems: list[str] = []
     reader = source.reader
     if reader.count != record.high_frames:

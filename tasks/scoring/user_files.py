@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.regular_files import read_regular_text
+from storage_schemas.regular_files import read_regular
+from tasks.tables import decoded, is_table, parse_table
 
 #: A row does not have the published format of its set.
 MALFORMED = "malformed_row"
@@ -37,19 +36,17 @@ class UnusedLine:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, without a byte order mark.
+    """Return a file's text, without a byte order mark; see :func:`tasks.tables.decoded`.
 
     Raises
     ------
     UserInputError
-        If it cannot be read or is not UTF-8.
+        If it cannot be read, or is neither UTF-8 nor UTF-16.
     """
     try:
-        return read_regular_text(path, "utf-8-sig")
+        return decoded(path, read_regular(path))
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise UserInputError(f"{path} is not UTF-8 at byte {problem.start}") from problem
 
 
 def read_lines(path: Path) -> list[tuple[int, Any]]:
@@ -87,9 +84,6 @@ def first_there(folder: Path, names: Sequence[str], what: str) -> Path:
     raise UserInputError(f"{folder} has no {what}: it has to have one of {', '.join(names)}")
 
 
-_SIGNS = {".csv": ",", ".tsv": "\t"}
-
-
 def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the rows of a CSV (``.csv``, ``.tsv``) or JSON Lines file, each with ``line N``.
 
@@ -101,26 +95,13 @@ def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mappin
     Raises
     ------
     UserInputError
-        If the file cannot be read, lacks a column, or has a line that is not an object.
+        If the file cannot be read, lacks a column, or has a line that is not an object or a row.
     """
-    sign = _SIGNS.get(path.suffix.lower())
-    if sign is None:
+    if not is_table(path):
         for number, row in read_lines(path):
             if not isinstance(row, dict):
                 raise UserInputError(f"{path}, line {number}, is not a JSON object")
             yield f"line {number}", row
         return
-    reader = csv.DictReader(io.StringIO(read_text(path)), delimiter=sign)
-    columns = [name.strip() for name in reader.fieldnames or ()]
-    reader.fieldnames = columns
-    missing = sorted(set(needed) - set(columns))
-    if missing:
-        raise UserInputError(
-            f"{path} has no column {', '.join(missing)}: it has {', '.join(columns) or 'none'}"
-        )
-    try:
-        for row in reader:
-            # missing cells are None, surplus cells a list under the key None
-            yield f"line {reader.line_num}", {name: value or "" for name, value in row.items() if name}
-    except csv.Error as problem:
-        raise UserInputError(f"{path}, line {reader.line_num}: {problem}") from problem
+    for row in parse_table(path, read_text(path), needed=needed).rows:
+        yield f"line {row.line}", row.cells

@@ -6,11 +6,13 @@ import logging
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import ValidationError
 
+from storage_schemas.away import ask_again, is_away
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.printable import DIRECTION_MARKS, UNSAFE_CATEGORIES, printable
 from storage_schemas.regular_files import open_regular
@@ -150,7 +152,7 @@ class SourceAdapter(ABC):
                     yield SetAsideRow(
                         source_id=printable(source_id),
                         stage=SCAN_STAGE,
-                        reason=problem.reason,
+                        reason=Reason.STORAGE_AWAY if is_away(problem) else problem.reason,
                         message=printable(problem.message),
                         location=printable(location),
                     )
@@ -165,7 +167,7 @@ class SourceAdapter(ABC):
 def _made(make: Callable[[ContentHashes], Source], hashes: ContentHashes, location: str) -> Source:
     """Make one source, turning any failure of its files into :class:`SetAside`."""
     try:
-        return make(hashes)
+        return ask_again(partial(make, hashes))
     except OSError as problem:
         raise SetAside(Reason.VIDEO_MISSING, f"{location} cannot be read ({problem.strerror})") from problem
     except (ValueError, OverflowError, RecursionError) as problem:

@@ -98,10 +98,12 @@ class ContentHashes:
         self._saved_at = time.monotonic()
 
     def _load(self) -> dict[str, list[int | str]]:
-        if self._file is None or not self._file.exists():
+        if self._file is None:
             return {}
         try:
             rows = json.loads(read_checked_json(self._file))
+        except FileNotFoundError:
+            return {}
         except (OSError, ValueError, IntegrityError) as problem:
             _log.warning("cannot read %s, computing checksums again: %s", self._file, problem)
             return {}

@@ -91,23 +91,19 @@ def built_in_table() -> str:
 
 
 def tables() -> str:
-    parts = []
-    for name, schema in table_schemas().items():
-        columns = ", ".join(f"`{field.name}` {field.type}" for field in schema)
-        parts.append((f"`{name}`", columns))
-    return table(("table", "columns"), parts)
+    schemas = table_schemas().items()
+    rows = [
+        (f"`{name}`", ", ".join(f"`{one.name}` {one.type}" for one in schema)) for name, schema in schemas
+    ]
+    return table(("table", "columns"), rows)
 
 
 def models_table() -> str:
     rows = [
         (
-            f"`{spec.name}`",
-            spec.role,
-            spec.kind,
-            spec.origin,
+            *(f"`{spec.name}`", spec.role, spec.kind, spec.origin),
             f"{spec.size / 1e9:.2f} GB" if spec.size > 1e9 else f"{spec.size / 1e6:.1f} MB",
-            f"{spec.memory_bytes / 1e9:g} GB",
-            spec.licence,
+            *(f"{spec.memory_bytes / 1e9:g} GB", spec.licence),
         )
         for spec in MODEL_SPECS.values()
     ]
@@ -117,14 +113,8 @@ def models_table() -> str:
 def served_table() -> str:
     rows = [
         (
-            f"`{name}`",
-            one.repository,
-            f"`{one.server}`",
-            f"{one.weights_gb:g} GB",
-            one.gpus,
-            f"{one.context:,}",
-            f"{one.images:,}" if one.images else "–",
-            one.videos or "–",
+            *(f"`{name}`", one.repository, f"`{one.server}`", f"{one.weights_gb:g} GB", one.gpus),
+            *(f"{one.context:,}", f"{one.images:,}" if one.images else "–", one.videos or "–"),
         )
         for name, one in VLLM_MODELS.items()
     ]

@@ -18,6 +18,7 @@ from slvmeval.cli.main import main
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import Vote, VotesStore
+from storage_schemas.written_pages import written_pages
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import database_url, installation_key
 from tests.docs import reading
@@ -40,21 +41,16 @@ def people_vote(root: Path) -> None:
         tasks = desk.campaigns.tasks("spring")
         assert tasks
         votes = [
-            Vote(
-                vote_id=f"{task.pair_id[:20]}-{number}",
-                campaign="spring",
-                release=campaign.release,
-                version=campaign.version,
-                pair_id=task.pair_id,
-                source_id=task.source_id,
-                aspect=task.aspect,
-                worker=DOUBTFUL if number == 0 else f"{number:032x}",
-                first="high",
-                preferred="high",
-                rating="C" if task == tasks[0] else "A",
-                total_s=60.0,
-                pair_duration_s=task.high_s + task.low_s,
-                at=f"2026-03-0{number + 1}T10:00:00+00:00",
+            Vote.model_validate(
+                {
+                    **{"campaign": "spring", "release": campaign.release, "version": campaign.version},
+                    **{"pair_id": task.pair_id, "source_id": task.source_id, "aspect": task.aspect},
+                    **{"first": "high", "preferred": "high", "rating": "C" if task == tasks[0] else "A"},
+                    "vote_id": f"{task.pair_id[:20]}-{number}",
+                    "worker": DOUBTFUL if number == 0 else f"{number:032x}",
+                    **{"total_s": 60.0, "pair_duration_s": task.high_s + task.low_s},
+                    "at": f"2026-03-0{number + 1}T10:00:00+00:00",
+                }
             )
             for task in tasks
             for number in range(campaign.workers_per_pair)
@@ -84,10 +80,7 @@ def serve_a_moment(words: list[str]) -> None:
 
 @pytest.mark.slow
 def test_the_page_runs_from_monday_to_friday(
-    example_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    example_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(example_folder / "store", tmp_path / "store")
     monkeypatch.chdir(tmp_path)
@@ -117,4 +110,5 @@ def test_the_page_runs_from_monday_to_friday(
     with opened(Path("store")) as desk:
         assert len(desk.organiser.erased("spring")) == 1
     assert "human" in (Path("report") / "index.html").read_text(encoding="utf-8")
+    assert "report" in {page.kind for page in written_pages(store)}
     assert Path("links.csv").read_text().count("https://annotate.example.org/c/spring/enter?token=") == 40

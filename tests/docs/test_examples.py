@@ -13,10 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python-api.md"])
 def test_python_on_a_page_runs(
-    page: str,
-    example_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    page: str, example_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(example_folder)
     names: dict[str, object] = {}

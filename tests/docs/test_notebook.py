@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import runpy
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pytest
-
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-@pytest.fixture(scope="module")
-def program() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("run_notebook", DOCS / "site" / "run_notebook.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def pictures(notebook: Any) -> int:
@@ -29,8 +16,8 @@ def pictures(notebook: Any) -> int:
     return sum("image/jpeg" in output.get("data", {}) for output in outputs)
 
 
-def test_it_runs(program: ModuleType, example_folder: Path) -> None:
-    made = program.run(example_folder)
+def test_it_runs(example_folder: Path) -> None:
+    made = runpy.run_path(str(DOCS / "site" / "run_notebook.py"))["run"](example_folder)
     assert pictures(made) == 2
     text = json.dumps(made)
     assert "aesthetics" in text

@@ -1,3 +1,5 @@
+"""The public interface: what it imports, its names, and a release read through it."""
+
 from __future__ import annotations
 
 import subprocess
@@ -20,40 +22,29 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_importing_the_package_imports_nothing_else() -> None:
-    heavy = "('numpy', 'zarr', 'pyarrow', 'pydantic', 'av', 'cv2', 'prefect', 'tasks', 'storage_schemas')"
-    assert run(f"import sys, slvmeval; print([m for m in {heavy} if m in sys.modules])").strip() == "[]"
-
-
-def test_errors_come_without_the_machinery() -> None:
+def test_importing_the_package_is_fast_and_imports_nothing_else() -> None:
+    """Nor do its errors; it is CPU time, since on a busy machine the wall clock says nothing of imports."""
+    heavy = "'numpy', 'zarr', 'pyarrow', 'pydantic', 'av', 'cv2', 'prefect'"
     program = (
-        "import sys, slvmeval; slvmeval.SlvmevalError; print('zarr' in sys.modules or 'numpy' in sys.modules)"
+        "import sys, time; t = time.process_time(); import slvmeval; t = time.process_time() - t\n"
+        f"assert not {{{heavy}, 'tasks', 'storage_schemas'}} & set(sys.modules)\n"
+        "slvmeval.SlvmevalError; assert not {'zarr', 'numpy'} & set(sys.modules); print(t)"
     )
-    assert run(program).strip() == "False"
+
+    def took_s() -> float:
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout)
+
+    assert any(took_s() < 0.2 for _ in range(3))
 
 
-def test_importing_is_fast() -> None:
-    # CPU time: on a busy machine the wall clock says nothing about imports
-    program = "import time; t = time.process_time(); import slvmeval; print(time.process_time() - t)"
-    assert min(float(run(program)) for _ in range(3)) < 0.2
-
-
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_is_there_and_no_other() -> None:
     for name in slvmeval.__all__:
         assert getattr(slvmeval, name) is not None
         assert name in dir(slvmeval)
     assert sorted(slvmeval.__all__) == list(slvmeval.__all__)
-
-
-def test_other_names_are_refused() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'open_piar'"):
         _ = slvmeval.open_piar
 

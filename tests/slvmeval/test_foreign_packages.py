@@ -13,22 +13,17 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "words", [["-c", "import slvmeval; slvmeval.open_release('store')"], ["-m", "slvmeval", "--help"]]
+    "words", ["-c|import slvmeval; slvmeval.open_release('store')", "-m|slvmeval|--help"]
 )
 @pytest.mark.parametrize("stranger", ["tasks.py", "flows/__init__.py"])
-def test_a_file_in_the_working_folder(tmp_path: Path, words: list[str], stranger: str) -> None:
+def test_a_file_in_the_working_folder(tmp_path: Path, words: str, stranger: str) -> None:
     place = tmp_path / stranger
     place.parent.mkdir(exist_ok=True)
     place.touch()
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
-    ran = subprocess.run(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"
+    command = [sys.executable, *words.split("|")]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     last = ran.stderr.splitlines()[-1]
     assert f"is {place}" in last

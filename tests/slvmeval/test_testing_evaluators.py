@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,12 +36,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "adding-an-evaluator.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def breaches(evaluator: Any, **options: Any) -> str:
-    with pytest.raises(ConformanceError) as caught:
-        check_evaluator(evaluator, **options)
-    return "\n".join(caught.value.breaches)
-
-
 @pytest.mark.parametrize(("name", "shape"), [("my-judge", Shape.judge), ("colourful", Shape.scorer)])
 def test_a_new_package_is_what_the_page_shows_and_conforms(name: str, shape: Shape, tmp_path: Path) -> None:
     write_package(name, shape, tmp_path / "package")
@@ -67,9 +61,10 @@ def test_a_name_that_no_package_can_have_is_refused(name: str, tmp_path: Path) -
     assert not list(tmp_path.iterdir())
 
 
-def test_a_new_package_overwrites_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="an evaluator duration already"):
-        write_package("duration", Shape.scorer, tmp_path / "package")
+def test_a_new_package_overwrites_nothing_and_hides_no_module(tmp_path: Path) -> None:
+    for name, what in (("duration", "an evaluator duration"), ("numpy", "a Python module numpy")):
+        with pytest.raises(UserInputError, match=f"{what} already"):
+            write_package(name, Shape.scorer, tmp_path / "package")
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path, tmp_path / "file"):
         with pytest.raises(UserInputError, match="--folder"):
@@ -78,19 +73,12 @@ def test_a_new_package_overwrites_nothing(tmp_path: Path) -> None:
 
 
 def test_a_new_package_may_fill_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
     monkeypatch.chdir(tmp_path / "link")
     write_package("my-judge", Shape.judge, Path())
     names = ["README.md", "my_judge.py", "pyproject.toml", "test_my_judge.py"]
     assert sorted(path.name for path in Path.cwd().iterdir()) == names
-
-
-def test_a_new_package_hides_no_module(tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="a Python module numpy already"):
-        write_package("numpy", Shape.judge, tmp_path / "package")
-    assert not list(tmp_path.iterdir())
 
 
 def test_new_packages_are_installed_and_judge(judged_store: Path, tmp_path: Path) -> None:
@@ -102,7 +90,9 @@ def test_new_packages_are_installed_and_judge(judged_store: Path, tmp_path: Path
         [sys.executable, *install.split(), str(site), str(tmp_path / "judge"), str(tmp_path / "scorer")],
         check=True,
     )
-    words = "evaluate -e my-judge -e colourful?frames=64&label=colourful-64 --direct --quiet --store"
+    words = (
+        "evaluate -e my-judge -e colourful?frames=64&label=colourful-64 --direct --workers 1 --quiet --store"
+    )
     root = str(Path(__file__).parents[2])
     ran = subprocess.run(
         [sys.executable, "-m", "slvmeval", *words.split(), str(judged_store)],
@@ -146,130 +136,119 @@ class GoodJudge(PairwiseJudge):
         return JudgeAnswer("first" if one > two else "second")
 
 
+def made(base: type[Any], **body: Any) -> Any:
+    """An evaluator like `base`, with other attributes."""
+    return type("Made", (base,), body)()
+
+
+def scoring(score: Any, **body: Any) -> Any:
+    return made(Good, score=score, **body)
+
+
+def comparing(compare: Any, **body: Any) -> Any:
+    return made(GoodJudge, compare=compare, **body)
+
+
+def raising(problem: Exception) -> Any:
+    def fail(*_: Any) -> None:
+        raise problem
+
+    return fail
+
+
+def writes(_self: Any, _prompt: str, video: Side, _aspect: AspectText) -> Score:
+    video.planes([0])[...] = 0
+    return Score(1.0)
+
+
+def greedy(_self: Any, _prompt: str, video: Side, _aspect: AspectText) -> Score:
+    return Score(float(video.planes(range(len(video))).mean()))
+
+
+def swallows(_self: Any, _prompt: str, video: Side, _aspect: AspectText) -> Score:
+    try:
+        return Score(float(video.planes([0]).mean()))
+    except IntegrityError:
+        return Score(0.0)
+
+
+def by_aspect(_self: Any, _prompt: str, _video: Side, aspect: AspectText) -> Score:
+    return Score(float(len(aspect.name)))
+
+
+def fickle() -> Any:
+    turns = count(1)
+    return lambda *_: JudgeAnswer("first" if next(turns) % 3 else "tie")
+
+
+def growing() -> Any:
+    turns = count(1)
+    return lambda *_: Score(float(next(turns)))
+
+
+MISTYPED: Any = {"raw": None, "usage": Usage(tokens_in=1.5)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "words"),
+    [
+        (
+            made(
+                Good,
+                name="Not a name",
+                version=0,
+                pool="gpu",
+                concurrency=0,
+                settings=lambda _: {"at": time.perf_counter(), "what": object()},
+                check=raising(ZeroDivisionError()),
+            ),
+            ["name must", "version is 0", "pool 'gpu'", "concurrency is 0", "not JSON", "check() raises"],
+        ),
+        (
+            made(
+                Good,
+                settings=lambda _: {"at": time.perf_counter()},
+                check=raising(PrerequisiteError("fetch the weights")),
+            ),
+            ["a different value the second time", "fetch the weights"],
+        ),
+        (object(), ["neither"]),
+        (scoring(lambda *_: 1.0), ["not a Score"]),
+        (scoring(lambda *_: Score(float("nan"))), ["is not a number"]),
+        (scoring(lambda *_: Score(1.0, details={"x": object()})), ["not JSON"]),
+        (scoring(lambda *_: Score(1.0, model=3)), ["its model is 3"]),  # type: ignore[arg-type]
+        (scoring(raising(NotJudged(Failure.NO_ANSWER, "never"))), ["no answer for an ordinary video"]),
+        (scoring(writes), ["frames are read-only"]),
+        # scores that depend on more than the video
+        (scoring(growing()), ["the second time"]),
+        (scoring(by_aspect, by_aspect=False), ["differs by aspect"]),
+        # videos are read in parts, and errors go through
+        (scoring(greedy), ["reads 96 frames at once"]),
+        (scoring(swallows), ["although the video could not be read"]),
+        (
+            comparing(lambda *_: JudgeAnswer("high"), both_orders=1),  # type: ignore[arg-type]
+            ["both_orders", "not a JudgeAnswer"],
+        ),
+        (
+            comparing(fickle(), estimate=lambda *_: 3),
+            ["answer differs the second time", "not an Estimate"],
+        ),
+        # answers that no table can hold
+        (
+            comparing(lambda *_: JudgeAnswer("first", **MISTYPED)),
+            ["its raw is None", "not a Usage of counts"],
+        ),
+    ],
+)
+def test_each_violation_is_named(evaluator: Any, words: list[str]) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_evaluator(evaluator)
+    violations = "\n".join(caught.value.breaches)
+    for word in words:
+        assert word in violations
+
+
 def test_good_ones_pass() -> None:
     check_evaluator(Good())
     check_evaluator(GoodJudge())
-
-
-def test_an_evaluators_own_fields() -> None:
-    class Wrong(Good):
-        name = "Not a name"
-        version = 0
-        pool = "gpu"  # type: ignore[assignment]
-        concurrency = 0  # type: ignore[assignment]
-
-        def settings(self) -> dict[str, Any]:
-            return {"at": time.perf_counter(), "what": object()}
-
-        def check(self) -> None:
-            raise ZeroDivisionError
-
-    violations = breaches(Wrong())
-    for words in (
-        "name must",
-        "version is 0",
-        "pool 'gpu'",
-        "concurrency is 0",
-        "not JSON",
-        "check() raises",
-    ):
-        assert words in violations, words
-    assert "neither" in breaches(object())
-
-
-def test_settings_that_change_and_weights_that_are_missing() -> None:
-    class Changing(Good):
-        def settings(self) -> dict[str, Any]:
-            return {"at": time.perf_counter()}
-
-        def check(self) -> None:
-            raise PrerequisiteError("fetch the weights")
-
-    violations = breaches(Changing())
-    assert "a different value the second time" in violations
-    assert "fetch the weights" in violations
-
-
-def scoring(score: Any, **fields: Any) -> PointwiseScorer:
-    body: Mapping[str, Any] = {"score": score, **fields}
-    made: PointwiseScorer = type("Made", (Good,), dict(body))()
-    return made
-
-
-def test_scores_that_are_none() -> None:
-    assert "not a Score" in breaches(scoring(lambda *_: 1.0))
-    assert "is not a number" in breaches(scoring(lambda *_: Score(float("nan"))))
-    assert "not JSON" in breaches(scoring(lambda *_: Score(1.0, details={"x": object()})))
-
-    def none(*_: Any) -> Score:
-        raise NotJudged(Failure.NO_ANSWER, "never")
-
-    assert "no answer for an ordinary video" in breaches(scoring(none))
-
-    def writes(_self: Any, _prompt: str, video: Side, _aspect: AspectText) -> Score:
-        video.planes([0])[...] = 0
-        return Score(1.0)
-
-    assert "frames are read-only" in breaches(scoring(writes))
-
-
-def test_scores_that_depend_on_more_than_the_video() -> None:
-    counted = iter(range(10_000))
-    assert "the second time" in breaches(scoring(lambda *_: Score(float(next(counted)))))
-    check_evaluator(scoring(lambda *_: Score(float(next(counted)))), repeatable=False)
-
-    def by_aspect(_self: Any, _prompt: str, _video: Side, aspect: AspectText) -> Score:
-        return Score(float(len(aspect.name)))
-
-    assert "differs by aspect" in breaches(scoring(by_aspect, by_aspect=False))
-
-
-def test_videos_are_read_in_parts_and_errors_go_through() -> None:
-    def greedy(_self: Any, _prompt: str, video: Side, _aspect: AspectText) -> Score:
-        return Score(float(video.planes(range(len(video))).mean()))
-
-    assert "reads 96 frames at once" in breaches(scoring(greedy))
-
-    def swallows(_self: Any, _prompt: str, video: Side, _aspect: AspectText) -> Score:
-        try:
-            return Score(float(video.planes([0]).mean()))
-        except IntegrityError:
-            return Score(0.0)
-
-    assert "although the video could not be read" in breaches(scoring(swallows))
-
-
-def test_judges_that_do_not_fit() -> None:
-    class Odd(GoodJudge):
-        both_orders = 1  # type: ignore[assignment]
-
-        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
-            return JudgeAnswer("high")  # type: ignore[arg-type]
-
-        def estimate(self, *_: Any) -> Any:
-            return 3
-
-    assert "both_orders" in breaches(Odd())
-    assert "not a JudgeAnswer" in breaches(Odd())
-
-    class Fickle(Odd):
-        turns = 0
-
-        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
-            self.turns += 1
-            return JudgeAnswer("first" if self.turns % 3 else "tie")
-
-    violations = breaches(Fickle())
-    assert "answer differs the second time" in violations
-    assert "not an Estimate" in violations
-
-
-def test_answers_that_no_table_can_hold() -> None:
-    class Mistyped(GoodJudge):
-        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
-            return JudgeAnswer("first", raw=None, usage=Usage(tokens_in=1.5))  # type: ignore[arg-type]
-
-    violations = breaches(Mistyped(), repeatable=False)
-    assert "its raw is None" in violations
-    assert "not a Usage of counts" in violations
-    assert "its model is 3" in breaches(scoring(lambda *_: Score(1.0, model=3)))  # type: ignore[arg-type]
+    check_evaluator(scoring(growing()), repeatable=False)

@@ -12,7 +12,7 @@ from infra.slurm.commands import Node
 from infra.slurm.probe import Probe, Probed, probe_pools
 from infra.slurm.profile_check import described, fitting, takes_jobs
 from infra.slurm.run_folder import SAME_VERSIONS, log_folder, versions
-from infra.slurm.waiting import lasting_wait
+from infra.slurm.waiting import is_unknown, lasting_wait
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
 
 #: Number of nodes that a message names.
@@ -140,6 +140,11 @@ def _no_answer(probed: Probed, name: str, where: str, store: Path) -> tuple[Chec
             return CheckVerdict.FAIL, (
                 f"{probed.node}: the probe job would never start by itself ({job.reason}): "
                 f"{lasting.remedy}{look}"
+            )
+        if is_unknown(job.reason):
+            return CheckVerdict.UNSEEN, (
+                f"{probed.node} was not checked: the probe job waits, and SLURM says: {job.reason}. If that "
+                f"does not end by itself, change pools.{name} in {where}"
             )
         why = f" ({job.reason})" if job.reason else ""
         return CheckVerdict.UNSEEN, (

@@ -11,6 +11,7 @@ from typing import Any
 
 from infra.executor import InlineExecutor, ProcessExecutor
 from slvmeval.cli.terminal import teller
+from storage_schemas.away import is_away
 from storage_schemas.commit import retire_folder
 from storage_schemas.errors import IntegrityError, SetAside, StoreError
 from storage_schemas.frames import FrameReader
@@ -19,7 +20,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import RELEASE, Release, frames_path
 from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, check_files
-from storage_schemas.store_check import check_place, places
+from storage_schemas.store_check import check_place, places, unanswered
 from tasks.media.ffmpeg_command import FfmpegCommand
 from tasks.pairs.degrade import read_pair
 from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
@@ -133,14 +134,20 @@ def _check_pairs(
 ) -> list[ReleaseDamage]:
     """Check a source of a release and its pairs; called in any process."""
     release = _opened(root, name, version)
-    checked = _check_source(release, source_id, release.source(source_id).frames_id, quiet)
-    if isinstance(checked, ReleaseDamage):
-        return [checked]
-    records = release.pairs(source_id=source_id)
-    high = high_problems(release.store, records[0]) if deep and records else []
-    return [
-        damage for record in records for damage in _check_pair(release.store, record, checked, high, deep)
-    ]
+    try:
+        checked = _check_source(release, source_id, release.source(source_id).frames_id, quiet)
+        if isinstance(checked, ReleaseDamage):
+            return [checked]
+        records = release.pairs(source_id=source_id)
+        high = high_problems(release.store, records[0]) if deep and records else []
+        return [
+            damage for record in records for damage in _check_pair(release.store, record, checked, high, deep)
+        ]
+    except OSError as problem:
+        if not is_away(problem):
+            raise
+        # nothing to remove: it says nothing about the data
+        return [ReleaseDamage(f"pairs of {release.source(source_id).title}", unanswered(problem))]
 
 
 def _check_places(root: str, some: list[str]) -> list[ReleaseDamage]:
@@ -305,10 +312,10 @@ def _made_from(store: Store, damaged: Collection[tuple[str, str]]) -> list[tuple
     clips = {id_ for kind, id_ in damaged if kind == DEGRADED_CLIP}
     pairs = [id_ for kind, id_ in damaged if kind == PAIR]
     # manifests of damaged pairs cannot be read
-    for path in sorted((store.root / "artifacts" / PAIR).glob("*/*")) if clips else []:
-        if (PAIR, path.name) not in damaged:
-            record = read_pair(store, path.name)
+    for id_ in store.ids(PAIR) if clips else ():
+        if (PAIR, id_) not in damaged:
+            record = read_pair(store, id_)
             if clips & {segment.degraded_clip for segment in record.segments}:
-                pairs.append(path.name)
+                pairs.append(id_)
     found = [(PAIR, id_) for id_ in pairs]
     return found + [(VERIFIED, artifact_id(VERIFIED, verified_consumes(id_))) for id_ in pairs]

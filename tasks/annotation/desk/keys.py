@@ -14,13 +14,21 @@ _PLATFORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _CODE_LETTERS = 8
 
 
+#: Places in a platform's address that it did not fill, and what scripts write for nothing.
+_NOBODY = re.compile(
+    r"\{\{.*\}\}|\$?\{.*\}|\[\[.*\]\]|%.*%|<.*>|\$\w+|(worker|assignment|participant|prolific)[_ -]?p?id"
+    r"|null|none|undefined|nan|#?n/a|ASSIGNMENT_ID_NOT_AVAILABLE",
+    re.IGNORECASE,
+)
+
+
 def worker_hash(key: bytes, platform: str, identity: str) -> str:
     """Return a worker's name in this installation: 32 hexadecimal digits that reveal nothing without the key.
 
     Raises
     ------
     UserInputError
-        If the platform's name is not valid, or the identity is empty.
+        If the platform's name is not valid, or the identity is empty or names nobody.
     """
     if not _PLATFORM.fullmatch(platform):
         raise UserInputError(
@@ -28,6 +36,11 @@ def worker_hash(key: bytes, platform: str, identity: str) -> str:
         )
     if not identity.strip():
         raise UserInputError("a worker's identity is empty")
+    if _NOBODY.fullmatch(identity.strip()):
+        raise UserInputError(
+            f"{identity.strip()!r:.60} is not a person: the platform did not put a worker's id in its place; "
+            "look at the address of the study there"
+        )
     return _digest(key, f"{platform}:{identity.strip()}").hex()[:32]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,6 +148,12 @@ class VoteReader:
                     "encoding in [file] "
                     "of the mapping, or correct the row",
                 )
+            if name in ("worker", "task", "pair") and (what := _spreadsheet_damage(text)):
+                raise UnusableRow(
+                    LeftOutReason.UNKNOWN_VALUE,
+                    f"column {column!r}: a spreadsheet {what} ({text!r:.40}): take the file as the platform "
+                    "wrote it, or import the column as text",
+                )
             meaning = self.mapping.meaning(name, text) if text else text
             if name == "language" and meaning and meaning not in self.campaign.languages:
                 meaning = None
@@ -219,6 +226,17 @@ def _seconds(name: str, text: str) -> float | None:
 def _clean(text: str) -> str:
     """Return a text without what no database can store: lone surrogates and zero bytes."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def _spreadsheet_damage(identity: str) -> str:
+    """Return what a spreadsheet did to an id, so that several people may be one, or one several."""
+    if re.fullmatch(r"[+-]?\d([.,]\d+)?E[+-]?\d+", identity, re.IGNORECASE):
+        return "rounded this number"
+    if re.fullmatch(r"\d+[.,]0+", identity):
+        return "made this id a number"
+    if re.match(r"'|=\"|=\d", identity):
+        return "put signs of its own before this id"
+    return ""
 
 
 _OTHER = "the campaign has a different answer of this worker on this pair"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import codecs
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 from storage_schemas.errors import UserInputError
 from storage_schemas.regular_files import read_regular
 from tasks.annotation.exchange.mapping import FileForm, Form
+from tasks.tables import parse_table
 
 _ENDINGS: dict[str, Form] = {
     ".csv": "csv",
@@ -57,7 +57,8 @@ def read_answers(path: Path, form: FileForm) -> AnswerFile:
     Raises
     ------
     UserInputError
-        If the file cannot be read at all: it is missing, of unknown kind, or its header is damaged.
+        If the file cannot be read at all: it is missing, of unknown kind, its header is damaged, or a
+        quotation mark swallows rows.
     """
     kind = form.form or _ENDINGS.get(path.suffix.lower())
     if kind is None:
@@ -68,52 +69,24 @@ def read_answers(path: Path, form: FileForm) -> AnswerFile:
         data = read_regular(path)
     except OSError as problem:
         raise UserInputError(f"{path}: {problem.strerror}") from problem
-    encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
+    encoding: str = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
     text = data.decode(encoding, "replace")
     if kind == "jsonl":
         rows = tuple(_json_rows(text))
         columns = tuple(dict.fromkeys(name for row in rows for name in row.cells))
         return AnswerFile(columns, rows)
-    return _table(path, text, "\t" if kind == "tsv" else ",")
+    return _table(path, text, kind == "tsv")
 
 
-def _table(path: Path, text: str, delimiter: str) -> AnswerFile:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    lines = _lines(reader)
-    head = next(lines, None)
-    while head is not None and not head[2] and not any(cell.strip() for cell in head[1]):
-        head = next(lines, None)
-    if head is None:
-        raise UserInputError(f"{path} is empty: its first line must name the columns")
-    columns = tuple(cell.strip() for cell in head[1])
-    twice = sorted({name for name in columns if name and columns.count(name) > 1})
-    if twice or head[2]:
-        raise UserInputError(f"{path}: its first line is damaged: {head[2] or f'{twice[0]!r} appears twice'}")
+def _table(path: Path, text: str, tabs: bool) -> AnswerFile:
+    table = parse_table(path, text, tabs or None)
     rows = []
-    for begin, cells, problem, end in lines:
-        if problem:
-            rows.append(AnswerRow(begin, end, problem=problem))
-        elif any(cell.strip() for cell in cells):
-            named = {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if name}
-            more = [cell for cell in cells[len(columns) :] if cell.strip()]
-            surplus = f"it has {len(cells)} cells, but the first line names {len(columns)}" if more else ""
-            rows.append(AnswerRow(begin, end, named, surplus))
-    return AnswerFile(tuple(name for name in columns if name), tuple(rows))
-
-
-def _lines(reader: Any) -> Iterator[tuple[int, list[str], str, int]]:
-    """Yield first line, cells, problem and last line of each row."""
-    while True:
-        begin = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as problem:
-            # an unclosed quotation mark swallows everything after it
-            yield begin, [], f"it is not a valid table row ({problem})", reader.line_num
-        else:
-            yield begin, cells, "", reader.line_num
+    for row in table.rows:
+        surplus = f"it has {row.count} cells, but the first line names {len(table.columns)}"
+        rows.append(AnswerRow(row.line, row.last_line, row.cells, surplus if row.surplus else ""))
+    return AnswerFile(table.columns, tuple(rows))
 
 
 def _json_rows(text: str) -> Iterator[AnswerRow]:

@@ -6,21 +6,20 @@ videos of a model), or, in JSON Lines, all ratings of one video and dimension as
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
-from tasks.scoring.user_files import MALFORMED, UnusedLine, read_lines, read_text
+from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
 
 #: A rating of 0 says that the person could not rate the video (Video-Bench's labels).
 INVALID = "invalid_rating"
 DUPLICATE = "duplicate_rating"
 UNKNOWN = "unknown_dimension"
+
+_COLUMNS = ("model", "prompt_id", "dimension", "rater", "rating")
 
 #: Lowest and highest rating of each dimension.
 Scales = Mapping[str, tuple[int, int]]
@@ -76,7 +75,7 @@ def load_ratings(path: Path, scales: Scales) -> Ratings:
     """
     rows: dict[tuple[VideoKey, str, str], Rating] = {}
     left_out: list[UnusedLine] = []
-    for where, row in _rows(path):
+    for where, row in read_rows(path, _COLUMNS):
         for rater, value in _values(row):
             try:
                 rating = _rating(row, rater, value, scales)
@@ -90,32 +89,6 @@ def load_ratings(path: Path, scales: Scales) -> Ratings:
                 continue
             rows[key] = rating
     return Ratings(tuple(rows.values()), tuple(left_out))
-
-
-def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if path.suffix.lower() in (".csv", ".tsv"):
-        yield from _csv_rows(path)
-        return
-    for number, row in read_lines(path):
-        if not isinstance(row, dict):
-            raise UserInputError(f"{path}, line {number}, is no JSON object")
-        yield f"line {number}", row
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    reader = csv.DictReader(
-        io.StringIO(read_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ","
-    )
-    missing = {"model", "prompt_id", "dimension", "rater", "rating"} - set(reader.fieldnames or ())
-    if missing:
-        raise UserInputError(
-            f"{path} has no column {', '.join(sorted(missing))}: it has {', '.join(reader.fieldnames or ())}"
-        )
-    try:
-        for row in reader:
-            yield f"line {reader.line_num}", row
-    except csv.Error as problem:
-        raise UserInputError(f"{path}, line {reader.line_num}: {problem}") from problem
 
 
 def _values(row: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -26,16 +26,16 @@ def test_jobs_are_read_with_their_times(fake: Fake) -> None:
     calls = fake(
         "squeue",
         "cat <<'E'\n"
-        "11|run-cpu|PENDING|Resources||N/A|N/A\n"
-        "12|run-cpu|RUNNING|None|n1|1795314534|1795318134\n"
-        "13|run-h100|COMPLETING|None|n2|1795314534|1795314600\n"
-        "14|run-h100|FAILED|NonZeroExitCode|n2|1795314534|1795314535\n"
-        "15|run-cpu|CONFIGURING|None|n3|1795314534|1795318134\n"
+        "11|run-cpu|PENDING||N/A|N/A|held (a|b)\n"
+        "12|run-cpu|RUNNING|n1|1795314534|1795318134|None\n"
+        "13|run-h100|COMPLETING|n2|1795314534|1795314600|None\n"
+        "14|run-h100|FAILED|n2|1795314534|1795314535|NonZeroExitCode\n"
+        "15|run-cpu|CONFIGURING|n3|1795314534|1795318134|None\n"
         "E",
     )
     result = commands.jobs(["run-cpu", "run-h100"])
     assert result[:2] == [
-        Job("11", "run-cpu", "PENDING", "Resources"),
+        Job("11", "run-cpu", "PENDING", "held (a|b)"),
         Job("12", "run-cpu", "RUNNING", "", "n1", 1795314534.0, 1795318134.0),
     ]
     assert [(job.pending, job.running, job.there) for job in result] == [

@@ -296,3 +296,14 @@ def test_jobs_that_would_wait_for_ever_are_a_problem_after_a_while(
     text = str(cluster.jobs.problem)
     assert "would never start by themselves (QOSMaxCpuPerJobLimit)" in text
     assert "pools.cpu.cores, pools.cpu.qos in the profile" in text
+
+
+def test_a_wait_for_something_unknown_is_said_once(
+    cluster: Cluster, now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        now[0] += 100
+        cluster.jobs.update([Job("1", NAME, "PENDING", "The licence server says no")])
+    assert cluster.jobs.problem is None
+    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "SLURM says: The licence server says no. If that does not end by itself" in said

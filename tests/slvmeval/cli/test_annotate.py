@@ -11,41 +11,44 @@ from typing import Any
 
 import pytest
 
+from infra.executor import InlineExecutor
 from slvmeval.cli.doctor.checks import check_campaigns
 from slvmeval.cli.doctor.finding import CheckVerdict
-from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
+from tests.once import Once
+from tests.slvmeval.cli.running import Printed, Run
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 
-@pytest.fixture(scope="module")
-def published(
+@pytest.fixture
+def store(
+    once: Once,
     build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Run,
 ) -> Path:
     """A store whose release is published: the pairs of the redistributable source."""
-    root = build_small(tmp_path_factory.mktemp("published")).store.root
-    settings = root / "campaign.toml"
-    settings.write_text('name = "small-1"\nuntil_certain = false\n')
-    words = ("--settings", str(settings), "--workers", "1", "--quiet")
-    assert main(["annotate", "publish", "--store", str(root), *words]) == 0
-    return root
+    # the command's own, of which other tests try the processes
+    monkeypatch.setattr("infra.executor.ProcessExecutor", lambda *_: InlineExecutor())
 
+    def make(folder: Path) -> None:
+        build_small(folder)
+        settings = folder / "campaign.toml"
+        settings.write_text('name = "small-1"\nuntil_certain = false\n')
+        words = ("--settings", settings, "--workers", "1", "--quiet")
+        run("annotate", "publish", "--store", folder / "store", *words)
 
-@pytest.fixture
-def store(published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(once("published-campaign", make) / "store", tmp_path / "store")
     monkeypatch.setenv("SLVMEVAL_STORE", str(tmp_path / "store"))
-    shutil.copytree(published, tmp_path / "store")
     return tmp_path / "store"
 
 
-def output_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    capsys.readouterr()
-    assert main(["annotate", *words]) == code
-    printed = capsys.readouterr()
-    return printed.out if code in (0, 3) else printed.err
+@pytest.fixture
+def annotate(run: Run) -> Run:
+    return lambda *words, **more: run("annotate", *words, **more)
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -65,30 +68,38 @@ def test_doctor_says_what_is_not_translated(store: Path) -> None:
 
 
 def test_published_again_it_says_what_is_shown_and_what_not(
-    store: Path, capsys: pytest.CaptureFixture[str]
+    store: Path, tmp_path: Path, annotate: Run
 ) -> None:
-    lines = output_of(capsys, "publish", "--quiet").splitlines()
-    assert lines == [
+    assert annotate("publish", "--quiet").out.splitlines() == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
         "may not be redistributed are left out. 4 of 4 pairs show captions that are not translated into "
         "'ja', a language of the pages: `slvmeval annotate translate small --into ja`, then publish again.",
         f"Next: slvmeval annotate serve small-1 --store {store}",
     ]
-    values = json.loads(output_of(capsys, "publish", "small", "--json", "--private-audience"))
+    values = annotate("publish", "small", "--json", "--private-audience").json
     assert (values["pairs"], values["new"], values["withheld_pairs"], values["failed"]) == (8, 4, 0, {})
     assert values["campaign"]["name"] == "small-1"
+    # without links, sources that may not be passed on stay here
+    words = ("export", "--links", "none", "--out")
+    printed = annotate(*words, tmp_path / "a.csv").out
+    assert "20 tasks" in printed
+    assert "4 pairs come from sources that may not be redistributed" in printed
+    assert "secret two" not in (tmp_path / "a.csv").read_text()
+    assert "40 tasks" in annotate(*words, tmp_path / "b.csv", "--private-audience").out
 
 
 def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Path, tmp_path: Path, annotate: Run
 ) -> None:
     settings = tmp_path / "paid.toml"
-    settings.write_text(
-        'name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\ncurrency = "EUR"\nrule = "paper"\n'
-        "look_share = 1.0\n"
-    )
-    given = ["publish", "small", "--settings", str(settings), "--dry-run", "--quiet"]
-    first, second, third = output_of(capsys, *given).splitlines()
+
+    def dry(text: str, *more: str, code: int = 0) -> Printed:
+        settings.write_text(f'name = "paid"\npay_per_hour = 36\n{text}')
+        given = ("publish", "small", "--settings", settings, "--dry-run", "--quiet")
+        return annotate(*given, *more, code=code)
+
+    paid = 'workers_per_pair = 3\ncurrency = "EUR"\nrule = "paper"\n'
+    first, second, third = dry(f"{paid}look_share = 1.0\n").out.splitlines()
     assert first.startswith("Campaign paid would show 4 pairs of release small version 1; ")
     # four pairs of two videos of 40 s, one of them shorter by what was removed; a minute each for the answers
     lengths = [80, 80, 72, 80]
@@ -99,29 +110,23 @@ def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
         f"Pay: {min(pays):.2f} EUR to {max(pays):.2f} EUR for a task, at 36.00 EUR an hour; "
         f"{3 * sum(pays):.2f} EUR in all, without a platform's fee."
     )
-    values = json.loads(output_of(capsys, *given, "--json"))
+    values = dry(f"{paid}look_share = 1.0\n", "--json").json
     assert (values["pairs"], values["answers"], values["pay"]) == (4, 12, pytest.approx(3 * sum(pays)))
-    assert "there is no campaign 'paid'" in output_of(capsys, "status", "paid", code=1)
+    assert "there is no campaign 'paid'" in annotate("status", "paid", code=1).err
     # by default less is watched first, and a task pays less
-    settings.write_text(settings.read_text().replace("look_share = 1.0\n", ""))
-    less = json.loads(output_of(capsys, *given, "--json"))
-    assert 4 * 60 * 3 / 100 < less["pay"] < values["pay"]
+    assert 4 * 60 * 3 / 100 < dry(paid, "--json").json["pay"] < values["pay"]
     # under the rule `strict` check tasks take time too
-    settings.write_text('name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\n')
-    second = output_of(capsys, *given).splitlines()[1]
+    second = dry("workers_per_pair = 3\n").out.splitlines()[1]
     assert second.startswith("About 10 answers, 2 to 5 a pair until it is certain and check tasks, take ")
-    settings.write_text('name = "paid"\npay_per_hour = 36\nworkers_per_pair = 3\nuntil_certain = false\n')
-    second = output_of(capsys, *given).splitlines()[1]
+    second = dry("workers_per_pair = 3\nuntil_certain = false\n").out.splitlines()[1]
     assert second.startswith("15 answers, 3 a pair and check tasks, take ")
-    settings.write_text('name = "paid"\npay_per_hour = 36\npay_per_task = 1\n')
-    assert "give pay_per_task or pay_per_hour, not both" in output_of(capsys, *given, code=1)
+    assert "give pay_per_task or pay_per_hour, not both" in dry("pay_per_task = 1\n", code=1).err
 
 
-def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_round_of_files(store: Path, tmp_path: Path, annotate: Run) -> None:
     out = tmp_path / "tasks.csv"
-    assert output_of(capsys, "export", "--links", "none", "--language", "ja", "--out", str(out)).startswith(
-        "20 tasks of campaign small-1 in "
-    )
+    printed = annotate("export", "--links", "none", "--language", "ja", "--out", out).out
+    assert printed.startswith("20 tasks of campaign small-1 in ")
     rows = table(out)
     assert len(rows) == 20
     assert all(row["question"] and row["changed"] for row in rows)
@@ -138,55 +143,38 @@ def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureF
         '[values.preferred]\n"右" = "right"\n[values.rating]\n"はっきり" = "A"\n',
         encoding="utf-8",
     )
-    words = ("import", str(answers), "--mapping", str(mapping))
-    dry = output_of(capsys, *words, "--dry-run", code=3)
+    words = ("import", answers, "--mapping", mapping)
+    dry = annotate(*words, "--dry-run", code=3).out
     assert dry.startswith("21 rows: 20 votes would be imported, 0 were known, 1 left out (unknown_value 1).")
     report = tmp_path / "answers.left-out.csv"
     (left,) = table(report)
     assert (left["line"], left["reason"]) == ("22", "unknown_value")
-    assert output_of(capsys, "collect").startswith("0 votes")
-    real = json.loads(output_of(capsys, *words, "--json", code=3))
+    assert annotate("collect").out.startswith("0 votes")
+    real = annotate(*words, "--json", code=3).json
     assert (real["accepted"], real["known"], len(real["left_out"])) == (20, 0, 1)
-    assert json.loads(output_of(capsys, "collect", "small-1", "--json")) == [
+    assert annotate("collect", "small-1", "--json").json == [
         {"campaign": "small-1", "votes": 20, "decisions": 0, "tasks": 4, "done": 4, "complete": True}
     ]
     assert len(VotesStore(Store.open(store)).votes()) == 20
     # once corrected, the earlier report does not remain and mislead
     answers.write_bytes(answers.read_bytes().replace("？".encode("cp932"), "Ａ".encode("cp932")))
-    assert output_of(capsys, *words).startswith("21 rows: 1 votes are imported, 20 were known")
+    assert annotate(*words).out.startswith("21 rows: 1 votes are imported, 20 were known")
     assert table(report) == []
-    assert "every pair has its votes" in output_of(
-        capsys, "export", "--links", "none", "--out", "x.csv", code=1
-    )
+    refusal = annotate("export", "--links", "none", "--out", "x.csv", code=1).err
+    assert "every pair has its votes" in refusal
 
 
-def test_links_of_a_table_are_made_once_for_a_file(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_links_of_a_table_are_made_once_for_a_file(store: Path, tmp_path: Path, annotate: Run) -> None:
     out = tmp_path / "tasks.jsonl"
-    words = ("export", "small-1", "--public-url", "https://annotate.example.org", "--out", str(out))
-    output_of(capsys, *words)
+    words = ("export", "small-1", "--public-url", "https://annotate.example.org", "--out", out)
+    annotate(*words)
     links = {json.loads(line)["link"] for line in out.read_text().splitlines()}
     assert len(links) == 20
     assert all(link.startswith("https://annotate.example.org/c/small-1/enter?token=") for link in links)
-    assert "choose another name" in output_of(capsys, *words, code=1)
+    assert "choose another name" in annotate(*words, code=1).err
 
 
-def test_without_links_sources_that_may_not_be_passed_on_stay_here(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output_of(capsys, "publish", "--private-audience", "--quiet")
-    words = ("export", "--links", "none", "--out")
-    printed = output_of(capsys, *words, str(tmp_path / "a.csv"))
-    assert "20 tasks" in printed
-    assert "4 pairs come from sources that may not be redistributed" in printed
-    assert "secret two" not in (tmp_path / "a.csv").read_text()
-    assert "40 tasks" in output_of(capsys, *words, str(tmp_path / "b.csv"), "--private-audience")
-
-
-def test_captions_are_translated_and_shown(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_captions_are_translated_and_shown(store: Path, tmp_path: Path, annotate: Run) -> None:
     def half(_number: int, body: dict[str, Any]) -> Reply:
         caption = json.loads(body["messages"][1]["content"])["caption"]
         return Reply(text="訳した" if "film" in caption else "no")
@@ -194,64 +182,51 @@ def test_captions_are_translated_and_shown(
     site = tmp_path / "site.toml"
     with FaultyServer(half) as server:
         site.write_text(f'store = "{store}"\n[model_servers]\ntranslation = "{server.url}"\n')
-        words = ("translate", "--profile", str(site), "--model", "tiny", "--plain-sampling", "--quiet")
-        printed = output_of(capsys, *words, code=3)
+        words = ("translate", "--profile", site, "--model", "tiny", "--plain-sampling", "--quiet")
+        printed = annotate(*words, code=3).out
         assert "stay untranslated: tiny gave no translation in 3 attempts: it is not in Japanese" in printed
         assert "min_p" not in server.seen[0].body
         requests = len(server.seen)
-        counts = json.loads(output_of(capsys, *words, "--json", code=3))
         # translated captions are not requested again, the others are
-        assert counts["translated"] == 8
+        assert annotate(*words, "--json", code=3).json["translated"] == 8
         assert 0 < len(server.seen) - requests < requests
-    output_of(capsys, "publish", "--quiet")
-    output_of(capsys, "export", "--links", "none", "--out", str(tmp_path / "a.jsonl"))
+    annotate("publish", "--quiet")
+    annotate("export", "--links", "none", "--out", tmp_path / "a.jsonl")
     clips = json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])["prompt"]
     assert [clip.get("translation") for clip in clips] == [None, *["訳した"] * 8]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("publish", "none"), "no release none"),
-        (("publish", "--campaign", "a b"), "a campaign's name must be at most 64 letters"),
-        (("publish", "--settings", "/none.toml"), "/none.toml does not exist"),
-        (("export", "--links", "all", "--out", "x.csv"), "choose token, worker, none"),
-        (("export", "--encoding", "utf-7", "--out", "x.csv"), "choose utf-8"),
-        (("export", "--out", "x.csv"), "--public-url"),
-        (("export", "--links", "none", "--out", "x.pdf"), "name it .csv or .jsonl"),
-        (("import", "/none.csv"), "No such file"),
-        (("import", "/none.csv", "--campaign", "spring"), "no campaign 'spring'"),
-        (("collect", "spring"), "no campaign 'spring'"),
-        (("translate",), "model_servers"),
-        (("translate", "--prompts", "/none"), "is not a folder"),
-        (("translate", "--into", ""), "--into ja"),
-    ],
-)
-def test_what_cannot_be_meant_is_said(
-    store: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
-) -> None:
-    assert message in output_of(capsys, *words, code=1)
+def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
+    for words, message in (
+        ("publish none", "no release none"),
+        ("publish --settings /none.toml", "/none.toml does not exist"),
+        ("export --links all --out x.csv", "choose token, worker, none"),
+        ("export --encoding utf-7 --out x.csv", "choose utf-8"),
+        ("export --out x.csv", "--public-url"),
+        ("export --links none --out x.pdf", "name it .csv or .jsonl"),
+        ("import /none.csv", "No such file"),
+        ("import /none.csv --campaign spring", "no campaign 'spring'"),
+        ("collect spring", "no campaign 'spring'"),
+        ("translate", "model_servers"),
+        ("translate --prompts /none", "is not a folder"),
+    ):
+        assert message in annotate(*words.split(), code=1).err, words
+    name = annotate("publish", "--campaign", "a b", code=1).err
+    assert "a campaign's name must be at most 64 letters" in name
+    assert "--into ja" in annotate("translate", "--into", "", code=1).err
+    # nothing is published yet
+    shutil.rmtree(store / "annotation")
+    assert "annotate publish" in annotate("collect").out
+    assert "no campaign is published" in annotate("import", "x.csv", code=1).err
 
 
-def test_nothing_is_published_yet(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    root = str(build_small(tmp_path).store.root)
-    assert "annotate publish" in output_of(capsys, "collect", "--store", root)
-    assert "no campaign is published" in output_of(capsys, "import", "x.csv", "--store", root, code=1)
-
-
-def test_a_backup_brings_back_a_database_that_is_lost(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_backup_brings_back_a_database_that_is_lost(store: Path, tmp_path: Path, annotate: Run) -> None:
     file = tmp_path / "monday.sqlite"
-    assert "0 votes of campaigns small-1 in " in output_of(capsys, "backup", str(file))
-    assert "name a new file" in output_of(capsys, "backup", str(file), code=1)
-    assert "restore into an empty one" in output_of(capsys, "restore", str(file), code=1)
+    assert "0 votes of campaigns small-1 in " in annotate("backup", file).out
+    assert "name a new file" in annotate("backup", file, code=1).err
+    assert "restore into an empty one" in annotate("restore", file, code=1).err
     for name in ("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"):
         (store / "annotation" / name).unlink(missing_ok=True)
-    values = json.loads(output_of(capsys, "restore", str(file), "--json"))
+    values = annotate("restore", file, "--json").json
     assert values == {"campaigns": ["small-1"], "votes": 0, "erased_again": 0}
-    assert "small-1" in output_of(capsys, "status")
+    assert "small-1" in annotate("status").out

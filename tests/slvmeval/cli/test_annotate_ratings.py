@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from slvmeval.cli.main import main
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.ratings import Verdict
 from tasks.annotation.installation import database_url, installation_key
 from tasks.scoring.suites.human_ratings import load_ratings
+from tests.slvmeval.cli.running import Run
 from tests.tasks.annotation.example_desk import HandClock, come_in
 from tests.tasks.annotation.example_ratings import next_task, watch
 
@@ -32,15 +31,12 @@ def videos(tmp_path: Path, film_maker: Callable[[int], Path]) -> list[str]:
     return ["--videos", str(folder), "--prompt-suite", str(tmp_path / "prompts.csv")]
 
 
-def test_people_rate_and_the_file_is_one_for_alignment(
-    tmp_path: Path, videos: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_people_rate_and_the_file_is_one_for_alignment(tmp_path: Path, videos: list[str], run: Run) -> None:
     root = tmp_path / "store"
     (tmp_path / "settings.toml").write_text('name = "rated"\nworkers_per_pair = 2\npay_per_task = 0.25\n')
-    at = ["--store", str(root)]
-    publish = ["annotate", "publish-ratings", "video-bench", *videos, "--dimension", DIMENSION, *at]
-    assert main([*publish, "--settings", str(tmp_path / "settings.toml"), "--quiet"]) == 0
-    output = " ".join(capsys.readouterr().out.split())
+    at = ("--store", root)
+    publish = ("annotate", "publish-ratings", "video-bench", *videos, "--dimension", DIMENSION, *at)
+    output = run(*publish, "--settings", tmp_path / "settings.toml", "--quiet").text
     assert "shows 2 videos in dimensions of video-bench: 2 tasks, 2 of them new, 2 ratings each" in output
     assert "all ratings cost 1.00 USD" in output
 
@@ -55,42 +51,25 @@ def test_people_rate_and_the_file_is_one_for_alignment(
         confirmed = [(one.rating_id, one.value) for one in ratings[:3]]
         desk.ratings.check("rated", confirmed, Verdict.CONFIRMED, "", "Anna")
 
-    assert main(["annotate", "status", "rated", *at]) == 0
-    assert "1 ratings are not confirmed, 0 were sent back" in capsys.readouterr().out
-    assert main(["annotate", "status", *at, "--json"]) == 0
-    (state,) = json.loads(capsys.readouterr().out)
+    status = run("annotate", "status", "rated", *at).out
+    assert "1 ratings are not confirmed, 0 were sent back" in status
+    (state,) = run("annotate", "status", *at, "--json").json
     assert (state["total"]["votes"], state["unchecked"]) == (4, 1)
-    assert main(["annotate", "codes", "rated", *at]) == 0
-    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    rows = list(csv.DictReader(run("annotate", "codes", "rated", *at).out.splitlines()))
     assert [(row["answers"], row["pay"]) for row in rows] == [("2", "0.50")] * 2
-    assert main(["annotate", "export", "rated", "--out", str(tmp_path / "x.csv"), *at]) != 0
-    assert "rates single videos" in capsys.readouterr().err
-
-    assert main(["annotate", "collect", "rated", *at, "--json"]) == 3
-    (collected,) = json.loads(capsys.readouterr().out)
+    refusal = run("annotate", "export", "rated", "--out", tmp_path / "x.csv", *at, code=1).err
+    assert "rates single videos" in refusal
+    (collected,) = run("annotate", "collect", "rated", *at, "--json", code=3).json
     assert (collected["ratings"], collected["left_out"]) == (3, 1)
-
-    scales = {DIMENSION: (1, 5)}
-    assert len(load_ratings(Path(collected["path"]), scales).rows) == 3
+    assert len(load_ratings(Path(collected["path"]), {DIMENSION: (1, 5)}).rows) == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["publish-ratings", "video-bench", "--dimension", "beauty"], "has no dimension 'beauty'"),
-        (["publish-ratings", "nothing"], "nothing"),
-    ],
-)
-def test_what_cannot_be_rated_is_said(
-    tmp_path: Path, videos: list[str], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["annotate", *words, *videos, "--store", str(tmp_path / "store")]) != 0
-    assert message in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_release_and_prompts_are_not_translated_at_once(
-    tmp_path: Path, videos: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["annotate", "translate", "main", *videos[2:], "--store", str(tmp_path / "store")]
-    assert main(words) != 0
-    assert "not both" in capsys.readouterr().err
+def test_what_cannot_be_rated_is_said(tmp_path: Path, videos: list[str], run: Run) -> None:
+    for words, message in (
+        (("publish-ratings", "video-bench", "--dimension", "beauty", *videos), "has no dimension 'beauty'"),
+        (("publish-ratings", "nothing", *videos), "nothing"),
+        # a release and prompts are not translated at once
+        (("translate", "main", *videos[2:]), "not both"),
+    ):
+        refusal = run("annotate", *words, "--store", tmp_path / "store", code=(1, 2))
+        assert message in refusal.error

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from pathlib import Path
 
 import pytest
 
-from slvmeval.cli.main import main
 from storage_schemas.model import ModelServer
 from storage_schemas.source import Clip, Source
 from storage_schemas.store import Store
@@ -17,7 +15,8 @@ from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import source_analyses
 from tasks.llm.servers import Servers
 from tasks.pairs.analyser_comparison import overlap
-from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
+from tests.slvmeval.cli.running import Run
+from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Plan, Reply
 
 CAPTIONS = ("A red ball rolls across the floor on the left.", "A man walks slowly.", "")
 NOTHING = {name: [] for name in RED_BALL}
@@ -33,102 +32,89 @@ def answer(_: int, body: dict[str, list[dict[str, str]]]) -> Reply:
     )
 
 
+CLIPS = tuple(Clip(index=n, start_s=n, end_s=n + 1, caption=text) for n, text in enumerate(CAPTIONS))
+SOURCE = Source(id="s1", adapter="folder", title="film", video="f.mp4", content_sha256="0", clips=CLIPS)
+
+
+def analyse(store: Store, recipe: AnalyserRecipe, plan: Plan | list[Reply]) -> None:
+    with FaultyServer(plan) as server:
+        servers = Servers({"caption-analysis": ModelServer(url=server.url)})
+        source_analyses(store, SOURCE, recipe, servers)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = Store.create(tmp_path / "store")
-    clips = tuple(Clip(index=n, start_s=n, end_s=n + 1, caption=text) for n, text in enumerate(CAPTIONS))
-    source = Source(id="s1", adapter="folder", title="film", video="f.mp4", content_sha256="0", clips=clips)
-    source_analyses(store, source, AnalyserRecipe())
-    with FaultyServer(answer) as server:
-        servers = Servers({"caption-analysis": ModelServer(url=server.url)})
-        source_analyses(store, source, LLM, servers)
+    source_analyses(store, SOURCE, AnalyserRecipe())
+    analyse(store, LLM, answer)
     return store
 
 
-def run(store: Store, *words: str) -> int:
-    return main(["captions", *words, "--store", str(store.root)])
+@pytest.fixture
+def captions(run: Run, tmp_path: Path) -> Run:
+    return lambda *words, **more: run("captions", *words, "--store", tmp_path / "store", **more)
 
 
-def test_both_are_compared_field_by_field_and_aspect_by_aspect(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(store, "compare", "--json") == 0
-    output = json.loads(capsys.readouterr().out)
+def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, captions: Run) -> None:
+    output = captions("compare", "--json").json
     assert (output["sources"], output["clips"]) == (1, 3)
     fields = {row["field"]: row for row in output["fields"]}
     color = fields["color"]
     assert (color["first"], color["second"], color["both"], color["overlap"]) == (1, 2, 1, 0.5)
     assert fields["background"]["overlap"] is None
     aspects = {row["aspect"]: (row["first"], row["second"], row["both"]) for row in output["aspects"]}
-    assert aspects["color"] == (1, 2, 1)
-    assert aspects["spatial_relationship"] == (1, 1, 1)
+    assert (aspects["color"], aspects["spatial_relationship"]) == ((1, 2, 1), (1, 1, 1))
     assert "aesthetics" not in aspects
     examples = [example for example in output["examples"] if example["field"] == "color"]
     assert examples == [
         {"field": "color", "source_id": "s1", "clip": 1, "first": [], "second": ["blue coat"]}
     ]
-
-
-def test_the_comparison_as_tables_and_as_csv(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(store, "compare") == 0
-    text = capsys.readouterr().out
-    assert "3 clips of 1 sources" in text
-    assert "color, clip 1 of s1" in text
-    assert "llm: blue coat" in text
-    assert run(store, "compare", "--csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    color = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))
-    assert (color["first"], color["second"], color["overlap"]) == ("1", "2", "0.5000")
+    text = captions("compare").out
+    for said in ("3 clips of 1 sources", "color, clip 1 of s1", "llm: blue coat"):
+        assert said in text
+    rows = list(csv.DictReader(captions("compare", "--csv").out.splitlines()))
+    one = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))
+    assert (one["first"], one["second"], one["overlap"]) == ("1", "2", "0.5000")
 
 
 def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, tmp_path: Path, captions: Run
 ) -> None:
-    clips = tuple(Clip(index=n, start_s=n, end_s=n + 1, caption=text) for n, text in enumerate(CAPTIONS))
-    source = Source(id="s1", adapter="folder", title="film", video="f.mp4", content_sha256="0", clips=clips)
     other = {"model": "tiny", "thinking": False}
-    with FaultyServer([Reply()]) as server:
-        servers = Servers({"caption-analysis": ModelServer(url=server.url)})
-        source_analyses(store, source, AnalyserRecipe(name="llm", parameters=other), servers)
-    assert run(store, "compare") == 1
-    assert "2 analysers named llm" in (errors := capsys.readouterr().err)
+    analyse(store, AnalyserRecipe(name="llm", parameters=other), [Reply()])
+    errors = captions("compare", code=1).err
+    assert "2 analysers named llm" in errors
     assert "differ in thinking" in errors
     for name, parameters in (("a", LLM.parameters), ("b", other)):
-        values = {"base": "cpu-approx", "name": name}
-        values["caption_analysis"] = {"name": "llm", "parameters": parameters}  # type: ignore[assignment]
+        analysis = {"name": "llm", "parameters": parameters}
+        values = {"base": "cpu-approx", "name": name, "caption_analysis": analysis}
         (tmp_path / f"{name}.json").write_text(json.dumps(values))
-    recipes = (str(tmp_path / "a.json"), str(tmp_path / "b.json"))
-    assert run(store, "compare", "--first", recipes[0], "--second", recipes[1], "--json") == 0
-    fields = {row["field"]: row for row in json.loads(capsys.readouterr().out)["fields"]}
+    recipes = ("--first", tmp_path / "a.json", "--second", tmp_path / "b.json")
+    fields = {row["field"]: row for row in captions("compare", *recipes, "--json").json["fields"]}
     assert (fields["background"]["first"], fields["background"]["second"]) == (0, 2)
     # an empty caption is not requested
     assert fields["subject"]["second"] == 2
 
 
-def test_what_cannot_be_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = Store.create(tmp_path / "store")
-    assert run(store, "compare") == 1
-    assert "this store has no analysis by rules" in capsys.readouterr().err
-    assert run(store, "show", "s1") == 1
-    assert "no analysis of source 's1'" in capsys.readouterr().err
-
-
-def test_analyses_are_shown_with_what_they_took(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(store, "show", "s1") == 0
-    text = capsys.readouterr().out
-    assert "clip 0, rules" in text
-    assert "clip 2, llm" in text
+def test_analyses_are_shown_with_what_they_took(store: Store, captions: Run) -> None:
+    text = captions("show", "s1").out
+    for said in ("clip 0, rules", "clip 2, llm"):
+        assert said in text
     assert "answered by tiny: attempts 1, calls 1, tokens 100 in and 20 out" in text
     assert "<think>" not in text
-    assert run(store, "show", "s1", "--clip", "0", "--raw") == 0
-    text = capsys.readouterr().out
+    text = captions("show", "s1", "--clip", "0", "--raw").out
     assert "reasoning:\n    well" in text
     assert "<think>well</think>{" in text
     assert "clip 1" not in text
-    assert run(store, "show", "s1", "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = captions("show", "s1", "--json").json
     assert [row["answer"] is None for row in rows if row["analyser"] == "llm"] == [False, False, True]
-    assert run(store, "show", "s1", "--clip", "9") == 1
+    captions("show", "s1", "--clip", "9", code=1)
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path, captions: Run) -> None:
+    Store.create(tmp_path / "store")
+    assert "this store has no analysis by rules" in captions("compare", code=1).err
+    assert "no analysis of source 's1'" in captions("show", "s1", code=1).err
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli.main import main
 from tasks.recipe import Recipe
+from tests.slvmeval.cli.running import Run
+from tests.small_films import caption_lines, write_captions
 
 
 @pytest.fixture
@@ -24,6 +25,9 @@ def site(
     """Words of a command for two films, of which the second is cut off behind 36 of 42 s."""
     for number in (1, 2):
         film = add_film(tmp_path / "videos", number)
+        # that take no time to analyse
+        lines = [{**line, "caption": f"{n}."} for n, line in enumerate(caption_lines())]
+        write_captions(film.with_suffix(".jsonl"), lines)
     whole = tmp_path / "whole.mp4"
     command = [ffmpeg, "-v", "error", "-i", str(film), "-c", "copy", "-movflags", "+faststart", str(whole)]
     subprocess.run(command, check=True)
@@ -38,34 +42,26 @@ def site(
 
 
 def test_it_is_named_by_the_plan_the_build_and_the_lists(
-    site: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: list[str], tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def said(*words: str) -> str:
-        assert main(list(words)) in (0, 3)
-        return " ".join(capsys.readouterr().out.split())
-
     marked = "film2: the video is cut off, used up to its last whole picture"
-    assert f"damaged: {marked}" in said("plan", *site)
-    planned = json.loads(said("plan", *site, "--json"))
-    assert planned["sources"]["damaged"] == [{"source": "film2", "damage": "truncated"}]
+    planned = run("plan", *site, code=(0, 3)).text
+    assert f"damaged: {marked}" in planned
+    values = run("plan", *site, "--json", code=(0, 3)).json
+    assert values["sources"]["damaged"] == [{"source": "film2", "damage": "truncated"}]
+    # a quota that does not do is said, too
+    with monkeypatch.context() as patch:
+        patch.setenv("SLVMEVAL_QUOTA_BYTES", "5000")
+        assert "5.0 kB are left of the profile's quota_bytes" in run("plan", *site).out
+        assert "quota_bytes" in run("plan", *site, "--json").json["bytes"]["problem"]
     summary = tmp_path / "summary.json"
-    assert marked in said("build", "--direct", "--quiet", *site, "--summary", str(summary))
+    assert marked in run("build", "--direct", "--quiet", *site, "--summary", summary, code=(0, 3)).text
     (damaged,) = json.loads(summary.read_text())["sources"]["damaged"]
     assert (damaged["title"], damaged["damage"]) == ("film2", "truncated")
-    assert "truncated 1" in said("status")
-    assert "film2 (truncated)" in said("pairs", "list")
-    pairs = json.loads(said("pairs", "list", "--json"))
+    assert "truncated 1" in run("status").text
+    assert "film2 (truncated)" in run("pairs", "list").text
+    pairs = run("pairs", "list", "--json").json
     assert sorted(pair["source_damage"] for pair in pairs) == ["", "truncated"]
     (cut,) = (pair["pair_id"] for pair in pairs if pair["source_damage"])
-    assert "the video is cut off" in said("pairs", "show", cut)
-    assert json.loads(said("pairs", "show", cut, "--json"))["source_damage"] == "truncated"
-
-
-def test_the_plan_says_that_the_quota_does_not_do(
-    site: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLVMEVAL_QUOTA_BYTES", "5000")
-    assert main(["plan", *site]) == 0
-    assert "5.0 kB are left of the profile's quota_bytes" in capsys.readouterr().out
-    assert main(["plan", *site, "--json"]) == 0
-    assert "quota_bytes" in json.loads(capsys.readouterr().out)["bytes"]["problem"]
+    assert "the video is cut off" in run("pairs", "show", cut).text
+    assert run("pairs", "show", cut, "--json").json["source_damage"] == "truncated"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import socket
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli.main import main
+from tests.slvmeval.cli.running import Run
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,62 +23,39 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def profile(folder: Path, *lines: str) -> str:
-    path = folder / "site.toml"
+    path = folder / f"site-{len(list(folder.iterdir()))}.toml"
     path.write_text("\n".join(['store = "store"', *lines]), encoding="utf-8")
     return str(path)
 
 
-def command(*words: str) -> tuple[int, str]:
-    """Run a command that imports Prefect in a separate process; return its exit code and output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "slvmeval", *words],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=os.environ,
-        check=False,
-    )
-    return done.returncode, done.stderr
-
-
-def test_the_settings_of_the_runs_have_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["deploy"]) == 2
-    assert "--profile" in capsys.readouterr().err
-
-
-def test_what_is_wrong_in_the_profile_is_said_before_any_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["deploy", "--profile", profile(tmp_path)]) == 1
-    assert "names no sources" in capsys.readouterr().err
-    assert main(["deploy", "--profile", profile(tmp_path, 'sources = ["vrip:/x"]')]) == 1
-    assert "Did you mean 'vript:/x'?" in capsys.readouterr().err
+def test_what_is_wrong_in_the_profile_is_said_before_any_server(tmp_path: Path, run: Run) -> None:
+    # the settings of the runs have to be named
+    assert "--profile" in run("deploy", code=2).err
+    assert "names no sources" in run("deploy", "--profile", profile(tmp_path), code=1).err
+    typo = profile(tmp_path, 'sources = ["vrip:/x"]')
+    assert "Did you mean 'vript:/x'?" in run("deploy", "--profile", typo, code=1).err
     good = profile(tmp_path, 'sources = ["/x"]')
-    assert main(["deploy", "--profile", good, "--recipe", "cpu-aprox"]) == 1
-    assert "Did you mean 'cpu-approx'?" in capsys.readouterr().err
+    refusal = run("deploy", "--profile", good, "--recipe", "cpu-aprox", code=1).err
+    assert "Did you mean 'cpu-approx'?" in refusal
 
 
-@pytest.mark.parametrize("word", ["deploy", "run"])
-def test_a_server_that_is_not_named(word: str, tmp_path: Path) -> None:
-    words = [
-        word,
-        *(["nightly"] if word == "run" else []),
-        "--profile",
-        profile(tmp_path, 'sources = ["/x"]'),
-    ]
-    code, output = command(*words)
-    assert code == 1
-    assert "set prefect_api_url in the profile, or PREFECT_API_URL" in output
-
-
-def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
+def test_a_server_that_is_not_named_or_does_not_answer(tmp_path: Path) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         # nobody listens there
         address = f"http://127.0.0.1:{held.getsockname()[1]}/api"
-        file = profile(tmp_path, 'sources = ["/x"]', f'prefect_api_url = "{address}"')
-        code, output = command("deploy", "--profile", file)
-    assert code == 1
-    assert f"the Prefect server at {address} does not answer" in output
-    assert "prefect server start" in output
-    assert "Traceback" not in output
+        unnamed = profile(tmp_path, 'sources = ["/x"]')
+        away = profile(tmp_path, 'sources = ["/x"]', f'prefect_api_url = "{address}"')
+        all_words = [["deploy", "--profile", unnamed], ["run", "nightly", "--profile", unnamed]]
+        # in a process of their own: they import Prefect
+        code = "import json, sys; from slvmeval.cli.main import main\nfor one in json.loads(sys.argv[1]):\n"
+        code += "    assert main(one) == 1; print('\\f', file=sys.stderr)"
+        given = [sys.executable, "-c", code, json.dumps([*all_words, ["deploy", "--profile", away]])]
+        ran = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    deploy, nightly, unanswered, _ = ran.stderr.split("\f")
+    for said in (deploy, nightly):
+        assert "set prefect_api_url in the profile, or PREFECT_API_URL" in said
+    assert f"the Prefect server at {address} does not answer" in unanswered
+    assert "prefect server start" in unanswered
+    assert "Traceback" not in ran.stderr

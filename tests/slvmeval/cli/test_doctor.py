@@ -1,7 +1,9 @@
+"""`doctor` on this environment, and what it finds wrong in others."""
+
 from __future__ import annotations
 
-import json
-from importlib.metadata import PackageNotFoundError
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, distributions
 from pathlib import Path
 
 import pytest
@@ -16,20 +18,35 @@ from slvmeval.cli.doctor.checks import (
     check_worker_processes,
 )
 from slvmeval.cli.doctor.finding import CheckVerdict
-from slvmeval.cli.main import main
 from storage_schemas.store import Store
+from tests.slvmeval.cli.running import Run
 
 
-def test_this_environment_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["doctor", "--store", str(tmp_path / "store"), "--models", str(tmp_path)]
-    assert main([*words, "--json"]) == 0
-    findings = {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
+@pytest.fixture
+def our_packages(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Give a function after which all files of all packages are not looked through: it takes a second."""
+    return lambda: monkeypatch.setattr("slvmeval.cli.doctor.checks.check_our_packages", list)
+
+
+@pytest.fixture
+def only_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the folder of the test be the one more with packages that is looked through."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(
+        "slvmeval.cli.doctor.checks.distributions", lambda: distributions(path=[str(tmp_path)])
+    )
+
+
+def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callable[[], None]) -> None:
+    words = ("doctor", "--store", tmp_path / "store", "--models", tmp_path)
+    findings = {finding["what"]: finding for finding in run(*words, "--json").json}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
     assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)
     assert "slvmeval models fetch u2netp" in findings["model u2netp"]["message"]
+    assert findings["recipe cpu-approx"]["message"] == "lacks u2netp"
     assert findings["opencv"]["message"].endswith("with xphoto")
-    assert main(words) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "all good"
+    our_packages()
+    assert run(*words).out.splitlines()[-1] == "all good"
     assert not (tmp_path / "store").exists()
 
 
@@ -45,23 +62,23 @@ def test_what_keeps_processes_from_starting_or_connecting_is_found(monkeypatch: 
     assert "ip link set lo up" in found[1].message
 
 
-def test_a_stray_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("only_here")
+def test_a_stray_package_is_found(tmp_path: Path) -> None:
     (tmp_path / "stray_tasks.py").write_text("", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
     (finding,) = check_our_packages(["stray_tasks"])
     assert finding.verdict is CheckVerdict.FAIL
     assert str(tmp_path) in finding.message
     assert "PYTHONSAFEPATH=1" in finding.message
 
 
-def test_a_strangers_files_among_ours_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("only_here")
+def test_a_strangers_files_among_ours_are_found(tmp_path: Path) -> None:
     about = tmp_path / "worker_kit-1.0.dist-info"
     about.mkdir()
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "queue.py").touch()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: worker-kit\nVersion: 1.0\n")
     (about / "RECORD").write_text("tasks/queue.py,,\nworker_kit/__init__.py,,\n")
-    monkeypatch.syspath_prepend(tmp_path)
     (finding,) = check_our_packages()
     assert finding.verdict is CheckVerdict.FAIL
     assert "worker-kit has files in tasks/" in finding.message
@@ -110,14 +127,8 @@ def test_wrong_weights_fail(tmp_path: Path) -> None:
     assert findings["model u2net"].verdict is CheckVerdict.WARN
 
 
-def test_each_recipe_says_which_models_it_lacks(tmp_path: Path) -> None:
-    findings = {f.what: f for f in check_weights(Profile(model_folders=(str(tmp_path),)))}
-    finding = findings["recipe cpu-approx"]
-    assert (finding.verdict, finding.message) == (CheckVerdict.WARN, "lacks u2netp")
-
-
-def test_a_bad_profile_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_profile_exits_1(tmp_path: Path, run: Run, our_packages: Callable[[], None]) -> None:
+    our_packages()
     file = tmp_path / "site.toml"
     file.write_text("stor = 1", encoding="utf-8")
-    assert main(["doctor", "--profile", str(file)]) == 1
-    assert "Did you mean 'store'?" in capsys.readouterr().out
+    assert "Did you mean 'store'?" in run("doctor", "--profile", file, code=1).out

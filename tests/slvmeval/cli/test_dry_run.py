@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections import defaultdict
@@ -13,23 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
-from slvmeval.cli.main import main
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
-from tasks.recipe import Recipe
-from tests.inline import build_inline
+from tests.slvmeval.cli.running import Run
 from tests.tiny_models.counted_server import CountingPlan, guide_patches, guide_tiles
 from tests.tiny_models.faulty_server import FaultyServer
 
-Capture = pytest.CaptureFixture[str]
 #: With what judges are told.
 ASPECTS = {
     "aesthetics": "aesthetics",
     "comprehensiveness": "scene",
     "dynamics_degree": "dynamics_degree",
 }
-FILMS = 4
 GPT_5, MINI, QWEN = "gpt-5-2025-08-07", "gpt-5-mini-2025-08-07", "Qwen/Qwen3-VL-235B-A22B-Thinking-FP8"
 GUIDE = {GPT_5: guide_tiles, MINI: guide_patches}
 PRICES = f"""
@@ -48,45 +42,27 @@ output_per_million = 2.5
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def _built(
-    tmp_path_factory: pytest.TempPathFactory, add_film: Callable[[Path, int], Path], small_recipe: Recipe
-) -> Path:
-    folder = tmp_path_factory.mktemp("dry")
-    for number in range(FILMS):
-        add_film(folder / "videos", number)
-    recipe = small_recipe.model_copy(
-        update={"aspects": {name: small_recipe.aspects[name] for name in ASPECTS}}
-    )
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    build_inline(BuildOptions(store=str(folder / "store"), sources=sources, recipe=recipe))
-    return folder / "store"
-
-
-class Run:
+class Judging:
     """Dry runs and runs of a store against one server."""
 
-    def __init__(self, folder: Path, plan: CountingPlan, url: str, capture: Capture) -> None:
-        self.store, self.plan, self._capture = folder / "store", plan, capture
-        profile, prices = folder / "site.toml", folder / "prices.toml"
+    def __init__(self, store: Path, plan: CountingPlan, url: str, run: Run) -> None:
+        self.store, self.plan, self._run = store, plan, run
+        profile, prices = store.parent / "site.toml", store.parent / "prices.toml"
         servers = (
             f'[model_servers.{name}]\nurl = "{url}"\npatience_s = 1\n' for name in ("openai", "qwen3-vl")
         )
         profile.write_text("".join(servers))
         prices.write_text(PRICES)
-        self._words = ["--store", str(self.store), "--profile", str(profile), "--prices", str(prices)]
-        self._words += ["--json", "--quiet"]
+        self._words = ("--store", store, "--profile", profile, "--prices", prices, "--json", "--quiet")
 
     def dry(self, *words: str) -> dict[str, Any]:
         before = len(self.plan.counted)
-        assert main(["evaluate", *words, *self._words, "--dry-run"]) == 0
+        output: dict[str, Any] = self._run("evaluate", *words, *self._words, "--dry-run").json
         assert len(self.plan.counted) == before, "a dry run asks nobody"
-        output: dict[str, Any] = json.loads(self._capture.readouterr().out)
         return output
 
     def real(self, *words: str) -> None:
-        assert main(["evaluate", *words, *self._words, "--direct", "--workers", "1"]) == 0
-        self._capture.readouterr()
+        self._run("evaluate", *words, *self._words, "--direct", "--workers", "1")
 
     def check(self, judge: str, *words: str) -> str:
         """Compare what is said with what then happens; return the basis of the estimate."""
@@ -102,22 +78,11 @@ class Run:
             mine = [one for one in counted if one.dimension == ASPECTS[row["aspect"]]]
             requests, tokens_in, tokens_out, usd = happened[row["aspect"]]
             # what the server reported is what the judgements have
-            assert (tokens_in, tokens_out) == (
-                sum(one.tokens_in for one in mine),
-                sum(one.tokens_out for one in mine),
-            )
-            assert (row["requests"], row["calls"], row["images"]) == (
-                requests,
-                len(mine),
-                sum(one.images for one in mine),
-            )
+            counts = (sum(one.tokens_in for one in mine), sum(one.tokens_out for one in mine))
+            assert (tokens_in, tokens_out) == counts
+            sent = (requests, len(mine), sum(one.images for one in mine))
+            assert (row["requests"], row["calls"], row["images"]) == sent
             off = [row["tokens_in"] / tokens_in, row["tokens_out"] / tokens_out, row["usd"] / usd]
-            with self._capture.disabled():
-                print(
-                    f"\n{label:16} {row['aspect']:18} {len(mine):3} calls {row['images']:4} images, of what "
-                    "happened: " + "in {:.3f}, out {:.3f}, $ {:.3f}".format(*off),
-                    end="",
-                )
             assert off == pytest.approx([1, 1, 1], abs=0.1), (label, row, happened)
         return str(output["basis"][label])
 
@@ -131,15 +96,14 @@ class Run:
         return result
 
 
+Against = Callable[[CountingPlan, FaultyServer], Judging]
+
+
 @pytest.fixture
-def against(
-    _built: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[CountingPlan, FaultyServer], Run]:
-    shutil.copytree(_built, tmp_path / "store")
-    return lambda plan, server: Run(tmp_path, plan, server.url, capsys)
-
-
-Against = Callable[[CountingPlan, FaultyServer], Run]
+def against(three_aspects: Callable[[int], Path], tmp_path: Path, run: Run) -> Against:
+    """Give runs on a store of four films at a server."""
+    shutil.copytree(three_aspects(4), tmp_path / "store")
+    return lambda plan, server: Judging(tmp_path / "store", plan, server.url, run)
 
 
 def test_before_the_first_answer_only_lengths_of_answers_are_assumed(against: Against) -> None:
@@ -210,14 +174,8 @@ def test_qwen3_vl_with_the_images_and_videos_of_its_own_processors(against: Agai
         times = sum(len(f"{(2 * group + 0.5):.1f}") + 3 + 2 for group in range(groups))
         return groups * math.prod(squares) // 4 + times
 
-    plan = CountingPlan(
-        {QWEN: image_tokens},
-        thoughts=900,
-        description=300,
-        spread=0.05,
-        video_tokens=video_tokens,
-        marks_of_gpt=False,
-    )
+    # thoughts, descriptions, and how both vary
+    plan = CountingPlan({QWEN: image_tokens}, 900, 300, 0.05, video_tokens, marks_of_gpt=False)
     with FaultyServer(plan, models=[QWEN]) as server:
         run = against(plan, server)
         for judge in ("qwen3-vl-video", "qwen3-vl-text", "qwen3-vl-video?frames_as=images&label=as-images"):

@@ -14,35 +14,32 @@ from typing import Any
 import pytest
 
 from infra.offline_batches import answer_batches
-from slvmeval.cli.main import main
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.offline_batches import batches_folder, waiting_batches
 from storage_schemas.store import Store
 from tests.infra.test_offline_batches import COMMAND
+from tests.slvmeval.cli.running import Printed, Run
 from tests.tasks.scoring.judges.short_films import short_film, write_lines
 from tests.tiny_models.batch_server import BatchServer
 from tests.tiny_models.provider_server import KEY, Said
 
-Capture = pytest.CaptureFixture[str]
-PRICES = (
-    'as_of = "2026"\nsource = "a list"\n[models.m]\ninput_per_million = 1000\noutput_per_million = 5000\n'
-)
-PRICES += "[models.m-2026]\ninput_per_million = 1000\noutput_per_million = 5000\n"
+PRICE = "input_per_million = 1000\noutput_per_million = 5000\n"
+PRICES = f'as_of = "2026"\nsource = "a list"\n[models.m]\n{PRICE}[models.m-2026]\n{PRICE}'
 #: 3 aspects with 2 pairs each, in both orders.
 ALL = 12
 
-pytestmark = pytest.mark.slow
-each_provider = pytest.mark.parametrize("provider", ["anthropic", "google", "openai"])
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("key")]
+PROVIDERS = ("anthropic", "google", "openai")
+each_provider = pytest.mark.parametrize("provider", PROVIDERS)
+COSTS_WAITING = f"{ALL} of its requests wait in a batch"
 
 
-class Run:
-    """Evaluations of a store by a judge at one server."""
+class Judge:
+    """Evaluations of a store by a judge of one kind at one server."""
 
-    def __init__(
-        self, server: BatchServer, store: Path, folder: Path, capture: Capture, kind: str = "video"
-    ) -> None:
-        self.server, self.store, self._capture = server, store, capture
+    def __init__(self, server: BatchServer, store: Path, run: Run, kind: str = "video") -> None:
+        self.server, self.store, self._run, folder = server, store, run, store.parent
         (folder / "site.toml").write_text(
             f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.protocol}"\n'
             'key_variable = "THE_KEY"\npatience_s = 1\n'
@@ -53,10 +50,25 @@ class Run:
         self.words = ["evaluate", "-e", judge, "--store", str(store), "--profile", str(folder / "site.toml")]
         self.words += ["--prices", str(folder / "prices.toml"), "--workers", "1", "--direct", "--json"]
 
-    def __call__(self, *words: str, code: int = 0) -> dict[str, Any]:
-        assert main([*self.words, "--quiet", *words]) == code, self._capture.readouterr().err
-        result: dict[str, Any] = json.loads(self._capture.readouterr().out)["evaluators"][self.name]
+    def run(self, *words: str, code: int | tuple[int, ...] = 0) -> Printed:
+        return self._run(*self.words, "--quiet", *words, code=code)
+
+    def batch(self, *words: str, code: int | tuple[int, ...] = 3) -> dict[str, Any]:
+        """Ask in batches; return the judge's summary."""
+        result: dict[str, Any] = self.run("--batch", *words, code=code).json["evaluators"][self.name]
         return result
+
+    def hand_over(self, *words: str, code: int | tuple[int, ...] = 3) -> dict[str, Any]:
+        return self.batch("--no-wait", *words, code=code)
+
+    def killed_at_hand_over(self) -> None:
+        """Let a process ask, and kill it once the provider has its batch."""
+        command = [sys.executable, "-m", "slvmeval", *self.words, "--batch", "--no-wait"]
+        running: list[subprocess.Popen[bytes]] = []
+        self.server.on_hand_over = lambda: os.kill(running[0].pid, signal.SIGKILL)
+        running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        assert running[0].wait(120) == -signal.SIGKILL
+        self.server.on_hand_over = lambda: None
 
     def rows(self) -> list[Judgement]:
         return list(JudgementsStore(Store.open(self.store)).rows())
@@ -68,27 +80,27 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_provider
-@pytest.mark.usefixtures("key")
 def test_requests_are_handed_over_and_collected_by_the_next_command(
-    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
+    provider: str, judged_store: Path, run: Run
 ) -> None:
     with BatchServer(provider) as server:
-        run = Run(server, judged_store, tmp_path, capsys)
-        handed = run("--batch", "--no-wait", code=3)
-        assert (handed["asked"], len(server.handed_over)) == (0, ALL)
+        judge = Judge(server, judged_store, run)
+        assert judge.hand_over()["asked"] == 0
+        assert len(server.handed_over) == ALL
         # without --batch it would be paid twice
-        assert main([*run.words, "--quiet"]) == 1
-        assert f"{ALL} of its requests wait in a batch" in capsys.readouterr().err
+        assert COSTS_WAITING in judge.run(code=1).err
         assert server.asked_live == 0
-        refusal, broken, said = (
-            Said(refusal="I will not"),
-            Said(error="bad"),
-            Said(text='{"better": "first"}'),
-        )
-        server.answer(lambda number: (refusal, broken, said)[min(number, 2)])
-        collected = run("--batch", code=3)
-    assert (collected["asked"], len(server.handed_over)) == (ALL, ALL)
-    rows = run.rows()
+        # what expires is handed over again
+        odd = [Said(refusal="I will not"), Said(error="bad"), *(None,) * 5]
+        said = Said(text='{"better": "first"}')
+        server.answer(lambda number: odd[number] if number < len(odd) else said)
+        assert judge.batch()["asked"] == ALL - 5
+        assert len(server.handed_over) == ALL
+        judge.hand_over()
+        assert len(server.handed_over) == ALL + 5
+        server.answer()
+        assert judge.batch()["asked"] == 5
+    rows = judge.rows()
     failures = sorted(row.failure.value for row in rows if row.failure is not None)
     assert failures == ["model_refused", "refused"]
     assert any("bad image" in row.message for row in rows)
@@ -96,101 +108,40 @@ def test_requests_are_handed_over_and_collected_by_the_next_command(
     assert (row.choice, row.model, row.tokens_in, row.tokens_out) == ("first", "m-2026", 100, 20)
     # half of 100 tokens at 0.001 and of 20 at 0.005
     assert row.cost_usd == pytest.approx(0.1)
-    assert not list((run.store / "judgements").rglob("submitted/*.json"))
+    assert not list((judge.store / "judgements").rglob("submitted/*.json"))
 
 
-@each_provider
-@pytest.mark.usefixtures("key")
-def test_what_expires_is_handed_over_again(
-    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    with BatchServer(provider) as server:
-        run = Run(server, judged_store, tmp_path, capsys)
-        run("--batch", "--no-wait", code=3)
-        server.answer(lambda number: None if number < 5 else Said())
-        assert run("--batch", code=3)["asked"] == ALL - 5
-        run("--batch", "--no-wait", code=3)
-        assert len(server.handed_over) == ALL + 5
-        server.answer()
-        assert run("--batch")["asked"] == 5
-
-
-@pytest.mark.usefixtures("key")
-def test_the_limit_holds_before_anything_is_handed_over(
-    judged_store: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_the_limit_holds_before_anything_is_handed_over(judged_store: Path, run: Run) -> None:
     with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys)
-        assert main([*run.words, "--quiet", "--batch", "--dry-run"]) == 0
-        rows = json.loads(capsys.readouterr().out)["rows"]
-        assert main([*run.words, "--quiet", "--dry-run"]) == 0
-        full = json.loads(capsys.readouterr().out)["rows"]
-        total = sum(row["usd"] for row in rows)
-        assert total == pytest.approx(sum(row["usd"] for row in full) / 2)
-        run("--batch", "--no-wait", "--most-dollars", str(0.5 * total), code=3)
-        assert 0 < len(server.handed_over) < ALL
+        judge = Judge(server, judged_store, run)
+        total = sum(row["usd"] for row in judge.run("--batch", "--dry-run").json["rows"])
+        full = sum(row["usd"] for row in judge.run("--dry-run").json["rows"])
+        assert total == pytest.approx(full / 2)
+        limit = ("--most-dollars", str(0.5 * total))
+        judge.hand_over(*limit)
         first = len(server.handed_over)
+        assert 0 < first < ALL
         # what waits counts in the next run too
-        run("--batch", "--no-wait", "--most-dollars", str(0.5 * total), code=3)
+        judge.hand_over(*limit)
         assert len(server.handed_over) == first
         server.answer()
-        assert run("--batch", "--no-wait", "--most-dollars", str(0.5 * total), code=3)["asked"] == first
+        assert judge.hand_over(*limit)["asked"] == first
 
 
-@each_provider
-@pytest.mark.usefixtures("key")
-def test_a_kill_while_a_batch_is_handed_over_pays_nothing_twice(
-    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    running: list[subprocess.Popen[bytes]] = []
-
-    def kill() -> None:
-        os.kill(running[0].pid, signal.SIGKILL)
-
-    with BatchServer(provider, kill) as server:
-        run = Run(server, judged_store, tmp_path, capsys)
-        command = [sys.executable, "-m", "slvmeval", *run.words, "--batch", "--no-wait"]
-        running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        assert running[0].wait(120) == -signal.SIGKILL
-        first = list(server.handed_over)
-        assert first, "the provider has it, and the process does not know"
-        server.on_hand_over = lambda: None
-        run("--batch", "--no-wait", code=3)
-        assert sorted(server.handed_over) == sorted(set(server.handed_over))
-        assert len(server.handed_over) == ALL
-        server.answer()
-        assert run("--batch")["asked"] == ALL
-
-
-@pytest.mark.usefixtures("key")
-def test_a_run_waits_for_its_batches(
-    judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("flows.score.evaluate_run.time.sleep", lambda _s: server.answer())
-    with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys)
-        assert run("--batch")["asked"] == ALL
-
-
-def test_a_model_without_a_server_is_answered_by_a_job(
-    judged_store: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    run = Run(BatchServer("offline"), judged_store, tmp_path, capsys)
+def test_a_model_without_a_server_is_answered_by_a_job(judged_store: Path, run: Run) -> None:
+    judge = Judge(BatchServer("offline"), judged_store, run)
     folder = batches_folder(judged_store, "s")
-    assert main([*run.words, "--quiet"]) == 1
-    assert "add --batch" in capsys.readouterr().err
-    assert run("--batch", "--no-wait", code=3)["asked"] == 0
+    assert "add --batch" in judge.run(code=1).err
+    assert judge.hand_over()["asked"] == 0
     assert len(waiting_batches(folder)) > 0
     with pytest.raises(PrerequisiteError, match="status 4"):
         answer_batches(folder, [*COMMAND, "--status", "4"])
-    capsys.readouterr()
     # what was given up is told, and the next run hands it over again
-    assert "status 4" in run("--batch", "--no-wait", code=3)["stopped"]
-    run("--batch", "--no-wait", code=3)
+    assert "status 4" in judge.hand_over()["stopped"]
+    judge.hand_over()
     answer_batches(folder, COMMAND)
-    capsys.readouterr()
-    assert run("--batch")["asked"] == ALL
-    assert {row.choice for row in run.rows()} == {"first"}
+    assert judge.batch(code=0)["asked"] == ALL
+    assert {row.choice for row in judge.rows()} == {"first"}
 
 
 # -- judges that compare descriptions: first a batch of these, then one of comparisons -------------------
@@ -204,149 +155,137 @@ def fitting(server: BatchServer) -> Callable[[int], Said]:
     return lambda number: Said() if '"better"' in asked[number].replace("\\", "") else DESCRIPTION
 
 
+def check_paid(judge: Judge, judgements: int, requests: int) -> None:
+    """Check that each request is paid for once, at half of 100 tokens at 0.001 and 20 at 0.005."""
+    rows = judge.rows()
+    assert len(rows) == judgements
+    assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(requests * 0.1)
+
+
 @each_provider
-@pytest.mark.usefixtures("key")
 def test_descriptions_go_first_and_then_what_compares_them(
-    provider: str, judged_store: Path, tmp_path: Path, capsys: Capture
+    provider: str, judged_store: Path, run: Run
 ) -> None:
     with BatchServer(provider) as server:
-        run = Run(server, judged_store, tmp_path, capsys, "text")
-        assert run("--batch", "--no-wait", code=3)["asked"] == 0
+        judge = Judge(server, judged_store, run, "text")
+        assert judge.hand_over()["asked"] == 0
         # both videos of a pair, once for both orders
         assert len(server.handed_over) == len(set(server.handed_over)) == ALL
-        run("--batch", "--no-wait", code=3)
+        judge.hand_over()
         assert len(server.handed_over) == ALL, "nothing can be compared yet, and nothing is asked twice"
         # without --batch they would be paid twice
-        assert main([*run.words, "--quiet"]) == 1
-        assert f"{ALL} of its requests wait in a batch" in capsys.readouterr().err
+        assert COSTS_WAITING in judge.run(code=1).err
         server.answer(fitting(server))
-        assert run("--batch", "--no-wait", code=3)["asked"] == 0
+        assert judge.hand_over()["asked"] == 0
         assert len(server.handed_over) == len(set(server.handed_over)) == 2 * ALL
         server.answer(fitting(server))
-        assert run("--batch")["asked"] == ALL
+        assert judge.batch(code=0)["asked"] == ALL
     assert server.asked_live == 0
-    rows = run.rows()
-    assert {row.choice for row in rows} == {"first"}
-    # each answer and each description is paid for once, at half of 100 tokens at 0.001 and 20 at 0.005
-    assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(2 * ALL * 0.1)
-    assert not list((run.store / "judgements").rglob("submitted/*.json"))
+    check_paid(judge, ALL, 2 * ALL)
+    assert {row.choice for row in judge.rows()} == {"first"}
+    assert not list((judge.store / "judgements").rglob("submitted/*.json"))
 
 
-@pytest.mark.usefixtures("key")
-def test_judges_with_the_same_captioner_share_its_descriptions(
-    judged_store: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_judges_with_the_same_captioner_share_its_descriptions(judged_store: Path, run: Run) -> None:
     with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys, "text")
-        both = ["-e", "vlm-text?vlm=other&model=m&server=s", "--batch", "--no-wait"]
-        run(*both, code=3)
+        judge = Judge(server, judged_store, run, "text")
+        other = ("-e", "vlm-text?vlm=other&model=m&server=s")
+        judge.hand_over(*other)
         assert len(server.handed_over) == ALL
         server.answer(fitting(server))
-        run(*both, code=3)
+        judge.hand_over(*other)
         assert len(server.handed_over) == 3 * ALL
         server.answer(fitting(server))
-        run(*both)
-    rows = run.rows()
-    assert len(rows) == 2 * ALL
-    assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(3 * ALL * 0.1)
+        judge.hand_over(*other, code=0)
+    check_paid(judge, 2 * ALL, 3 * ALL)
 
 
-@pytest.mark.usefixtures("key")
-def test_equal_videos_are_described_once(
-    ffmpeg: str, judged_store: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_equal_videos_are_described_once(ffmpeg: str, judged_store: Path, tmp_path: Path, run: Run) -> None:
     for name in ("a.mp4", "b.mp4"):
         short_film(ffmpeg, tmp_path / name, 2.0)
     line = {"id": "p", "video_a": "a.mp4", "video_b": "b.mp4", "prompt": "A.", "aspect": "color", "gold": "a"}
     write_lines(tmp_path / "pairs.jsonl", [line])
     assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
     with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys, "text")
-        own = ["--pairs", f"pairs:{tmp_path / 'pairs.jsonl'}", "--batch", "--no-wait"]
-        run(*own, code=3)
-        assert len(server.handed_over) == 1
-        server.answer(fitting(server))
-        run(*own, code=3)
-        # one comparison in each order
-        assert len(server.handed_over) == 3
-        server.answer(fitting(server))
-        assert run(*own)["asked"] == 2
+        judge = Judge(server, judged_store, run, "text")
+        own = ("--pairs", f"pairs:{tmp_path / 'pairs.jsonl'}")
+        # one description, and then one comparison in each order
+        for requests in (1, 3):
+            judge.hand_over(*own)
+            assert len(server.handed_over) == requests
+            server.answer(fitting(server))
+        assert judge.hand_over(*own, code=0)["asked"] == 2
 
 
-@pytest.mark.usefixtures("key")
-def test_a_run_waits_for_both_steps(
-    judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "steps"), [("video", 1), ("text", 2)])
+def test_a_run_waits_for_all_steps(
+    kind: str, steps: int, judged_store: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.score.evaluate_run.time.sleep", lambda _s: server.answer(fitting(server)))
     with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys, "text")
-        assert run("--batch", "--most-dollars", "1000")["asked"] == ALL
-        assert len(server.handed_over) == 2 * ALL
+        judge = Judge(server, judged_store, run, kind)
+        limit = ("--most-dollars", "1000") if kind == "text" else ()
+        assert judge.batch(*limit, code=0)["asked"] == ALL
+        assert len(server.handed_over) == steps * ALL
 
 
-@pytest.mark.usefixtures("key")
-def test_a_description_that_is_refused_fails_what_needs_it(
-    judged_store: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_description_that_is_refused_fails_what_needs_it(judged_store: Path, run: Run) -> None:
     with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys, "text")
-        run("--batch", "--no-wait", code=3)
+        judge = Judge(server, judged_store, run, "text")
+        judge.hand_over()
         # of three pairs
         odd = {0: Said(refusal="I will not"), 2: None, 4: Said(text="no JSON")}
         server.answer(lambda number: odd.get(number, DESCRIPTION))
-        run("--batch", "--no-wait", code=3)
-        rows = run.rows()
+        judge.hand_over()
+        rows = judge.rows()
         failed = sorted(row.failure.value for row in rows if row.failure is not None)
         assert failed == ["model_refused"] * 2 + ["not_understood"] * 2, "in both orders"
-        paid = [row.cost_usd for row in rows if row.cost_usd]
-        assert paid == pytest.approx([0.1] * len(paid))
-        assert len(paid) == 2, "each description is paid for once"
+        # each description is paid for once
+        assert [row.cost_usd for row in rows if row.cost_usd] == pytest.approx([0.1] * 2)
         # the expired one is handed over again
         for _ in range(3):
             server.answer(fitting(server))
-            run("--batch", "--no-wait", code=3)
+            judge.hand_over()
         assert len(server.handed_over) == 2 * ALL + 1 - len(failed)
-        assert sum(row.answered for row in run.rows()) == ALL - len(failed)
+        assert sum(row.answered for row in judge.rows()) == ALL - len(failed)
 
 
-@pytest.mark.usefixtures("key")
-@pytest.mark.parametrize("at", [1, 2])
-def test_a_kill_in_either_step_pays_nothing_twice(
-    at: int, judged_store: Path, tmp_path: Path, capsys: Capture
+@pytest.mark.parametrize(
+    ("provider", "kind", "step"),
+    [*((one, "video", 1) for one in PROVIDERS), ("openai", "text", 1), ("openai", "text", 2)],
+)
+def test_a_kill_while_a_batch_is_handed_over_pays_nothing_twice(
+    provider: str, kind: str, step: int, judged_store: Path, run: Run
 ) -> None:
-    running: list[subprocess.Popen[bytes]] = []
-
-    def kill() -> None:
-        os.kill(running[0].pid, signal.SIGKILL)
-
-    with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys, "text")
-        if at == 2:
-            run("--batch", "--no-wait", code=3)
+    with BatchServer(provider) as server:
+        judge = Judge(server, judged_store, run, kind)
+        if step == 2:
+            judge.hand_over()
             server.answer(fitting(server))
-        server.on_hand_over = kill
-        command = [sys.executable, "-m", "slvmeval", *run.words, "--batch", "--no-wait"]
-        running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        assert running[0].wait(120) == -signal.SIGKILL
-        server.on_hand_over = lambda: None
-        # what was handed over has to be found first, and comparisons follow their descriptions
-        for _ in range(4):
-            assert main([*run.words, "--quiet", "--batch", "--no-wait"]) in (0, 3)
-            server.answer(fitting(server))
-        assert len(server.handed_over) == len(set(server.handed_over)) == 2 * ALL
-    rows = run.rows()
-    assert len(rows) == ALL
-    assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(2 * ALL * 0.1)
+        judge.killed_at_hand_over()
+        assert server.handed_over, "the provider has it, and the process does not know"
+        if kind == "video":
+            judge.hand_over()
+            assert len(server.handed_over) == ALL
+            server.answer()
+            assert judge.batch(code=0)["asked"] == ALL
+        else:
+            # what was handed over has to be found first, and comparisons follow their descriptions
+            for _ in range(4):
+                judge.hand_over(code=(0, 3))
+                server.answer(fitting(server))
+        requests = ALL if kind == "video" else 2 * ALL
+        assert len(server.handed_over) == len(set(server.handed_over)) == requests
+    check_paid(judge, ALL, requests)
 
 
 def test_what_cannot_be_asked_in_batches_is_told(
-    judged_store: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    judged_store: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THE_KEY", "another")
     with BatchServer("openai") as server:
-        run = Run(server, judged_store, tmp_path, capsys)
-        assert main(["evaluate", "-e", "coin", "--batch", *run.words[3:]]) == 1
-        assert "coin cannot be asked in batches" in capsys.readouterr().err
-        assert main([*run.words, "--batch", "--quiet"]) == 1
-        assert "key" in capsys.readouterr().err
+        judge = Judge(server, judged_store, run)
+        coin = run("evaluate", "-e", "coin", "--batch", *judge.words[3:], code=1).err
+        assert "coin cannot be asked in batches" in coin
+        assert "key" in judge.run("--batch", code=1).err
     assert not server.batches

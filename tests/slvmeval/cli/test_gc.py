@@ -1,3 +1,5 @@
+"""`gc`: what goes only when asked, what killed runs left, and what is never taken from a running build."""
+
 from __future__ import annotations
 
 import json
@@ -14,27 +16,24 @@ import pytest
 from infra.leftovers import clear_cache
 from infra.progress import BuildProgress
 from infra.slurm.run_folder import RunFile
-from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.gc import kind_sizes
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, ENCODED, FRAMES, PAIR, TIMELINE, VERIFIED, Store
+from tests.slvmeval.cli.running import NO_PROCESS, Run
 
 SIZE = 1000
-
-
-def add(store: Store, kind: str, consumes: dict[str, object]) -> None:
-    with store.stage(kind, consumes) as staged:
-        (staged.path / "payload").write_bytes(b"x" * SIZE)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """A store of which no release uses anything."""
     store = Store.create(tmp_path / "store")
-    for kind in (FRAMES, TIMELINE, ANALYSIS, DEGRADED_CLIP, PAIR):
-        add(store, kind, {"source": 1})
-    add(store, ENCODED, {"frames": "gone"})
-    add(store, VERIFIED, {"pair": "gone"})
+    made: dict[str, dict[str, object]] = {
+        kind: {"source": 1} for kind in (FRAMES, TIMELINE, ANALYSIS, DEGRADED_CLIP, PAIR)
+    }
+    for kind, consumes in {**made, ENCODED: {"frames": "gone"}, VERIFIED: {"pair": "gone"}}.items():
+        with store.stage(kind, consumes) as staged:
+            (staged.path / "payload").write_bytes(b"x" * SIZE)
     return store
 
 
@@ -42,49 +41,33 @@ def kinds(store: Store) -> set[str]:
     return {size.kind for size in kind_sizes(store) if size.count}
 
 
-def run(store: Store, *words: str) -> int:
-    return main(["gc", "--store", str(store.root), *words])
-
-
-def test_without_an_option_artifacts_stay(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_artifacts_go_only_when_asked(store: Store, run: Run) -> None:
+    gc = ("gc", "--store", store.root)
     before = kinds(store)
-    assert run(store) == 0
-    assert kinds(store) == before
-    assert "0 B freed" in capsys.readouterr().out
-
-
-def test_frames_and_encoded_go_when_asked(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    before = kinds(store)
-    assert run(store, "--frames", "--dry-run") == 0
-    assert kinds(store) == before
-    assert "would be freed" in capsys.readouterr().out
-    assert run(store, "--frames") == 0
-    assert kinds(store) == before - {FRAMES}
-    assert run(store, "--encoded") == 0
-    assert kinds(store) == before - {FRAMES, ENCODED}
-
-
-def test_features_go_when_asked(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    before = kinds(store)
+    assert "0 B freed" in run(*gc).out
+    assert "would be freed" in run(*gc, "--frames", "--dry-run").out
     (store.features / "key" / "family").mkdir(parents=True)
     (store.features / "key" / "family" / "rows.parquet").write_bytes(b"x" * SIZE)
-    assert run(store, "--features", "--dry-run") == 0
-    assert f"{SIZE / 1000:.1f} kB would be freed" in capsys.readouterr().out
+    assert f"{SIZE / 1000:.1f} kB would be freed" in run(*gc, "--features", "--dry-run").out
     assert store.features.is_dir()
-    assert run(store, "--features") == 0
+    assert f"{6 * SIZE / 1000:.1f} kB would be freed" in run(*gc, "--unreferenced", "--dry-run").out
+    assert kinds(store) == before
+    run(*gc, "--features")
     assert not store.features.exists()
     assert store.cache.is_dir()
     assert kinds(store) == before
+    run(*gc, "--frames")
+    assert kinds(store) == before - {FRAMES}
+    run(*gc, "--encoded")
+    assert kinds(store) == before - {FRAMES, ENCODED}
 
 
-def test_what_no_release_uses_goes_when_asked(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(store, "--unreferenced", "--dry-run") == 0
-    assert f"{6 * SIZE / 1000:.1f} kB would be freed" in capsys.readouterr().out
-    assert run(store, "--unreferenced") == 0
+def test_what_no_release_uses_goes_when_asked(store: Store, run: Run) -> None:
+    run("gc", "--store", store.root, "--unreferenced")
     assert kinds(store) == {ANALYSIS}
 
 
-def test_what_a_killed_process_left_is_cleared(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_killed_process_left_is_cleared(store: Store, run: Run) -> None:
     code = (
         "import os, sys; from pathlib import Path; from storage_schemas.store import Store\n"
         f"with Store.open(Path({str(store.root)!r})).stage('frames', {{'k': 2}}) as staged:\n"
@@ -92,18 +75,15 @@ def test_what_a_killed_process_left_is_cleared(store: Store, capsys: pytest.Capt
     )
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False)
     assert len(list(store.staging.iterdir())) == 1
-    assert run(store) == 0
+    assert "1.0 kB freed" in run("gc", "--store", store.root).out
     assert not list(store.staging.iterdir())
-    assert "1.0 kB freed" in capsys.readouterr().out
 
 
 def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
-    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: Store, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("infra.leftovers.LEFT_AFTER_S", 0.0)
     monkeypatch.setattr("infra.leftovers.TRANSFER_LEFT_AFTER_S", 0.0)
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
 
     def write(name: str, text: str = "x" * 1000, age_s: float = 0.0) -> str:
         path = store.cache / name
@@ -122,8 +102,8 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
         return write(f"slurm/{name}/run.json", file.model_dump_json())
 
     left = {
-        run_file(dead.pid, "running", 1),
-        driver("dead", dead.pid),
+        run_file(NO_PROCESS, "running", 1),
+        driver("dead", NO_PROCESS),
         write(f".run-x.json.{'a' * 32}"),
         write(f"features/key/.{'b' * 32}"),
         write("rates/.x.json.draft"),
@@ -132,10 +112,10 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
         write("pulled/abc/store/release.tar"),
     }
     stays = {
-        run_file(dead.pid, "running", 3),
-        run_file(dead.pid, "ended", 2),
+        run_file(NO_PROCESS, "running", 3),
+        run_file(NO_PROCESS, "ended", 2),
         driver("here", os.getpid()),
-        driver("elsewhere", dead.pid, "another"),
+        driver("elsewhere", NO_PROCESS, "another"),
         write(f".content.json.{'c' * 32}", age_s=-1000),
         write("suites/0123456789abcdef.held"),
         write("content-hashes.json"),
@@ -145,11 +125,10 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
     def files() -> set[str]:
         return {str(path.relative_to(store.cache)) for path in store.cache.rglob("*") if path.is_file()}
 
-    assert run(store, "--dry-run") == 0
+    run("gc", "--store", store.root, "--dry-run")
     assert files() == left | stays
-    assert run(store) == 0
+    assert "cache:" in run("gc", "--store", store.root).out
     assert files() == stays
-    assert "cache:" in capsys.readouterr().out
     draft = write(f".run-x.json.{'a' * 32}")
     with BuildProgress(store.cache, quiet=True):
         assert clear_cache(store).count == 0, "it may be the live run's"
@@ -157,36 +136,35 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
     assert draft not in files()
 
 
-def test_nothing_is_taken_from_under_a_running_build(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_taken_from_under_a_running_build(store: Store, run: Run) -> None:
+    gc = ("gc", "--store", store.root, "--frames")
     # reported from the start, because reading the sources alone can take hours
     with BuildProgress(store.cache, quiet=True):
-        assert run(store, "--frames") == 1
-        assert "a build is running" in capsys.readouterr().err
-        assert run(store, "--frames", "--dry-run") == 0
-        assert main(["verify", "--repair", "--store", str(store.root)]) == 1
-        assert "verify --repair would take away" in capsys.readouterr().err
+        assert "a build is running" in run(*gc, code=1).err
+        run(*gc, "--dry-run")
+        repair = run("verify", "--repair", "--store", store.root, code=1).err
+        assert "verify --repair would take away" in repair
     assert FRAMES in kinds(store)
-    assert run(store, "--frames") == 0
+    run(*gc)
 
 
 @pytest.mark.parametrize("more", [["--direct"], []])
 def test_nothing_is_taken_while_the_sources_are_read(
-    more: list[str], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    more: list[str], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     seen = []
 
     def scan(_: object) -> Iterator[object]:
-        seen.append(run(store, "--frames"))
+        run("gc", "--store", store.root, "--frames", code=1)
+        seen.append("refused")
         raise UserInputError("enough seen")
 
     monkeypatch.setattr("tasks.sources.folder.FolderAdapter.scan", scan)
     (tmp_path / "videos").mkdir()
-    words = ["build", "--store", str(store.root), "--sources", str(tmp_path / "videos"), "--quiet", *more]
     # without the aspects that need weights
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('name = "small"\n[aspects.aesthetics]\noperation = "ffmpeg-eq"\nstrength = "paper"\n')
-    assert main([*words, "--recipe", str(recipe)]) == 1
-    assert seen == [1]
+    words = ("build", "--store", store.root, "--sources", tmp_path / "videos", "--quiet")
+    run(*words, *more, "--recipe", recipe, code=1)
+    assert seen == ["refused"]
     assert json.loads(next(store.cache.glob("run-*.json")).read_text())["status"] == "failed"

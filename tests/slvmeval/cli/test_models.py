@@ -1,90 +1,218 @@
+"""`models`, `schema`, `gpu-check` and `serve-llm`: what there is, what is missing, and what one adds."""
+
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slvmeval.cli.main import main
+from infra.vllm import VLLM_MODELS
+from tasks.pairs import gpu_check
+from tasks.pairs.gpu_check import CheckedAspect, CheckedModel, GpuCheckReport, GpuCheckRequest
+from tests.slvmeval.cli.running import Run
 from tests.tasks.models.checkpoints import mirror, write
 
 
-def test_missing_models_say_how_to_get_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["models", "list", "--models", str(tmp_path)]) == 0
-    assert "slvmeval models fetch u2netp" in capsys.readouterr().out
-    assert main(["models", "path", "u2netp", "--models", str(tmp_path)]) == 1
-    assert "slvmeval models fetch u2netp" in capsys.readouterr().err
-    assert main(["models", "fetch", "u2nett", "--models", str(tmp_path)]) == 1
-    assert "no model 'u2nett'" in capsys.readouterr().err
-
-
-def test_verify_tells_wrong_from_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["models", "verify", "--models", str(tmp_path)]
-    assert main(words) == 0
-    assert main([*words, "u2netp"]) == 1
+def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) -> None:
+    at = ("--models", tmp_path)
+    fetch = "slvmeval models fetch u2netp"
+    assert fetch in run("models", "list", *at).out
+    assert fetch in run("models", "path", "u2netp", *at, code=1).err
+    assert "no model 'u2nett'" in run("models", "fetch", "u2nett", *at, code=1).err
+    run("models", "verify", *at)
+    run("models", "verify", *at, "u2netp", code=1)
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
-    capsys.readouterr()
-    assert main(words) == 1
-    assert "wrong    u2netp" in capsys.readouterr().out
-
-
-def test_list_as_json_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "u2netp.onnx").write_bytes(b"x")
-    assert main(["models", "list", "--models", str(tmp_path), "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["u2netp"]["path"] is None
-    assert rows["u2netp"]["state"] == "wrong"
-    assert rows["u2net"]["path"] is None
-    assert rows["u2net"]["state"] == "missing"
+    assert "wrong    u2netp" in run("models", "verify", *at, code=1).out
+    rows = {row["name"]: row for row in run("models", "list", *at, "--json").json}
+    assert (rows["u2netp"]["path"], rows["u2netp"]["state"]) == (None, "wrong")
+    assert (rows["u2net"]["path"], rows["u2net"]["state"]) == (None, "missing")
     dino = rows["grounding-dino-base"]
     assert (dino["kind"], dino["licence"], dino["bytes"]) == ("detector", "Apache-2.0", 933400872)
     assert dino["memory_bytes"] > dino["bytes"]
     assert dino["repository"] == "IDEA-Research/grounding-dino-base"
 
 
-def test_a_model_of_ones_own_is_added_listed_verified_and_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    weights = ["--models", str(tmp_path / "models")]
+def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, run: Run) -> None:
+    weights = ("--models", tmp_path / "models")
     folder = write(tmp_path / "checkpoint")
-    adding = ["models", "add", "my-detector", str(folder), "--kind", "detector", "--memory", "1.5", *weights]
-    assert main([*adding, "--link", "--in-place"]) == 2
-    assert main([*adding, "--licence", "MIT"]) == 0
+    adding = ("models", "add", "my-detector", folder, "--kind", "detector", "--memory", "1.5", *weights)
+    run(*adding, "--link", "--in-place", code=2)
     place = tmp_path / "models" / "my-detector"
-    assert capsys.readouterr().out == f"{place}\n"
-    assert main([*adding]) == 1
-    assert "already exists" in capsys.readouterr().err
-    assert main(["models", "list", *weights]) == 0
-    output = capsys.readouterr().out
+    assert run(*adding, "--licence", "MIT").out == f"{place}\n"
+    assert "already exists" in run(*adding, code=1).err
+    output = run("models", "list", *weights).out
     assert "my-detector: your own model\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in output
     assert f"  present: {place}\n" in output
-    assert main(["models", "verify", *weights]) == 0
-    assert f"ok       my-detector  {place}" in capsys.readouterr().out
+    assert f"ok       my-detector  {place}" in run("models", "verify", *weights).out
     (place / "config.json").write_text("[]")
-    assert main(["models", "verify", "my-detector", "--again", *weights]) == 1
-    assert "wrong    my-detector" in capsys.readouterr().out
+    wrong = run("models", "verify", "my-detector", "--again", *weights, code=1).out
+    assert "wrong    my-detector" in wrong
 
 
-def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(tmp_path: Path, run: Run) -> None:
     (mirror(tmp_path, "mine") / "config.json").unlink()
     write(tmp_path / "grounding-dino-base")
-    assert main(["models", "list", "--models", str(tmp_path)]) == 0
-    output = capsys.readouterr().out
-    assert "  wrong: " in output
-    assert "config.json is missing" in output
-    assert "slvmeval models add grounding-dino-base" in output
+    output = run("models", "list", "--models", tmp_path).out
+    for said in ("  wrong: ", "config.json is missing", "slvmeval models add grounding-dino-base"):
+        assert said in output
 
 
 @pytest.mark.parametrize("what", ["recipe", "profile"])
-def test_schemas_are_json_schema(what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "show", what]) == 0
-    assert json.loads(capsys.readouterr().out)["additionalProperties"] is False
+def test_schemas_are_json_schema(what: str, run: Run) -> None:
+    assert run("schema", "show", what).json["additionalProperties"] is False
 
 
-def test_tables_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "show", "tables"]) == 0
-    output = capsys.readouterr().out
+def test_tables_are_shown(run: Run) -> None:
+    output = run("schema", "show", "tables").out
     for name in ("sources", "clips", "pairs", "edits", "degraded_clips", "set_aside", "analyses"):
         assert f"\n{name}\n" in f"\n{output}"
+
+
+# -- gpu-check -------------------------------------------------------------------------------------------
+
+MODEL = "qwen-image-edit-2509"
+COLOR = CheckedAspect.model_validate(
+    {
+        **{"aspect": "color", "operation": "qwen-image-edit", "pool": "h100", "device": "cuda", "frames": 2},
+        **{"frame_s": 18.5, "peak_bytes": 66_000_000_000, "models": (MODEL,)},
+        "ran": {"image_editor": {"device": "cuda"}, "detector": {"batch_sizes": [8, 4]}},
+    }
+)
+QWEN = CheckedModel(name=MODEL, device="cuda", dtype="bfloat16", verify_s=98.1, load_s=44.25)
+GPU: Any = {"host": "g1", "job": "77", "gpus": ("NVIDIA H100",), "gpu_bytes": 85_000_000_000}
+MADE = GpuCheckReport(models=(QWEN,), aspects=(COLOR,), speeds_file="/store/speeds/x.json", **GPU)
+
+
+@pytest.fixture
+def check(run: Run, tmp_path: Path) -> Run:
+    """Give the command on an empty store without models."""
+    at = ("--store", tmp_path / "store", "--models", tmp_path)
+    return lambda *words, **more: run("gpu-check", *at, *words, **more)
+
+
+def test_it_prints_what_was_found_and_exit_codes_say_whether_a_build_would_fail(
+    check: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [MADE]
+    monkeypatch.setattr(gpu_check, "check_gpu", lambda request, tell: found[0])
+    output = check().text
+    for said in (
+        "g1, job 77, NVIDIA H100 of 85.0 GB",
+        "qwen-image-edit-2509 98.1 44.2 cuda bfloat16",
+        "color 2 18.5 66.0 GB h100 cuda qwen-image-edit detector 8, 4 ok",
+        "speeds: /store/speeds/x.json",
+    ):
+        assert said in output
+    assert check("--json").json["aspects"][0]["frame_s"] == 18.5
+    for blocked, code in ((True, 1), (False, 3)):
+        changed = {"frame_s": None, "problem": "40 GB needed, 24 GB free", "blocked": blocked}
+        found[0] = MADE.model_copy(update={"aspects": (COLOR.model_copy(update=changed),)})
+        problem = "problem:   color (qwen-image-edit-2509): 40 GB needed, 24 GB free"
+        assert problem in check(code=code).out
+    # a report without a check is an error
+    found[0] = GpuCheckReport(problem="no GPU is visible to g1")
+    assert check(code=1).err.endswith("error: no GPU is visible to g1\n")
+
+
+def test_missing_weights_and_unknown_recipes_are_said(check: Run) -> None:
+    error = check(code=1).err
+    for name in ("grounding-dino-base", "stable-diffusion-inpainting", "qwen-image-edit-2509", "u2net"):
+        assert f"slvmeval models fetch {name}" in error
+    assert "paper" in check("--recipe", "papr", code=1).err
+
+
+def test_without_a_gpu_pool_it_runs_here_with_the_profiles_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    asked: list[GpuCheckRequest] = []
+
+    def check(request: GpuCheckRequest, tell: Any) -> GpuCheckReport:
+        asked.append(request)
+        return MADE
+
+    monkeypatch.setattr(gpu_check, "check_gpu", check)
+    profile = tmp_path / "site.toml"
+    profile.write_text('store = "here"\nallow_cpu_models = true\n[placement]\ncolor = "cpu"\n')
+    run("gpu-check", "--profile", profile, "--recipe", "cpu-approx")
+    (request,) = asked
+    assert (request.store, request.recipe.name) == (str(tmp_path / "here"), "cpu-approx")
+    assert request.allow_cpu_models
+    assert request.placement == {"color": "cpu"}
+
+
+# -- serve-llm: its command line and its job script; nothing is started --------------------------------
+
+POOL = """
+[pools.cpu]
+partition = "cpu"
+cores = 4
+memory = "8GiB"
+walltime = "12:00:00"
+
+[pools.h100]
+partition = "gpu"
+gpus = 4
+cores = 32
+memory = "400GiB"
+walltime = "12:00:00"
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> list[str]:
+    (tmp_path / "site.toml").write_text(
+        f'store = "{tmp_path}/store"\nprefect_api_url = "http://h/api"\n{POOL}'
+    )
+    return ["--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path / "models")]
+
+
+def test_a_model_s_flags_are_printed_and_can_be_changed(site: list[str], run: Run) -> None:
+    listed = run("serve-llm", "--list").out
+    assert all(name in listed for name in VLLM_MODELS)
+    model = ("serve-llm", "qwen2.5-vl-72b")
+    printed = run(*model, "--gpus", "2", "--max-model-len", "64000", *site)
+    assert printed.out == (
+        "vllm serve Qwen/Qwen2.5-VL-72B-Instruct --served-model-name Qwen/Qwen2.5-VL-72B-Instruct "
+        '--max-model-len 64000 --limit-mm-per-prompt \'{"image": 768, "video": 0}\' '
+        "--tensor-parallel-size 2 --mm-encoder-tp-mode data --host 127.0.0.1 --port 8000\n"
+    )
+    for said in (
+        "147 GB, 74 GB on each of 2 GPUs, besides the context; an H100 has 80 GB",
+        '[model_servers."qwen2.5-vl-72b"]',
+        "slvmeval models add qwen2.5-vl-72b DIR --kind served",
+        "VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0",
+    ):
+        assert said in printed.err
+    printed = run(*model, "--videos", "2", *site)
+    assert '\'{"image": 768, "video": 2}\'' in printed.out
+    assert "--trust-request-mm-kwargs" in printed.out
+
+
+def test_a_job_asks_for_cores_and_memory_in_proportion_to_its_gpus(site: list[str], run: Run) -> None:
+    script = run("serve-llm", "qwen3-vl-235b", "--script", *site).out
+    for line in ("--partition=gpu", "--cpus-per-task=64", f"--mem={800 * 1024}M", "--gres=gpu:h100:8"):
+        assert f"#SBATCH {line}" in script
+    assert "--name qwen3-vl --model Qwen/Qwen3-VL-235B-A22B-Thinking-FP8" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["qwen3-vl-235b", "--submit"], "hf download Qwen/Qwen3-VL-235B-A22B-Thinking-FP8 --local-dir DIR"),
+        (["qwen3-8b", "--submit"], "slvmeval models fetch qwen3-8b"),
+        (["grounding-dino-base"], "is a model of kind detector"),
+        (["qwen-image-edit-2509"], "is a model of kind image-editor, which builds load themselves"),
+        (["qwen3-vl-235"], "no model 'qwen3-vl-235': did you mean qwen3-vl-235b or"),
+        (["qwen3-8b", "--name", "a b"], "use at most 64 letters"),
+        (["--name", "../x"], "--name '../x': use at most 64 letters"),
+        (["--name", "x\n#SBATCH --uid=0", "--script"], "use at most 64 letters"),
+        (["zzz"], "qwen3-8b"),
+    ],
+)
+def test_what_cannot_be_served_is_said(words: list[str], message: str, site: list[str], run: Run) -> None:
+    printed = run("serve-llm", *words, *site, code=1)
+    assert printed.err.count(message) == 1
+    # a name far from all gets the models that can be served
+    assert "u2net" not in printed.err
+    assert not printed.out

@@ -1,86 +1,43 @@
+"""`report`, `compare` and `submission` on a release that baselines judged."""
+
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from slvmeval.cli.main import main
+from tests.once import Once
+from tests.slvmeval.cli.running import Run
 
 
-def test_a_report_on_what_was_judged(
-    judged_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def judged(once: Once, judged_store: Path, run: Run) -> Path:
+    """The store with the answers of `duration` and `coin`."""
+
+    def make(folder: Path) -> None:
+        judges = ("-e", "duration", "-e", "coin")
+        run("evaluate", "--store", judged_store, *judges, "--direct", "--quiet")
+        shutil.copytree(judged_store / "judgements", folder / "judgements")
+
+    made = once("judged-by-baselines", make) / "judgements"
+    shutil.copytree(made, judged_store / "judgements", dirs_exist_ok=True)
+    return judged_store
+
+
+def test_a_report_on_what_was_judged_against_published_values(
+    judged: Path, tmp_path: Path, run: Run, no_more_figures: Callable[[], None]
 ) -> None:
-    store = ["--store", str(judged_store)]
     out = tmp_path / "report"
-    assert main(["report", *store, "--out", str(out)]) == 1
-    assert "nobody has judged release" in capsys.readouterr().err
-    judges = ["-e", "duration", "-e", "coin"]
-    assert main(["evaluate", *store, *judges, "--direct", "--quiet"]) == 0
-    capsys.readouterr()
-    assert main(["report", *store, "--out", str(out), "--quiet", "--interval", "wilson"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out.strip() == str(out / "index.html")
-    assert printed.err == ""
-    page = (out / "index.html").read_text(encoding="utf-8")
-    assert "Wilson&#39;s 95 % interval, n = pairs" in page
+    words: tuple[object, ...] = ("report", "--store", judged, "--out", out, "--quiet")
+    # all that judged are shown unless some are named, with a page for each pair
+    printed = run(*words, "--against", "paper")
     accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
-    # removing a clip makes the video shorter, so duration is right
     assert "comprehensiveness,duration," in accuracy
-    line = next(line for line in accuracy.splitlines() if line.startswith("comprehensiveness,duration,"))
-    assert line.split(",")[3] == "1.0"
-    assert (
-        main(["report", *store, "--out", str(out), "--quiet", "-e", "coin", "--public", "--pair-pages", "0"])
-        == 0
-    )
-    assert "duration" not in (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
-
-
-def test_two_evaluators_are_compared(
-    judged_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = ["--store", str(judged_store)]
-    assert main(["evaluate", *store, "-e", "duration", "-e", "coin", "--direct", "--quiet"]) == 0
-    capsys.readouterr()
-    out = tmp_path / "out"
-    assert main(["compare", "duration", "coin", *store]) == 0
-    printed = capsys.readouterr().out
-    assert "duration against coin" in printed
-    assert "Nothing is shown for" in printed
-    assert main(["compare", "duration", "coin", *store, "--out", str(out), "--points", "10"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == str(out / "comparison.html")
-    assert "pairs for 10 points" in (out / "comparison.html").read_text(encoding="utf-8")
-    assert main(["compare", "duration", "cion", *store]) == 1
-    assert "did you mean coin?" in capsys.readouterr().err
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "file").touch()
-    assert main(["compare", "duration", "coin", *store, "--out", str(tmp_path / "mine")]) == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--interval", "bayes"], "--interval bayes: choose clustered, wilson or paper"),
-        (["--ties", "never"], "--ties never: choose half, wrong or dropped"),
-        (["-e", "cion"], "no judgement of release"),
-    ],
-)
-def test_what_cannot_be_meant_is_said(
-    judged_store: Path, tmp_path: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", "--store", str(judged_store), "--out", str(tmp_path / "out"), *words]) == 1
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_report_against_published_values(
-    judged_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = ["--store", str(judged_store)]
-    assert main(["evaluate", *store, "-e", "duration", "--direct", "--quiet"]) == 0
-    capsys.readouterr()
-    out = tmp_path / "report"
-    assert main(["report", *store, "--out", str(out), "--quiet", "--against", "paper"]) == 0
-    printed = capsys.readouterr()
+    assert "comprehensiveness,coin," in accuracy
+    words = (*words, "--pair-pages", "0")
+    no_more_figures()
     # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out
     assert "57,883.5" in printed.out
@@ -91,35 +48,77 @@ def test_a_report_against_published_values(
         "[[tables]]\ntable = '4'\nsection = '1'\ngives = 'accuracy'\n"
         "columns = ['comprehensiveness', 'colour']\n[tables.rows]\nduration = ['90.0±5.0', '50.0']\n"
     )
-    words = ["report", *store, "--out", str(out), "--quiet", "--against", str(file)]
-    assert main(words) == 3
-    printed = capsys.readouterr()
-    assert printed.err.splitlines() == [
-        "table 4: unknown aspect 'colour' in accuracy (did you mean color?): not compared"
-    ]
+    printed = run(*words, "-e", "duration", "--interval", "wilson", "--against", file, code=3)
+    unknown = "table 4: unknown aspect 'colour' in accuracy (did you mean color?): not compared"
+    assert printed.err.splitlines() == [unknown]
+    # removing a clip makes the video shorter, so duration is right
     line = next(line for line in printed.out.splitlines() if "Comprehensiveness" in line)
-    assert line.split()[:8] == [
-        "Comprehensiveness",
-        "100.0",
-        "0.0",
-        "90.0",
-        "5.0",
-        "+10.0",
-        "5.0",
-        "duration",
-    ]
+    assert line.split()[:8] == "Comprehensiveness 100.0 0.0 90.0 5.0 +10.0 5.0 duration".split()
     page = (out / "index.html").read_text(encoding="utf-8")
-    assert "pub. 90.0±5.0" in page
-    assert "diff. +10.0±5.0" in page
-    assert "Against" in page
+    for shown in ("Wilson&#39;s 95 % interval, n = pairs", "pub. 90.0±5.0", "diff. +10.0±5.0", "Against"):
+        assert shown in page
     assert (out / "paper" / "table-2.tex").is_file()
     assert (out / "tables" / "against-accuracy.csv").is_file()
+    accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
+    line = next(line for line in accuracy.splitlines() if line.startswith("comprehensiveness,duration,"))
+    assert line.split(",")[3] == "1.0"
+    printed = run(*words, "-e", "coin", "--public")
+    assert (printed.out.strip(), printed.err) == (str(out / "index.html"), "")
+    assert "duration" not in (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
 
 
-def test_a_file_of_published_values_that_is_not_there(
-    judged_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
-    assert main(["report", "--store", str(judged_store), "--out", str(out), "--against", "papr"]) == 1
-    assert "--against papr: No such file or directory; write paper, or the path" in capsys.readouterr().err
-    assert not out.exists()
+    words = ("compare", "duration", "coin", "--store", judged)
+    printed = run(*words).out
+    assert "duration against coin" in printed
+    assert "Nothing is shown for" in printed
+    assert run(*words, "--out", out, "--points", "10").out.splitlines()[-1] == str(out / "comparison.html")
+    assert "pairs for 10 points" in (out / "comparison.html").read_text(encoding="utf-8")
+    assert "did you mean coin?" in run("compare", "duration", "cion", "--store", judged, code=1).err
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    run(*words, "--out", tmp_path / "mine", code=1)
+
+
+def test_what_cannot_be_meant_is_said(judged_store: Path, tmp_path: Path, run: Run) -> None:
+    report = ("report", "--store", judged_store, "--out", tmp_path / "out")
+    for words, message in (
+        ((), "nobody has judged release"),
+        (("--interval", "bayes"), "--interval bayes: choose clustered, wilson or paper"),
+        (("--ties", "never"), "--ties never: choose half, wrong or dropped"),
+        (("-e", "cion"), "no judgement of release"),
+        (("--against", "papr"), "--against papr: No such file or directory; write paper, or the path"),
+    ):
+        assert message in run(*report, *words, code=1).err
+        assert not (tmp_path / "out").exists()
+
+
+def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: Run) -> None:
+    store = ("--store", judged_store)
+    evaluate = ("evaluate", *store, "-e", "coin", "--direct", "--quiet")
+    card, file, board = tmp_path / "card.toml", tmp_path / "coin.json", tmp_path / "board"
+    card.write_text('name = "A coin"\nauthors = ["A. Person"]\n')
+    more = ("-e", "coin", "--card", card, *store)
+    make = ("submission", "make", file, *more)
+    assert "here are none" in run(*make, code=1).err
+    run(*evaluate, "--aspect", "aesthetics")
+    assert "nothing in place of" in run(*make, code=1).err
+    assert not list(tmp_path.glob("*.json"))
+    run(*evaluate)
+    assert "answers, 0 of them failures" in run(*make).out
+    output = run("submission", "check", file, *store).out
+    assert "A coin: " in output
+    assert "aesthetics" in output
+    assert "directory" in run("submission", "make", tmp_path, *more, code=2).err
+    broken = tmp_path / "broken.json"
+    broken.write_text(file.read_text(encoding="utf-8").replace("high_first", "low_first", 1))
+    assert "is invalid" in run("submission", "check", broken, *store, code=1).err
+    card.rename(tmp_path / "folder.toml")
+    run("leaderboard", tmp_path, *store, "--out", board, code=3)
+    page = (board / "index.html").read_text(encoding="utf-8")
+    assert "A coin" in page
+    assert "broken.json" in page
+    assert str(tmp_path) not in page
+    run("leaderboard", file, *store, "--out", board, "--interval", "wilson")
+    assert "broken.json" not in (board / "index.html").read_text(encoding="utf-8")

@@ -1,10 +1,12 @@
+"""What `doctor` says of model servers and of Prefect's."""
+
 from __future__ import annotations
 
 import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -44,7 +46,7 @@ class Pages(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -54,63 +56,39 @@ def address() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def no_server_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.delenv("CAPTIONS_KEY", raising=False)
 
 
-def server(base: str) -> Finding:
-    (finding,) = check_servers(Profile(model_servers={"captions": base}), "profile s.toml", ask=False)
+def server(url: str, **entry: str) -> Finding:
+    """What is found of a model server that is asked nothing."""
+    site = Profile.model_validate({"model_servers": {"captions": {"url": url, **entry}}})
+    (finding,) = check_servers(site, "profile s.toml", ask=False)
     return finding
 
 
-def test_nothing_is_asked_where_nothing_is_named() -> None:
+def test_a_model_server_says_its_models(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(check_servers(Profile(), "profile")) == []
-
-
-@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
-def test_a_model_server_says_its_models(address: str, path: str) -> None:
-    finding = server(address + path)
-    # its models are known, but it was asked nothing
-    assert finding == Finding(
-        "server captions", CheckVerdict.UNSEEN, f"{address} serves qwen, clip; it was asked nothing"
-    )
-
-
-def test_a_server_without_models(address: str) -> None:
-    assert server(f"{address}/empty").message.endswith("serves no models; it was asked nothing")
-
-
-@pytest.mark.parametrize(("path", "why"), [("/nothing", "HTTP 404"), ("/other", "JSONDecodeError")])
-def test_a_server_that_is_another(address: str, path: str, why: str) -> None:
-    finding = server(address + path)
-    assert finding.verdict is CheckVerdict.FAIL
-    assert why in finding.message
-    assert "change model_servers.captions in profile s.toml" in finding.message
-
-
-def test_a_server_that_is_not_there() -> None:
-    finding = server("http://127.0.0.1:9")
-    assert finding.verdict is CheckVerdict.FAIL
-    assert "refused" in finding.message
-
-
-def test_a_server_that_has_another_model_or_wants_a_key(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def found(**entry: str) -> Finding:
-        site = Profile.model_validate({"model_servers": {"captions": {"url": address, **entry}}})
-        (finding,) = check_servers(site, "profile s.toml", ask=False)
-        return finding
-
-    assert found(model="clip").verdict is CheckVerdict.UNSEEN
-    assert "it serves qwen, clip, but not qwen3" in found(model="qwen3").message
-    monkeypatch.delenv("CAPTIONS_KEY", raising=False)
-    assert "variable CAPTIONS_KEY" in found(key_variable="CAPTIONS_KEY").message
-
-
-def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # a proxy of the environment gets nothing of this machine's traffic
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert server(address).verdict is CheckVerdict.UNSEEN
+    said = f"{address} serves qwen, clip; it was asked nothing"
+    for path in ("", "/", "/v1", "/v1/"):
+        assert server(address + path) == Finding("server captions", CheckVerdict.UNSEEN, said)
+    assert server(f"{address}/empty").message.endswith("serves no models; it was asked nothing")
+    assert server(address, model="clip").verdict is CheckVerdict.UNSEEN
+    assert "it serves qwen, clip, but not qwen3" in server(address, model="qwen3").message
+    assert "variable CAPTIONS_KEY" in server(address, key_variable="CAPTIONS_KEY").message
+
+
+def test_a_server_that_is_another_or_away(address: str) -> None:
+    for url, why in (
+        (f"{address}/nothing", "HTTP 404"),
+        (f"{address}/other", "JSONDecodeError"),
+        ("http://127.0.0.1:9", "refused"),
+    ):
+        finding = server(url)
+        assert finding.verdict is CheckVerdict.FAIL
+        assert why in finding.message
+        assert "change model_servers.captions in profile s.toml" in finding.message
 
 
 def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,57 +103,53 @@ def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch
     assert "the variable PREFECT_API_URL" in finding.message
 
 
-@pytest.mark.parametrize(("place", "warns"), [("/pg", False), ("/lite", True), ("", True)])
-def test_a_cluster_wants_prefect_on_postgresql(place: str, warns: bool, address: str) -> None:
+def test_a_cluster_wants_prefect_on_postgresql(address: str) -> None:
     pool = {"partition": "cpu", "cores": 1, "memory": "1GiB", "walltime": "01:00:00"}
-    site = Profile.model_validate({"prefect_api_url": f"{address}{place}/api", "pools": {"cpu": pool}})
-    first, *others = check_servers(site, "profile s.toml")
-    assert first.verdict is CheckVerdict.OK
-    assert [finding.verdict for finding in others] == [CheckVerdict.WARN] * warns
-    assert all("set it up on PostgreSQL" in finding.message for finding in others)
+    for place, warns in (("/pg", 0), ("/lite", 1), ("", 1)):
+        site = Profile.model_validate({"prefect_api_url": f"{address}{place}/api", "pools": {"cpu": pool}})
+        first, *others = check_servers(site, "profile s.toml")
+        assert first.verdict is CheckVerdict.OK
+        assert [finding.verdict for finding in others] == [CheckVerdict.WARN] * warns
+        assert all("set it up on PostgreSQL" in finding.message for finding in others)
 
 
 def asked(
-    tmp_path: Path, plan: Any, name: str = "captions", models: tuple[str, ...] = ("tiny",), **entry: Any
+    tmp_path: Path,
+    reply: Reply | str,
+    name: str = "captions",
+    models: Sequence[str] = ("tiny",),
+    **entry: Any,
 ) -> tuple[Finding, list[dict[str, Any]]]:
-    """Return what doctor says of a server that answers as planned, and the requests it got."""
-    with FaultyServer(plan, models=models) as running:
+    """Return what doctor says of a server with this reply or answer, and the requests it got."""
+    if isinstance(reply, str):
+        reply = Reply(text=json.dumps({"answer": reply}))
+    with FaultyServer([reply], models=models) as running:
         servers = {name: {"url": running.url, **entry}}
         site = Profile.model_validate({"store": str(tmp_path), "model_servers": servers})
         (finding,) = check_model_servers(site, "profile s.toml", ask=True)
         return finding, [seen.body for seen in running.seen]
 
 
-def answer(word: str) -> list[Reply]:
-    return [Reply(text=json.dumps({"answer": word}))]
-
-
-def test_a_chat_model_is_asked_a_question_by_a_schema(tmp_path: Path) -> None:
-    finding, (body,) = asked(tmp_path, answer("yes"))
-    assert finding.verdict is CheckVerdict.OK
-    assert "serves tiny; tiny answered a question in 0." in finding.message
-    assert finding.message.endswith(" s: yes")
+def test_a_model_is_asked_what_its_kind_answers(tmp_path: Path) -> None:
+    chat, (body,) = asked(tmp_path, "yes")
+    assert chat.verdict is CheckVerdict.OK
+    assert "serves tiny; tiny answered a question in 0." in chat.message
+    assert chat.message.endswith(" s: yes")
     assert body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["yes", "no"]
-
-
-def test_a_vision_model_is_shown_a_picture(tmp_path: Path) -> None:
-    finding, (body,) = asked(tmp_path, answer("red"), models=("Qwen/Qwen2.5-VL-7B-Instruct",))
-    assert "answered a question about a picture" in finding.message
+    vision, (body,) = asked(tmp_path, "red", models=("Qwen/Qwen2.5-VL-7B-Instruct",))
+    assert "answered a question about a picture" in vision.message
     (text, picture) = body["messages"][0]["content"]
     assert "colour" in text["text"]
     assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/")
-    wrong, _ = asked(tmp_path, answer("blue"), models=("mine",), name="qwen3-vl")
+    wrong, _ = asked(tmp_path, "blue", models=("mine",), name="qwen3-vl")
     assert wrong.verdict is CheckVerdict.WARN
     assert wrong.message.endswith("blue, which is wrong")
-
-
-def test_an_embedding_model_gets_a_text(tmp_path: Path) -> None:
     rows = json.dumps({"data": [{"index": 0, "embedding": [0.5, 0.5, 0.1]}]}).encode()
-    finding, (body,) = asked(tmp_path, [Reply(body=rows)], models=("my-embedder",))
-    assert finding.verdict is CheckVerdict.OK
-    assert finding.message.endswith(" s: 3 numbers")
+    embedding, (body,) = asked(tmp_path, Reply(body=rows), models=("my-embedder",))
+    assert embedding.verdict is CheckVerdict.OK
+    assert embedding.message.endswith(" s: 3 numbers")
     assert len(body["input"]) == 1
-    none, _ = asked(tmp_path, [Reply(body=b"{}")], name="embeddings")
+    none, _ = asked(tmp_path, Reply(body=b"{}"), name="embeddings")
     assert none.verdict is CheckVerdict.FAIL
     assert "tiny did not answer a request for an embedding: the server's embeddings" in none.message
 
@@ -190,45 +164,37 @@ def test_an_embedding_model_gets_a_text(tmp_path: Path) -> None:
     ],
 )
 def test_an_answer_that_nobody_could_use(tmp_path: Path, reply: Reply, verdict: str, message: str) -> None:
-    finding, _ = asked(tmp_path, [reply])
+    finding, _ = asked(tmp_path, reply)
     assert finding.verdict.value == verdict
     assert message in finding.message
 
 
 def test_of_several_models_the_one_in_use_is_asked(tmp_path: Path) -> None:
-    mini, (body,) = asked(
-        tmp_path, answer("red"), name="openai", models=("a", "gpt-5-2025-08-07", "gpt-5-mini-2025-08-07")
-    )
-    assert body["model"] == "gpt-5-mini-2025-08-07"
-    assert mini.verdict is CheckVerdict.OK
-    unknown, requests = asked(tmp_path, answer("yes"), models=tuple("abcdefgh"))
+    used = "gpt-5-mini-2025-08-07"
+    mini, (body,) = asked(tmp_path, "red", name="openai", models=("a", "gpt-5-2025-08-07", used))
+    assert (body["model"], mini.verdict) == (used, CheckVerdict.OK)
+    unknown, requests = asked(tmp_path, "yes", models=tuple("abcdefgh"))
     assert requests == []
     assert "serves a, b, c, d, e and 3 more; it was asked nothing, name the model" in unknown.message
-    _, (body,) = asked(tmp_path, answer("yes"), models=("a", "b"), model="b")
+    _, (body,) = asked(tmp_path, "yes", models=("a", "b"), model="b")
     assert body["model"] == "b"
 
 
 def test_servers_that_announced_themselves_are_asked_too(tmp_path: Path) -> None:
-    with FaultyServer(answer("yes"), key="secret") as running:
-        mine = ServerFile(
-            url=running.url,
-            model="tiny",
-            key="secret",
-            host=socket.gethostname(),
-            process=os.getpid(),
-            since="now",
-        )
+    site = Profile(store=str(tmp_path))
+    place = {"host": socket.gethostname(), "process": os.getpid(), "since": "now"}
+    with FaultyServer([Reply(text='{"answer": "yes"}')], key="secret") as running:
+        mine = ServerFile.model_validate({"url": running.url, "model": "tiny", "key": "secret", **place})
         write_server(tmp_path, "caption-analysis", mine)
-        (finding,) = check_model_servers(Profile(store=str(tmp_path)), "profile", ask=True)
+        (finding,) = check_model_servers(site, "profile", ask=True)
     assert (finding.what, finding.verdict) == ("server caption-analysis", CheckVerdict.OK)
-    (gone,) = check_model_servers(Profile(store=str(tmp_path)), "profile", ask=True)
+    (gone,) = check_model_servers(site, "profile", ask=True)
     assert gone.verdict is CheckVerdict.FAIL
     assert f"if its job has ended, remove {tmp_path / 'servers' / 'caption-analysis.json'}" in gone.message
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "kind"),
-    [
+def test_the_kind_of_request_follows_the_model() -> None:
+    for name, model, kind in (
         ("x", "Qwen/Qwen3-Embedding-0.6B", "embeddings"),
         ("x", "gpt-5-mini-2025-08-07", "images"),
         ("jina-clip-v2", "jinaai/jina-clip-v2", "clip"),
@@ -236,7 +202,5 @@ def test_servers_that_announced_themselves_are_asked_too(tmp_path: Path) -> None
         ("qwen2.5-vl", "my-copy", "images"),
         ("x", "org/Some-VL-8B", "images"),
         ("x", "org/Some-8B", "chat"),
-    ],
-)
-def test_the_kind_of_request_follows_the_model(name: str, model: str, kind: str) -> None:
-    assert kind_of(name, model) == kind
+    ):
+        assert kind_of(name, model) == kind

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, last_options, request_path, source_root
-from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
 from tasks.sources.vript_times import TimeKeys
+from tests.slvmeval.cli.running import Run
 
 
 def test_options_follow_a_question_mark() -> None:
@@ -25,11 +25,7 @@ def test_options_follow_a_question_mark() -> None:
     assert root.options == {"unpack": True, "only_present": True, "time_keys": keys}
     assert source_root("vript:/data/v?unpack=false").options == {"unpack": False}
     assert source_root("vript:/data/v").options == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    for text, message in (
         ("vript:/v?unpak=true", "its options are unpack, only_present, time_keys. Did you mean 'unpack'?"),
         ("vript:/v?unpack", "write KEY=VALUE"),
         ("vript:/v?unpack=7", "option unpack"),
@@ -38,12 +34,10 @@ def test_options_follow_a_question_mark() -> None:
         ("folder:/v?unpack=true", "it has no options"),
         ("/v?unpack=true", "it has no options"),
         ("vript:?unpack=true", "give the folder"),
-    ],
-)
-def test_options_that_cannot_be_meant_are_said(text: str, message: str) -> None:
-    with pytest.raises(UserInputError) as problem:
-        source_root(text)
-    assert message in str(problem.value)
+    ):
+        with pytest.raises(UserInputError) as problem:
+            source_root(text)
+        assert message in str(problem.value)
 
 
 def test_a_question_mark_may_be_part_of_a_folder_that_exists(
@@ -59,24 +53,17 @@ def test_a_question_mark_may_be_part_of_a_folder_that_exists(
     assert source_root("vript:x").kind == "folder"
 
 
-def vript(folder: Path) -> Path:
-    """Vript's layout with one captioned video that is missing."""
+def test_the_adapter_gets_its_options(tmp_path: Path, run: Run) -> None:
+    # Vript's layout with one captioned video that is missing
+    root = tmp_path / "vript"
     for name in ("vript_captions", "vript_long_videos", "vript_long_videos_clips"):
-        (folder / name).mkdir(parents=True)
+        (root / name).mkdir(parents=True)
     scene = {"a-Scene-001": {"caption": {"content": "A red ball."}}}
     value = {"meta": {"video_id": "a"}, "data": scene}
-    (folder / "vript_captions" / "a_caption.json").write_text(json.dumps(value))
-    return folder
-
-
-def test_the_adapter_gets_its_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = vript(tmp_path / "vript")
-    assert main(["sources", "scan", f"vript:{root}", "--json"]) == 3
-    assert "video_missing" in capsys.readouterr().out
-    assert main(["sources", "scan", f"vript:{root}?only_present=true", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
-    assert main(["sources", "scan", f"vript:{root}?unpack=true"]) == 1
-    assert "cannot unpack" in capsys.readouterr().err
+    (root / "vript_captions" / "a_caption.json").write_text(json.dumps(value))
+    assert "video_missing" in run("sources", "scan", f"vript:{root}", "--json", code=3).out
+    assert run("sources", "scan", f"vript:{root}?only_present=true", "--json").json == []
+    assert "cannot unpack" in run("sources", "scan", f"vript:{root}?unpack=true", code=1).err
 
 
 def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:

@@ -1,25 +1,31 @@
+"""`status`: builds that run, ended or died, here and elsewhere."""
+
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from infra.progress import BuildProgress
-from slvmeval.cli.main import main
 from storage_schemas.store import Store
+from tests.slvmeval.cli.running import NO_PROCESS, Run
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store.create(tmp_path / "store")
+
+
+@pytest.fixture
+def status(store: Store, run: Run) -> Run:
+    """Give the command on the store."""
+    return lambda *words, **more: run("status", "--store", store.root, *words, **more)
 
 
 def write_state(
@@ -33,91 +39,51 @@ def write_state(
     return path
 
 
-def status(store: Store, capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["status", "--store", str(store.root)]) == 0
-    return capsys.readouterr().out
-
-
-def dead_pid() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def test_a_store_without_a_build(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "has no builds" in status(store, capsys)
-
-
-def test_a_running_build_and_one_whose_process_is_gone(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_state(store, "running", os.getpid())
-    assert f"build: running (process {os.getpid()} on " in status(store, capsys)
-    write_state(store, "ended", os.getpid(), "before")
-    write_state(store, "running", dead_pid())
-    text = status(store, capsys)
-    assert "died" in text
-    assert "the same build command resumes" in text
-    assert "1/3, 1 set aside" in text
-
-
-def test_what_progress_writes_is_read(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    with BuildProgress(store.cache, quiet=True) as progress:
-        progress.expect("degrade", 2)
-        progress.done("degrade", "one", set_aside=1)
-        assert main(["status", "--store", str(store.root), "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["run"]["status"] == "running"
-    assert main(["status", "--store", str(store.root), "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)["run"]
-    assert run["status"] == "ended"
-    assert run["stages"]["degrade"] == {"done": 1, "total": 2, "set_aside": 1}
-
-
-def test_a_damaged_state_is_no_state(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_build_a_running_one_and_one_whose_process_is_gone(store: Store, status: Run) -> None:
+    assert "has no builds" in status().out
     store.cache.mkdir()
-    (store.cache / "run-here-1.json").write_text("{", encoding="utf-8")
-    assert "has no builds" in status(store, capsys)
+    damaged = store.cache / "run-here-1.json"
+    damaged.write_text("{", encoding="utf-8")
+    assert "has no builds" in status().out
+    damaged.unlink()
+    write_state(store, "running", os.getpid())
+    assert f"build: running (process {os.getpid()} on " in status().out
+    write_state(store, "ended", os.getpid(), "before")
+    write_state(store, "running", NO_PROCESS)
+    text = status().out
+    for said in ("died", "the same build command resumes", "1/3, 1 set aside"):
+        assert said in text
+    # watching ends with the build
+    write_state(store, "ended", NO_PROCESS)
+    assert "last build: ended" in status("--watch").out
 
 
-def test_watching_ends_with_the_build(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    write_state(store, "ended", dead_pid())
-    assert main(["status", "--store", str(store.root), "--watch"]) == 0
-    assert "last build: ended" in capsys.readouterr().out
-
-
-def test_the_end_of_one_build_says_nothing_of_another(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_end_of_one_build_says_nothing_of_another(store: Store, status: Run, run: Run) -> None:
     other = write_state(store, "running", os.getppid(), "2020-01-01")
     with BuildProgress(store.cache, quiet=True):
-        assert status(store, capsys).count("build: running") == 2
-    text = status(store, capsys)
+        assert status().out.count("build: running") == 2
+    text = status().out
     assert f"running (process {os.getppid()}" in text
     assert "ended" not in text
-    assert main(["gc", "--store", str(store.root)]) == 1
-    assert f"process {os.getppid()} on {socket.gethostname()}" in capsys.readouterr().err
+    refusal = run("gc", "--store", store.root, code=1).err
+    assert f"process {os.getppid()} on {socket.gethostname()}" in refusal
     other.unlink()
-    assert "last build: ended" in status(store, capsys)
+    assert "last build: ended" in status().out
 
 
-def test_a_build_of_another_machine_is_taken_at_its_word(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_state(store, "running", dead_pid(), host="elsewhere")
-    assert "on elsewhere)" in status(store, capsys)
-    assert main(["gc", "--store", str(store.root)]) == 1
-    assert f"if that process no longer exists, remove {path}" in capsys.readouterr().err
+def test_a_build_of_another_machine_is_taken_at_its_word(store: Store, status: Run, run: Run) -> None:
+    path = write_state(store, "running", NO_PROCESS, host="elsewhere")
+    assert "on elsewhere)" in status().out
+    refusal = run("gc", "--store", store.root, code=1).err
+    assert f"if that process no longer exists, remove {path}" in refusal
 
 
-def test_the_newest_build_comes_first_and_old_ones_are_forgotten(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_newest_build_comes_first_and_old_ones_are_forgotten(store: Store, status: Run) -> None:
     for day in range(1, 10):
         write_state(store, "failed" if day % 2 else "ended", 10_000_000 + day, f"2020-01-0{day}")
     running = write_state(store, "running", os.getppid(), "2019-01-01")
-    assert main(["status", "--store", str(store.root), "--json"]) == 0
-    runs = json.loads(capsys.readouterr().out)["runs"]
-    assert [run["started_at"][-2:] for run in runs] == ["01", *(f"0{day}" for day in range(9, 0, -1))]
+    runs = status("--json").json["runs"]
+    assert [one["started_at"][-2:] for one in runs] == ["01", *(f"0{day}" for day in range(9, 0, -1))]
     with BuildProgress(store.cache, quiet=True):
         pass
     left = sorted(path.stem[-1] for path in store.cache.glob("run-*-1000000*.json"))
@@ -141,47 +107,41 @@ def cells(text: str, first: str) -> list[str]:
     return line.split()
 
 
-def test_pools_and_aspects_of_a_running_build_are_tables(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_progress_writes_is_read_and_pools_and_aspects_are_tables(store: Store, status: Run) -> None:
     with BuildProgress(store.cache, quiet=True) as progress:
+        progress.expect("degrade", 2)
+        progress.done("degrade", "one", set_aside=1)
         progress.note_pools(POOLS)
         progress.note_summary(SUMMARY)
-        text = status(store, capsys)
+        assert status("--json").json["run"]["status"] == "running"
+        text = status().out
         assert cells(text, "cpu") == ["cpu", "2", "0", "8", "1", "30"]
         assert cells(text, "h100") == ["h100", "0", "3", "0", "0", "7", "Resources"]
         assert cells(text, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
     # the jobs are gone with the build; the results by aspect remain
-    text = status(store, capsys)
+    text = status().out
     assert "h100" not in text
     assert cells(text, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
-    assert main(["status", "--store", str(store.root), "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)["run"]
-    assert (run["pools"], run["summary"]) == ({}, SUMMARY)
+    run = status("--json").json["run"]
+    assert (run["status"], run["pools"], run["summary"]) == ("ended", {}, SUMMARY)
+    assert run["stages"]["degrade"] == {"done": 1, "total": 2, "set_aside": 1}
 
 
-@pytest.mark.skipif(shutil.which("script") is None, reason="no `script`, which gives it a terminal")
-def test_watching_shows_the_pools_until_the_build_ends(store: Store, tmp_path: Path) -> None:
+def test_watching_shows_the_pools_until_the_build_ends(
+    store: Store, status: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_state(store, "running", os.getpid())
     state = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(state | {"pools": POOLS, "summary": SUMMARY}), encoding="utf-8")
-    out = tmp_path / "out"
     # a terminal in which each state is drawn
-    command = [
-        "script",
-        "-qec",
-        f"{sys.executable} -m slvmeval status --watch --store {store.root}",
-        "/dev/null",
-    ]
-    with out.open("wb") as file, subprocess.Popen(command, stdout=file, stdin=subprocess.DEVNULL) as watching:
-        wait_for(lambda: b"Resources" in out.read_bytes())
+    out = StringIO()
+    monkeypatch.setattr("slvmeval.cli.terminal.console", lambda: Console(file=out, force_terminal=True))
+
+    def sleep(_s: float) -> None:
+        assert "Resources" in out.getvalue()
+        assert "last build" not in out.getvalue()
         path.write_text(json.dumps(state | {"status": "ended", "summary": SUMMARY}), encoding="utf-8")
-        assert watching.wait(timeout=30) == 0
-    assert b"last build: ended" in out.read_bytes()
 
-
-def wait_for(reached: Callable[[], bool], limit_s: float = 30.0) -> None:
-    end = time.monotonic() + limit_s
-    while not reached():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    monkeypatch.setattr("slvmeval.cli.store.status.time", SimpleNamespace(sleep=sleep))
+    status("--watch")
+    assert "last build: ended" in out.getvalue()

@@ -4,152 +4,204 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import stats
 
-from slvmeval.cli.main import main
+from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.suites.score_store import ScoresStore
+from tests.slvmeval.cli.running import Run
 from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
 
-Capture = pytest.CaptureFixture[str]
+RATINGS = "model,prompt_id,dimension,rater,rating"
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
 
 
 def test_from_a_folder_to_a_leaderboard(
-    tmp_path: Path, ffmpeg: str, planted_suite: Path, marker: FaultyServer, capsys: Capture
+    tmp_path: Path, ffmpeg: str, planted_suite: Path, marker: FaultyServer, run: Run
 ) -> None:
     videos = tmp_path / "videos"
     for number, model in enumerate(("anna", "bert")):
         short_film(ffmpeg, videos / model / f"{number}.mp4", 1.0 + number, number * 90)
-    assert main(["suite", "manifest", "--videos", str(videos)]) == 0
+    run("suite", "manifest", "--videos", videos)
     manifest = videos / "manifest.csv"
     assert manifest.read_text().splitlines()[1:] == ["anna,,0,anna/0.mp4", "bert,,0,bert/1.mp4"]
-    assert main(["suite", "manifest", "--videos", str(videos)]) == 1
+    run("suite", "manifest", "--videos", videos, code=1)
     prompts = tmp_path / "prompts.csv"
     prompts.write_text("prompt_id,text,dimensions\np1,A ball,length;beauty;contest\n")
     profile = tmp_path / "site.toml"
     profile.write_text(f'[model_servers]\ns = "{marker.url}"\n')
-    store = ["--store", str(tmp_path / "store")]
-    words = ["suite", "planted", "--videos", str(videos), "--prompt-suite", str(prompts), *store, "--quiet"]
-    words += ["--profile", str(profile)]
-    capsys.readouterr()
+    store = ("--store", tmp_path / "store")
+    words = ["suite", "planted", "--videos", videos, "--prompt-suite", prompts, *store, "--quiet"]
+    words += ["--profile", profile]
+    direct = (*words, "--direct", "--workers", "1")
     # nobody guesses the prompt
-    assert main(words) == 1
-    assert "prompt_id is empty" in capsys.readouterr().err
+    assert "prompt_id is empty" in run(*words, code=1).err
     manifest.write_text(manifest.read_text().replace(",,", ",p1,"))
-    assert main([*words, "--dry-run", "--json"]) == 0
-    rows = {row["dimension"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert (rows["beauty"]["calls"], rows["beauty"]["calls_per_video"], rows["length"]["calls"]) == (
-        4,
-        2,
-        None,
-    )
-    assert main([*words, "--dry-run"]) == 0
-    assert "unknown" in capsys.readouterr().out
+    rows = {row["dimension"]: row for row in run(*words, "--dry-run", "--json").json["rows"]}
+    assert (rows["beauty"]["calls"], rows["beauty"]["calls_per_video"]) == (4, 2)
+    assert rows["length"]["calls"] is None
+    assert "unknown" in run(*words, "--dry-run").out
     assert not marker.seen
     summary = tmp_path / "summary.json"
-    assert main([*words, "--direct", "--workers", "1", "--summary", str(summary)]) == 0
-    assert "A planted suite: 2 videos" in capsys.readouterr().out
-    values = {one["dimension"]: one for one in json.loads(summary.read_text())["dimensions"]}
-    assert {name: one["scored"] for name, one in values.items()} == {
-        "length": 2,
-        "beauty": 2,
-        "contest": 2,
-        "heavy": 0,
-    }
-    assert main([*words, "--dry-run"]) == 0
-    assert "nothing is left to score" in capsys.readouterr().out
+    assert "A planted suite: 2 videos" in run(*direct, "--summary", summary).out
+    scored = {one["dimension"]: one["scored"] for one in json.loads(summary.read_text())["dimensions"]}
+    assert scored == {"length": 2, "beauty": 2, "contest": 2, "heavy": 0}
+    assert "nothing is left to score" in run(*words, "--dry-run").out
     board = tmp_path / "board"
-    assert main(["suite", "leaderboard", "--out", str(board), *store]) == 0
-    with (board / "leaderboard.csv").open() as file:
-        lines = {row["model"]: row for row in csv.DictReader(file)}
+    run("suite", "leaderboard", "--out", board, *store)
+    lines = {row["model"]: row for row in read(board / "leaderboard.csv")}
     assert (lines["bert"]["rank"], lines["anna"]["rank"], lines["bert"]["length"]) == ("1", "2", "16.0")
     assert (board / "index.html").is_file()
-    for name, count in (("scores.csv", 6), ("scores.jsonl", 6), ("scores.parquet", 6)):
-        capsys.readouterr()
-        assert main(["suite", "scores", str(tmp_path / name), *store]) == 0
-        assert f"{count} scores" in capsys.readouterr().out
-    assert main(["suite", "scores", str(tmp_path / "scores.xls"), *store]) == 1
+    for name in ("scores.csv", "scores.jsonl", "scores.parquet"):
+        assert "6 scores" in run("suite", "scores", tmp_path / name, *store).out
+    run("suite", "scores", tmp_path / "scores.xls", *store, code=1)
     assert json.loads((tmp_path / "scores.jsonl").read_text().splitlines()[0])["suite"] == "planted"
     # a blur is another set of scores, kept apart
-    assert main([*words, "--direct", "--workers", "1", "--blur", "1", "--dimension", "beauty"]) == 0
+    run(*direct, "--blur", "1", "--dimension", "beauty")
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted", "planted+blur1"]
 
 
 @pytest.mark.slow
 def test_scores_are_made_by_a_flow_unless_it_is_direct(
-    tmp_path: Path, ffmpeg: str, planted_suite: Path, capsys: Capture
+    tmp_path: Path, ffmpeg: str, planted_suite: Path, run: Run
 ) -> None:
     short_film(ffmpeg, tmp_path / "videos" / "anna.mp4", 1.0, 0)
     (tmp_path / "videos" / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,anna.mp4\n")
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
-    words = ["suite", "planted", "--videos", str(tmp_path / "videos"), "--store", str(tmp_path / "store")]
-    words += ["--prompt-suite", str(tmp_path / "prompts.csv"), "--dimension", "length", "--quiet"]
-    assert main([*words, "--workers", "1", "--blur", "1"]) == 0
-    assert "A planted suite: 1 videos" in capsys.readouterr().out
+    words = ["suite", "planted", "--videos", tmp_path / "videos", "--store", tmp_path / "store"]
+    words += ["--prompt-suite", tmp_path / "prompts.csv", "--dimension", "length", "--quiet"]
+    assert "A planted suite: 1 videos" in run(*words, "--workers", "1", "--blur", "1").out
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted+blur1"]
+
+
+def suite_score(suite: str, dimension: str, number: int, score: float | None, **more: Any) -> SuiteScore:
+    """A score of the video of model `a` to prompt `p{number}`."""
+    fixed = {"settings": "s", "model": "a", "prompt_id": f"p{number}", "video": "v", "at": "2026-01-01"}
+    key = f"{suite}{dimension}{number}{more}"
+    given = {"key": key, "suite": suite, "dimension": dimension, "score": score}
+    return SuiteScore.model_validate({**fixed, **given, **more})
 
 
 @pytest.fixture
 def scored(tmp_path: Path) -> list[str]:
     """A store with scores of two dimensions of the planted suite, twice, and once blurred."""
-    store = Store.create(tmp_path / "store")
     rows = []
     for number in range(8):
-        for suite, repeats in (("planted", 2), ("planted+blur1", 1)):
-            for repeat in range(repeats):
-                for dimension in ("beauty", "contest"):
-                    score = number % 5 + 1 if dimension == "beauty" else 5 - number % 5
-                    key = f"{suite}{number}{repeat}{dimension}"
-                    rows.append(
-                        SuiteScore(
-                            key=key,
-                            suite=suite,
-                            settings="s",
-                            dimension=dimension,
-                            model="a",
-                            prompt_id=f"p{number}",
-                            video="v",
-                            repeat=repeat,
-                            score=score,
-                            at="2026-01-01",
-                        )
-                    )
-    ScoresStore(store).add(rows)
+        for suite, repeat in (("planted", 0), ("planted", 1), ("planted+blur1", 0)):
+            rows.append(suite_score(suite, "beauty", number, number % 5 + 1, repeat=repeat))
+            rows.append(suite_score(suite, "contest", number, 5 - number % 5, repeat=repeat))
+    ScoresStore(Store.create(tmp_path / "store")).add(rows)
     return ["--store", str(tmp_path / "store")]
 
 
-def test_agreement_with_people(
-    tmp_path: Path, planted_suite: Path, scored: list[str], capsys: Capture
-) -> None:
+def test_agreement_with_people(tmp_path: Path, planted_suite: Path, scored: list[str], run: Run) -> None:
     ratings = tmp_path / "ratings.csv"
-    lines = ["model,prompt_id,dimension,rater,rating"]
-    for number in range(8):
-        for rater in ("r1", "r2"):
-            lines.append(f"a,p{number},beauty,{rater},{number % 5 + 1}")
-    ratings.write_text("\n".join([*lines, "a,p0,beauty,r3,0", ""]))
+    lines = [f"a,p{number},beauty,{rater},{number % 5 + 1}" for number in range(8) for rater in ("r1", "r2")]
+    ratings.write_text("\n".join([RATINGS, *lines, "a,p0,beauty,r3,0", ""]))
     out = tmp_path / "out"
-    words = ["suite", "alignment", "--ratings", str(ratings), "--out", str(out), *scored]
-    assert main(words) == 3
-    assert "0 is outside the scale from 1 to 5" in capsys.readouterr().out
-    with (out / "alignment.csv").open() as file:
-        rows = {row["dimension"]: row for row in csv.DictReader(file)}
+    printed = run("suite", "alignment", "--ratings", ratings, "--out", out, *scored, code=3).out
+    assert "0 is outside the scale from 1 to 5" in printed
+    rows = {row["dimension"]: row for row in read(out / "alignment.csv")}
     beauty = rows["Beauty"]
     assert (beauty["ratings"], beauty["spearman"], beauty["people_alpha"]) == ("16", "1.0", "1.0")
     assert (beauty["difference"], beauty["total_agreement"], beauty["blur_error"]) == ("0.0", "1.0", "0.0")
-    assert rows["Contest"]["ratings"] == "0"
-    assert rows["Contest"]["spearman"] == ""
-    assert {path.name for path in out.iterdir()} >= {
-        f"alignment.{end}" for end in ("md", "tex", "svg", "pdf")
-    }
+    assert (rows["Contest"]["ratings"], rows["Contest"]["spearman"]) == ("0", "")
+    names = {path.name for path in out.iterdir()}
+    assert names >= {f"alignment.{end}" for end in ("md", "tex", "svg", "pdf")}
+
+
+def test_ratings_of_videos_without_a_score_are_left_out_and_named(
+    tmp_path: Path, planted_suite: Path, run: Run, no_more_figures: Callable[[], None]
+) -> None:
+    no_more_figures()
+    silent = {"failure": Failure.NO_ANSWER, "message": "it was silent"}
+    scores = [suite_score("planted", "beauty", number, number + 1) for number in range(3)]
+    scores.append(suite_score("planted", "beauty", 3, None, **silent))
+    ScoresStore(Store.create(tmp_path / "store")).add(scores)
+    given = [f"a,p{number},beauty,{rater},{number + 1}" for number in range(3) for rater in ("r1", "r2")]
+    lines = ["a,p3,beauty,r1,4", *(f"a,p{number},beauty,r1,1" for number in range(4, 8))]
+    lines += ["a,p4,beauty,r2,1", "a,p0,contest,r1,2", "a,p0,beauty,r3,0"]
+    ratings, out = tmp_path / "ratings.csv", tmp_path / "out"
+    words = ("suite", "alignment", "--ratings", ratings, "--out", out, "--store", tmp_path / "store")
+    ratings.write_text("\n".join([RATINGS, *given, ""]))
+    run(*words)
+    assert read(out / "alignment-left-out.csv") == []
+    ratings.write_text("\n".join([RATINGS, *given, *lines, ""]))
+    output = run(*words, code=3).text
+    assert "beauty: 5 rated videos without a score: a/p3#0, a/p4#0, a/p5#0, …" in output
+    assert "contest: 1 rated video without a score: a/p0#0" in output
+    problems = read(out / "alignment-left-out.csv")
+    assert [(row["where"], row["reason"]) for row in problems] == [
+        ("line 15", "invalid_rating"),
+        *((f"a/p{number}#0 in beauty", "no_score") for number in range(3, 8)),
+        ("a/p0#0 in contest", "no_score"),
+    ]
+    assert "it failed with no_answer: it was silent" in problems[1]["message"]
+    assert problems[2]["message"].startswith("2 ratings of a video")
+    assert "not scored" in problems[2]["message"]
+    (row,) = read(out / "alignment.csv")
+    # what is left out changes nothing for the others
+    assert (row["videos"], row["ratings"], row["spearman"]) == ("3", "6", "1.0")
+
+
+def test_the_page_shows_the_videos_on_which_both_differ_most_with_the_models_reason(
+    tmp_path: Path,
+    planted_suite: Path,
+    film_maker: Callable[[int], Path],
+    run: Run,
+    no_more_figures: Callable[[], None],
+) -> None:
+    no_more_figures()
+    folder, out = tmp_path / "videos", tmp_path / "out"
+    folder.mkdir()
+    (folder / "one.mp4").write_bytes(film_maker(0).read_bytes())
+    (folder / "manifest.csv").write_text("model,prompt_id,file\na,p0,one.mp4\na,p1,one.mp4\n")
+    (tmp_path / "prompts.csv").write_text("prompt_id,text\np0,A <b>red</b> ball.\np1,A box.\np2,-\n")
+    entries = [
+        {"video": 1, "reason": "Of another.", "score": 2},
+        {"video": 2, "reason": "<i>Flat.</i>", "score": 1},
+    ]
+    steps = [{"step": "few-shot", "model": "m", "answer": {"scores": entries}}]
+    digest = sha256((folder / "one.mp4").read_bytes()).hexdigest()
+    told = {"video": digest, "details": json.dumps({"conversation": steps, "video": 2})}
+    # the file is another one than was scored; and on the third both agree
+    scores = [suite_score("planted", "beauty", number, score) for number, score in ((1, 4), (2, 3))]
+    scores.append(suite_score("planted", "beauty", 0, 1, **told))
+    ScoresStore(Store.create(tmp_path / "store")).add(scores)
+    people = ((0, 5), (1, 3), (2, 3))
+    rows = [f"a,p{number},beauty,r{rater},{value}" for number, value in people for rater in (1, 2)]
+    (tmp_path / "ratings.csv").write_text("\n".join([RATINGS, *rows, ""]))
+    words = ["suite", "alignment", "--ratings", tmp_path / "ratings.csv", "--out", out]
+    words += ["--store", tmp_path / "store"]
+    said = run(*words, "--videos", folder, "--prompt-suite", tmp_path / "prompts.csv").text
+    assert "a/p1#0: the file is no longer the one that was scored" in said
+    page = (out / "differences.html").read_text()
+    (name,) = [path.relative_to(out).as_posix() for path in (out / "videos").iterdir()]
+    for shown in (f'<video src="{name}"', "&lt;i&gt;Flat.&lt;/i&gt;", "A &lt;b&gt;red&lt;/b&gt; ball."):
+        assert shown in page
+    assert page.count("<article") == 2
+    assert "Of another." not in page
+    found = [(row["prompt_id"], row["difference"], row["reason"]) for row in read(out / "differences.csv")]
+    assert found == [("p0", "-4.0", "<i>Flat.</i>"), ("p1", "1.0", "")]
+    # a second run without the videos takes their copies away
+    run(*words)
+    assert not (out / "videos").exists()
 
 
 def test_correlations_of_dimensions(
-    tmp_path: Path, planted_suite: Path, scored: list[str], capsys: Capture
+    tmp_path: Path, planted_suite: Path, scored: list[str], run: Run, no_more_figures: Callable[[], None]
 ) -> None:
     prompts = tmp_path / "prompts.jsonl"
     given = [
@@ -163,44 +215,38 @@ def test_correlations_of_dimensions(
     ]
     prompts.write_text("".join(json.dumps(one) + "\n" for one in given))
     out = tmp_path / "out"
-    assert main(["suite", "correlations", "--out", str(out), "--prompt-suite", str(prompts), *scored]) == 0
-    with (out / "correlations.csv").open() as file:
-        (row,) = csv.DictReader(file)
+    words = ("suite", "correlations", "--prompt-suite", prompts, "--out")
+    run(*words, out, *scored)
+    (row,) = read(out / "correlations.csv")
     assert (row["first"], row["second"], row["spearman"], row["videos"]) == ("Beauty", "Contest", "-1.0", "8")
-    with (out / "correlations-complexity.csv").open() as file:
-        correlations = {row["second"]: row["pearson"] for row in csv.DictReader(file)}
+    correlations = {row["second"]: row["pearson"] for row in read(out / "correlations-complexity.csv")}
     assert correlations == {"Beauty": "1.0", "Contest": "-1.0"}
     names = {path.name for path in out.iterdir()}
     assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
+    no_more_figures()
     # the same from a file that holds the same scores, without a store
     for end in ("csv", "jsonl", "parquet"):
         file, other = tmp_path / f"scores.{end}", tmp_path / f"out-{end}"
-        assert main(["suite", "scores", str(file), *scored]) == 0
-        words = ["suite", "correlations", "--out", str(other), "--prompt-suite", str(prompts)]
-        assert main([*words, "--scores", str(file)]) == 0
-        assert (other / "correlations.csv").read_text() == (out / "correlations.csv").read_text()
-        assert (other / "themes.csv").read_text() == (out / "themes.csv").read_text()
+        run("suite", "scores", file, *scored)
+        run(*words, other, "--scores", file)
+        for name in ("correlations.csv", "themes.csv"):
+            assert (other / name).read_text() == (out / name).read_text()
 
 
-def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
-    table, out = tmp_path / "table.csv", tmp_path / "out"
+def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Callable[[], None]) -> None:
+    table, out, prompts = tmp_path / "table.csv", tmp_path / "out", tmp_path / "prompts.csv"
     x, y = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0], [2.0, 1.0, 4.0, 3.0, 7.0, 6.0]
     lines = ["model,prompt_id,dimension,score,seen by"]
-    for number, pair in enumerate(zip(x, y, strict=True)):
-        lines += [
-            f"m,p{number},{name},{value},me" for name, value in zip(("sharp", "calm"), pair, strict=True)
-        ]
+    for number, (sharp, calm) in enumerate(zip(x, y, strict=True)):
+        lines += [f"m,p{number},sharp,{sharp},me", f"m,p{number},calm,{calm},me"]
     # a dimension that failed takes no part
     table.write_text("\n".join([*lines, "m,p9,sharp,3,me", "m,p9,calm,,me", ""]))
-    prompts = tmp_path / "prompts.csv"
     # themes whose files' names would be the same
-    themes = [("Sci-Fi", "sci fi")[number % 2] for number in range(6)]
-    rows = [f"p{number},text,{theme}" for number, theme in enumerate(themes)]
+    rows = [f"p{number},text,{('Sci-Fi', 'sci fi')[number % 2]}" for number in range(6)]
     prompts.write_text("\n".join(["prompt_id,text,theme", *rows, ""]))
-    words = ["suite", "correlations", "--scores", str(table), "--out", str(out)]
-    assert main([*words, "--prompt-suite", str(prompts)]) == 0
-    with (out / "correlations.csv").open() as file:
-        (row,) = csv.DictReader(file)
+    words = ("suite", "correlations", "--out", out, "--scores")
+    run(*words, table, "--prompt-suite", prompts)
+    (row,) = read(out / "correlations.csv")
     assert (row["first"], row["second"], row["videos"]) == ("calm", "sharp", "6")
     assert float(row["pearson"]) == pytest.approx(stats.pearsonr(x, y).statistic)
     assert float(row["spearman"]) == pytest.approx(stats.spearmanr(x, y).statistic)
@@ -208,11 +254,11 @@ def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
     titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
     assert len(titles) == 2
     assert any("Sci-Fi" in text for text in titles)
+    no_more_figures()
     categories = tmp_path / "categories.csv"
     categories.write_text("theme,category\nSci-Fi,Fiction\n")
-    capsys.readouterr()
-    assert main([*words, "--prompt-suite", str(prompts), "--categories", str(categories)]) == 0
-    assert "no table by category" in capsys.readouterr().err
+    printed = run(*words, table, "--prompt-suite", prompts, "--categories", categories)
+    assert "no table by category" in printed.err
     for line, message in (
         ("m,p0,calm,2,me", "already"),
         ("m,p8,calm,much,me", "score: "),
@@ -220,21 +266,16 @@ def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
         ("m,,calm,2,me", "has no prompt_id"),
     ):
         table.write_text("\n".join([*lines, line, ""]))
-        capsys.readouterr()
-        assert main(words) == 1
-        assert message in " ".join(capsys.readouterr().err.split())
-    assert main(["suite", "correlations", "--scores", str(tmp_path / "x.parquet"), "--out", str(out)]) == 1
+        assert message in run(*words, table, code=1).error
+    run(*words, tmp_path / "x.parquet", code=1)
 
 
-def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, capsys: Capture) -> None:
+def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, run: Run) -> None:
     Store.create(tmp_path / "store")
-    store = ["--store", str(tmp_path / "store")]
-    assert main(["suite", "leaderboard", "--out", str(tmp_path / "out"), *store]) == 1
-    assert "there are no scores" in capsys.readouterr().err
-    assert main(["suite", "scores", str(tmp_path / "x.csv"), *store]) == 1
-    assert main(["suite", "leaderboard", "planed", "--out", str(tmp_path / "out"), *store]) == 1
-    assert "did you mean planted" in capsys.readouterr().err
-    assert main(["suite", "list"]) == 0
-    assert "planted_suite_code:Planted" in capsys.readouterr().out
-    assert main(["suite", "planted", "--help"]) == 0
-    assert main(["suite", "nothing"]) == 2
+    store = ("--store", tmp_path / "store")
+    board = ("--out", tmp_path / "out", *store)
+    assert "there are no scores" in run("suite", "leaderboard", *board, code=1).err
+    run("suite", "scores", tmp_path / "x.csv", *store, code=1)
+    assert "did you mean planted" in run("suite", "leaderboard", "planed", *board, code=1).err
+    assert "planted_suite_code:Planted" in run("suite", "list").out
+    run("suite", "planted", "--help")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy import stats
 
-from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.suites.human_agreement import alpha_with_machine
 from tasks.scoring.suites.human_ratings import Rating, VideoKey
 from tasks.scoring.suites.score_store import ScoresStore
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
+from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.test_suite import RATINGS, read
 
 VIDEOS = [(model, f"p{number}") for model in "ab" for number in range(4)]
 #: People's mean ratings are 1, 2, 2, 3, 3, 4, 5, 5.
@@ -68,13 +69,8 @@ def ratings(tmp_path: Path) -> Path:
         if BY_NAME[dimension].high == 5
     ]
     path = tmp_path / "ratings.csv"
-    path.write_text("\n".join(["model,prompt_id,dimension,rater,rating", *lines, ""]))
+    path.write_text("\n".join([RATINGS, *lines, ""]))
     return path
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def expected(suite: str, videos: list[tuple[str, str]]) -> float:
@@ -83,13 +79,15 @@ def expected(suite: str, videos: list[tuple[str, str]]) -> float:
     return float(stats.spearmanr([scores[video] for video in videos], means).statistic)
 
 
-def test_variants_stand_beside_the_suite(store: Path, ratings: Path, tmp_path: Path) -> None:
+def test_variants_stand_beside_the_suite(
+    store: Path, ratings: Path, tmp_path: Path, run: Run, no_more_figures: Callable[[], None]
+) -> None:
     prompts, out = tmp_path / "prompts.jsonl", tmp_path / "out"
     kinds = {"p0": "simple", "p1": "simple", "p2": "complex", "p3": "complex"}
     lines = [{"prompt_id": id_, "text": "A ball.", "kind": kind} for id_, kind in kinds.items()]
     prompts.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    words = ["suite", "ablations", "--ratings", str(ratings), "--out", str(out), "--store", str(store)]
-    assert main([*words, "--prompt-suite", str(prompts)]) == 0
+    words = ("suite", "ablations", "--ratings", ratings, "--out", out, "--store", store)
+    run(*words, "--prompt-suite", prompts)
     table = read(out / "ablations.csv")
     # the paper's in their order, then the user's; a blur is no variant
     assert [one["variant"] for one in table] == ["", "baselines", "3-shot", "mine"]
@@ -125,30 +123,20 @@ def test_variants_stand_beside_the_suite(store: Path, ratings: Path, tmp_path: P
     simple = [video for video in VIDEOS if kinds[video[1]] == "simple"]
     assert float(by_kind[4]["temporal_consistency"]) == pytest.approx(expected("video-bench", simple))
 
-    assert main([*words, "--common-videos", "--variant", "mine"]) == 0
+    no_more_figures()
+    run(*words, "--common-videos", "--variant", "mine")
     table = read(out / "ablations.csv")
     assert [one["variant"] for one in table] == ["", "mine"]
     assert [one["temporal_consistency_videos"] for one in table] == ["7", "7"]
     assert float(table[0]["temporal_consistency"]) == pytest.approx(expected("video-bench", VIDEOS[1:]))
     # tables of the run before are gone
     assert not (out / "ablations-kinds.csv").exists()
-
-
-def test_a_variant_without_scores_is_named_with_what_makes_them(
-    store: Path, ratings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["suite", "ablations", "--ratings", str(ratings), "--out", str(tmp_path / "x")]
-    assert main([*words, "--store", str(store), "--variant", "5-shot"]) == 1
-    said = " ".join(capsys.readouterr().err.split())
+    # one without scores is named with what makes them
+    said = run(*words, "--variant", "5-shot", code=1).error
     assert "no scores of variant '5-shot', only of baselines, 3-shot, mine" in said
     assert "`slvmeval suite video-bench --variant 5-shot` makes them" in said
-
-
-def test_a_baseline_stands_below_its_dimension_in_the_table_of_agreement(
-    store: Path, ratings: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    main(["suite", "alignment", "--ratings", str(ratings), "--out", str(out), "--store", str(store)])
+    # a baseline stands below its dimension in the table of agreement
+    run("suite", "alignment", *words[2:], code=(0, 3))
     table = [one for one in read(out / "alignment.csv") if one["dimension"] == "Temporal consistency"]
     assert [one["metric"] for one in table] == ["", "semantic_consistency by clip"]
     for one, suite in zip(table, ("video-bench", "video-bench+baselines"), strict=True):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from slvmeval.cli.main import main
-from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoItem, fetch_demo, read_captions
+from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoFiles, DemoItem, fetch_demo, read_captions
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from tasks.models.package_index import Archive
 
@@ -66,139 +66,123 @@ def source_archive(inner: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def wheel(members: dict[str, bytes], name: str = "tinynet") -> bytes:
-    info = f"{name}-1.0.dist-info"
+def wheel(member: str) -> bytes:
+    info = "tinynet-1.0.dist-info"
     # a wheel that this Python may not install is still unzipped
     metadata = (
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Python: <3\nRequires-Dist: nowhere\n"
+        b"Metadata-Version: 2.1\nName: tinynet\nVersion: 1.0\nRequires-Python: <3\nRequires-Dist: nowhere\n"
     )
     tag = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    rest = {f"{info}/METADATA": metadata.encode(), f"{info}/WHEEL": tag, f"{info}/RECORD": b""}
-    return zip_bytes(members | rest)
+    rest = {f"{info}/METADATA": metadata, f"{info}/WHEEL": tag, f"{info}/RECORD": b""}
+    return zip_bytes({member: WEIGHTS} | rest)
 
 
-class Index:
-    """A folder of archives that acts as the package index."""
+class Demo:
+    """A demonstration's folder, and archives in a folder that acts as the package index."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        self.args = ("--no-index", "--find-links", str(folder))
+        self.folder, self.index = folder / "demo", folder / "index"
+        self.index.mkdir()
+        self.film_file = self.folder / "videos/film.mp4"
+
+    def fetch(self, *items: DemoItem, index: Path | None = None) -> DemoFiles:
+        """Fetch, and keep the lines that are said."""
+        self.lines: list[str] = []
+        index_args = ("--no-index", "--find-links", str(index or self.index))
+        return fetch_demo(self.folder, index_args=index_args, say=self.lines.append, items=items)
 
     def film(self, inner: bytes | None = None, *, sha: str = "", film_sha: str = "") -> DemoItem:
         data = source_archive(zip_bytes({INNER[1]: FILM}) if inner is None else inner)
-        (self.folder / "tinyfilm-1.0.tar.gz").write_bytes(data)
         archive = Archive("tinyfilm", "1.0", "tinyfilm-1.0.tar.gz", sha or sha256(data))
+        (self.index / archive.filename).write_bytes(data)
         return DemoItem(archive, INNER, film_sha or sha256(FILM), "videos/film.mp4")
 
     def network(self, member: str = "net/small.onnx") -> DemoItem:
-        data = wheel({member: WEIGHTS})
-        (self.folder / "tinynet-1.0-py3-none-any.whl").write_bytes(data)
+        data = wheel(member)
         archive = Archive("tinynet", "1.0", "tinynet-1.0-py3-none-any.whl", sha256(data))
+        (self.index / archive.filename).write_bytes(data)
         return DemoItem(archive, ("net/small.onnx",), sha256(WEIGHTS), "models/small/small.onnx")
+
+    def downloaded(self, item: DemoItem) -> DemoItem:
+        """Give it the archive, as after a download that was interrupted behind it."""
+        work = self.folder / WORK_FOLDER
+        work.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.index / item.archive.filename, work / item.archive.filename)
+        return item
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Index:
-    return Index(tmp_path / "index")
+def demo(tmp_path: Path) -> Demo:
+    return Demo(tmp_path)
 
 
-def state_of(folder: Path) -> dict[str, tuple[int, int]]:
-    return {
-        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_ino)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+def state_of(folder: Path) -> dict[Path, tuple[int, int]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
 
 
-def test_places_every_file_with_captions_and_licences(index: Index, tmp_path: Path) -> None:
-    lines: list[str] = []
-    items = [index.film(), index.network()]
-    got = fetch_demo(tmp_path / "demo", index_args=index.args, say=lines.append, items=items)
-
-    assert (tmp_path / "demo/videos/film.mp4").read_bytes() == FILM
-    assert (tmp_path / "demo/models/small/small.onnx").read_bytes() == WEIGHTS
+def test_every_file_is_placed_with_captions_and_licences_once(demo: Demo, tmp_path: Path) -> None:
+    items = [demo.film(), demo.network()]
+    got = demo.fetch(*items)
+    assert any("tinyfilm 1.0" in line for line in demo.lines)
+    assert demo.film_file.read_bytes() == FILM
+    assert (demo.folder / "models/small/small.onnx").read_bytes() == WEIGHTS
     for name in ("big_buck_bunny.jsonl", "cityCC0.jsonl"):
         assert (got.videos / name).read_bytes() == read_captions(name)
-    licences = [json.loads(line) for line in got.licences.read_text(encoding="utf-8").splitlines()]
-    assert {row["video"]: row["licence"] for row in licences} == {
-        "big_buck_bunny.mp4": "CC-BY-3.0",
-        "cityCC0.mpg": "CC0-1.0",
-    }
-    assert all(row["redistributable"] is True and row["credit"] for row in licences)
-    assert not (tmp_path / "demo" / WORK_FOLDER).exists()
-    assert any("tinyfilm 1.0" in line for line in lines)
+    rows = [json.loads(line) for line in got.licences.read_text("utf-8").splitlines()]
+    free = {"big_buck_bunny.mp4": "CC-BY-3.0", "cityCC0.mpg": "CC0-1.0"}
+    assert {row["video"]: row["licence"] for row in rows} == free
+    assert all(row["redistributable"] is True and row["credit"] for row in rows)
+    assert not (demo.folder / WORK_FOLDER).exists()
+    # a second run does nothing and needs no index
+    before = state_of(demo.folder)
+    demo.fetch(*items, index=tmp_path / "nowhere")
+    assert demo.lines == []
+    assert state_of(demo.folder) == before
 
 
-def test_a_second_run_does_nothing_and_needs_no_index(index: Index, tmp_path: Path) -> None:
-    items = [index.film(), index.network()]
-    fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=items)
-    before = state_of(tmp_path / "demo")
-
-    lines: list[str] = []
-    nowhere = ("--no-index", "--find-links", str(tmp_path / "nowhere"))
-    fetch_demo(tmp_path / "demo", index_args=nowhere, say=lines.append, items=items)
-    assert state_of(tmp_path / "demo") == before
-    assert lines == []
-
-
-def test_a_file_with_other_content_is_fetched_again(index: Index, tmp_path: Path) -> None:
-    item = index.film()
-    target = tmp_path / "demo/videos/film.mp4"
+def test_what_is_half_or_other_is_fetched_again(demo: Demo) -> None:
+    item = demo.network()
+    target = demo.folder / item.target
     target.parent.mkdir(parents=True)
-    target.write_bytes(FILM[:100])
-    fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=[item])
-    assert target.read_bytes() == FILM
+    target.write_bytes(WEIGHTS[:100])
+    work = demo.folder / WORK_FOLDER
+    work.mkdir()
+    (work / item.archive.filename).write_bytes(b"half")
+    (work / f"{item.archive.filename}.0.part").write_bytes(b"half")
+    demo.fetch(item)
+    assert target.read_bytes() == WEIGHTS
+    assert not work.exists()
 
 
-def test_an_archive_with_another_checksum_is_refused_before_it_is_opened(
-    index: Index, tmp_path: Path
-) -> None:
-    item = index.film(sha="0" * 64)
+def test_an_archive_with_another_checksum_is_refused_before_it_is_opened(demo: Demo) -> None:
     with pytest.raises(IntegrityError, match=r"tinyfilm-1\.0\.tar\.gz .*not the published file"):
-        fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=[item])
-    assert not (tmp_path / "demo/videos").exists()
+        demo.fetch(demo.film(sha="0" * 64))
+    assert not (demo.folder / "videos").exists()
 
 
-def test_a_file_with_another_checksum_is_refused(index: Index, tmp_path: Path) -> None:
-    item = index.film(film_sha="1" * 64)
-    with pytest.raises(IntegrityError, match=f"expected {'1' * 64}"):
-        fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=[item])
-    assert not (tmp_path / "demo/videos/film.mp4").exists()
+def test_a_file_that_is_another_or_not_there_is_named(demo: Demo) -> None:
+    whole = zip_bytes({INNER[1]: FILM})
+    for make, message in (
+        (lambda: demo.film(film_sha="1" * 64), f"expected {'1' * 64}"),
+        (lambda: demo.film(whole[:-40]), "damaged"),
+        (lambda: demo.film(zip_bytes({"media/other.mp4": FILM})), "has no media/resources/film.mp4"),
+        (lambda: demo.network(member="net/other.onnx"), r"has no net/small\.onnx"),
+    ):
+        item = demo.downloaded(make())
+        with pytest.raises(IntegrityError, match=message):
+            demo.fetch(item)
+        assert not (demo.folder / item.target).exists()
 
 
-@pytest.mark.parametrize(
-    ("inner", "message"),
-    [
-        (zip_bytes({INNER[1]: FILM})[:-40], "damaged"),
-        (zip_bytes({"media/other.mp4": FILM}), "has no media/resources/film.mp4"),
-    ],
-)
-def test_a_damaged_or_incomplete_archive_is_named(
-    index: Index, tmp_path: Path, inner: bytes, message: str
-) -> None:
-    item = index.film(inner)
-    with pytest.raises(IntegrityError, match=message):
-        fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=[item])
-
-
-def test_a_wheel_without_the_member_is_named(index: Index, tmp_path: Path) -> None:
-    item = index.network(member="net/other.onnx")
-    with pytest.raises(IntegrityError, match=r"has no net/small\.onnx"):
-        fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=[item])
-
-
-def test_without_an_index_the_command_to_run_is_told(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    args = ("--no-index", "--find-links", str(tmp_path / "empty"))
+def test_without_an_index_the_command_to_run_is_told(demo: Demo) -> None:
     with pytest.raises(PrerequisiteError, match=r"-m pip download .*moviepy==2\.2\.1"):
-        fetch_demo(tmp_path / "demo", index_args=args, say=print, items=ITEMS[:1])
+        demo.fetch(ITEMS[0])
 
 
 @pytest.mark.parametrize("step", ["downloaded", "extracted", "placed"])
-def test_killed_anywhere_the_next_run_finishes(index: Index, tmp_path: Path, step: str) -> None:
-    item = index.film()
-    demo = tmp_path / "demo"
+def test_killed_anywhere_the_next_run_finishes(demo: Demo, step: str) -> None:
+    item = demo.downloaded(demo.film())
     script = (
         "import os, signal\n"
         "from pathlib import Path\n"
@@ -209,30 +193,16 @@ def test_killed_anywhere_the_next_run_finishes(index: Index, tmp_path: Path, ste
         f"    if point == 'demo:{step}':\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "set_commit_hook(die)\n"
-        f"fetch_demo(Path({str(demo)!r}), index_args={index.args!r}, items=[{item!r}])\n"
+        f"fetch_demo(Path({str(demo.folder)!r}), index_args=('--no-index',), items=[{item!r}])\n"
     )
     root = Path(__file__).parents[3]
     environment = os.environ | {"PYTHONPATH": str(root)}
     killed = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    target = demo / "videos/film.mp4"
-    assert target.exists() == (step == "placed")
-
-    fetch_demo(demo, index_args=index.args, say=print, items=[item])
-    assert target.read_bytes() == FILM
-    leftovers = [path.name for path in demo.rglob("*") if ".part" in path.name]
-    assert leftovers == []
-
-
-def test_a_half_downloaded_archive_is_downloaded_again(index: Index, tmp_path: Path) -> None:
-    item = index.film()
-    work = tmp_path / "demo" / WORK_FOLDER
-    work.mkdir(parents=True)
-    (work / item.archive.filename).write_bytes(b"half")
-    (work / f"{item.archive.filename}.0.part").write_bytes(b"half")
-    fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=[item])
-    assert (tmp_path / "demo/videos/film.mp4").read_bytes() == FILM
-    assert not work.exists()
+    assert demo.film_file.exists() == (step == "placed")
+    demo.fetch(item)
+    assert demo.film_file.read_bytes() == FILM
+    assert [path.name for path in demo.folder.rglob("*") if ".part" in path.name] == []
 
 
 def test_what_is_fetched_is_pinned_and_named_safely() -> None:

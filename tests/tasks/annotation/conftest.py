@@ -12,6 +12,9 @@ import pytest
 from tasks.annotation.desk.desk import Desk
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.tasks.annotation.example_desk import HandClock, example_campaign, example_tasks, open_desk
+from tests.tasks.publish.conftest import build_small
+
+__all__ = ["build_small"]
 
 PROGRAMS = postgres_programs()
 ON_POSTGRES = pytest.param(

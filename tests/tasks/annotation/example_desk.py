@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -121,19 +121,10 @@ def file_vote(task: PairTask, worker: str, of: Campaign | None = None, **other: 
     """Return a vote as read from a file."""
     settings = of or example_campaign()
     values: dict[str, Any] = {
-        "vote_id": f"file-{task.pair_id}-{worker}"[:64],
-        "campaign": settings.name,
-        "release": settings.release,
-        "version": settings.version,
-        "pair_id": task.pair_id,
-        "source_id": task.source_id,
-        "aspect": task.aspect,
-        "worker": worker,
-        "platform": "crowd",
-        "origin": "file",
-        "first": "high",
-        "preferred": "high",
-        "rating": "A",
+        **{"vote_id": f"file-{task.pair_id}-{worker}"[:64], "worker": worker},
+        **{"campaign": settings.name, "release": settings.release, "version": settings.version},
+        **{"pair_id": task.pair_id, "source_id": task.source_id, "aspect": task.aspect},
+        **{"platform": "crowd", "origin": "file", "first": "high", "preferred": "high", "rating": "A"},
         "pair_duration_s": task.high_s + task.low_s,
     }
     return Vote(**{**values, **other})
@@ -147,3 +138,41 @@ def example_tasks(count: int, aspects: Iterable[str] = ("color",)) -> list[PairT
 def refused(reason: RefusalReason) -> pytest.RaisesExc[DeskRefusal]:
     """Expect that the desk refuses for this reason."""
     return pytest.RaisesExc(DeskRefusal, check=lambda problem: problem.reason is reason)
+
+
+def refuses(reason: RefusalReason, ask: Callable[..., object], *given: object) -> None:
+    """See that the desk refuses a request for this reason."""
+    with refused(reason):
+        ask(*given)
+
+
+class Sitting:
+    """A worker with an open task."""
+
+    def __init__(self, desk: Desk, clock: HandClock, task: Assignment) -> None:
+        self.desk, self.clock, self.task = desk, clock, task
+        self.who = task.campaign, task.worker, task.id
+
+    def send(self) -> None:
+        send_all(self.desk, self.task)
+
+    def play(self, place: str, *parts: tuple[float, float], speed: float = 1.0) -> Assignment:
+        return self.desk.viewing.play(*self.who, place, parts, speed)
+
+    def prefer(self, place: str = "left") -> Assignment:
+        return self.desk.answers.prefer(*self.who, place)
+
+    def confirm(self, number: int) -> Assignment:
+        return self.desk.answers.confirm(*self.who, number)
+
+    def rate(self, rating: str = "A", comment: str = "") -> Vote:
+        return self.desk.answers.rate(*self.who, rating, comment)
+
+    def get_ready(self) -> None:
+        """Do everything up to the rating."""
+        ready_to_rate(self.desk, self.clock, self.task)
+
+
+def sit(desk: Desk, clock: HandClock, identity: str = "ann") -> Sitting:
+    """Let a worker come in and get a task."""
+    return Sitting(desk, clock, desk.queue.next("autumn", come_in(desk, identity)))

@@ -1,3 +1,5 @@
+"""The key of an installation, and where its things lie."""
+
 from __future__ import annotations
 
 import stat
@@ -47,40 +49,31 @@ def test_the_variable_goes_over_the_file(tmp_path: Path, monkeypatch: pytest.Mon
         installation_key(tmp_path)
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
-def test_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_key_that_others_may_read_or_that_is_damaged_or_lost_is_refused_and_not_replaced(
+    tmp_path: Path,
+) -> None:
     installation_key(tmp_path)
     path = tmp_path / "annotation" / "key"
-    path.chmod(mode)
-    with pytest.raises(PrerequisiteError, match=f"chmod 600 {path}"):
-        installation_key(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b"abc\n", b"\xff\xfe"])
-def test_a_damaged_key_is_refused_and_not_replaced(tmp_path: Path, content: bytes) -> None:
-    installation_key(tmp_path)
-    path = tmp_path / "annotation" / "key"
-    path.write_bytes(content)
-    with pytest.raises(PrerequisiteError, match="damaged"):
-        installation_key(tmp_path)
-    assert path.read_bytes() == content
-
-
-def test_no_new_key_is_made_beside_an_old_database(tmp_path: Path) -> None:
-    installation_key(tmp_path)
+    for mode in (0o644, 0o640, 0o604, 0o620):
+        path.chmod(mode)
+        with pytest.raises(PrerequisiteError, match=f"chmod 600 {path}"):
+            installation_key(tmp_path)
+    path.chmod(0o600)
+    for content in (b"", b"\n", b"abc\n", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(PrerequisiteError, match="damaged"):
+            installation_key(tmp_path)
+        assert path.read_bytes() == content
+    # no new key is made beside an old database
     sqlite_file(tmp_path).write_bytes(b"")
-    (tmp_path / "annotation" / "key").unlink()
+    path.unlink()
     with pytest.raises(PrerequisiteError, match="restore"):
         installation_key(tmp_path)
-    assert not (tmp_path / "annotation" / "key").exists()
+    assert not path.exists()
 
 
 def test_keys_of_two_purposes_have_nothing_in_common() -> None:
-    keys = {
-        derived_key(b"a" * 32, "session"),
-        derived_key(b"a" * 32, "media"),
-        derived_key(b"b" * 32, "media"),
-    }
+    keys = {derived_key(a * 32, b) for a, b in ((b"a", "session"), (b"a", "media"), (b"b", "media"))}
     assert len(keys) == 3
     assert {len(key) for key in keys} == {32}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,23 +32,41 @@ from tasks.annotation.media import (
     write_media,
 )
 from tasks.annotation.publish import check_tasks_of, equal_pairs, pair_tasks, showing
-from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from tasks.publish.pair_videos import materialise_pair
+from tests.tasks.publish.conftest import Small
 
 KEY = b"k" * 32
 
 
-@pytest.fixture(scope="module")
-def published(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[Release, list[MediaTask]]:
+Build = Callable[[Path], Small]
+
+
+@dataclass(frozen=True)
+class Published:
     """A release with all its videos written."""
+
+    release: Release
+    tasks: list[MediaTask]
+
+    @property
+    def folder(self) -> Path:
+        return folder_of(self.release)
+
+    @property
+    def pairs(self) -> list[tuple[PairFiles, Path, Path]]:
+        """Each pair with its high and its low video."""
+        pairs = [pair for task in self.tasks for pair in task.pairs]
+        return [(pair, self.folder / pair.high, self.folder / pair.low) for pair in pairs]
+
+
+@pytest.fixture(scope="module")
+def published(build_small: Build, tmp_path_factory: pytest.TempPathFactory) -> Published:
     release = build_small(tmp_path_factory.mktemp("shown")).release
     tasks = media_tasks(release, release.pairs(), KEY)
     for task in tasks:
         assert write_media(release, task) == 2 * len(task.pairs)
     assert len(list(folder_of(release).iterdir())) == sum(2 * len(task.pairs) for task in tasks)
-    return release, tasks
+    return Published(release, tasks)
 
 
 def folder_of(release: Release) -> Path:
@@ -80,33 +99,6 @@ def frames(path: Path) -> list[np.ndarray[Any, Any]]:
         return [frame.to_ndarray(format="yuv420p") for frame in file.decode(video=0)]
 
 
-def test_both_sides_say_the_same_of_themselves(published: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = published
-    for task in tasks:
-        for pair in task.pairs:
-            high, low = (facts(folder_of(release) / name) for name in (pair.high, pair.low))
-            assert high == low
-            assert "comment" not in high["file"]
-            assert "encoder" not in high["file"]
-            # the names of the streams' handlers are the same everywhere and reveal nothing
-            assert high["stream"].keys() <= {"language", "handler_name", "vendor_id"}
-
-
-def test_no_mark_of_the_encoder_tells_where_it_began(published: tuple[Release, list[MediaTask]]) -> None:
-    release, _ = published
-    for path in folder_of(release).glob("*.mp4"):
-        assert b"x264" not in path.read_bytes()
-        with av.open(str(path)) as file:
-            kinds = {
-                data[at + 4] & 31
-                for packet in file.demux(video=0)
-                if (data := bytes(packet))
-                for at in nal_starts(data)
-            }
-        # slices, the marks between pictures, and padding
-        assert {1, 5, 9} <= kinds <= {1, 5, 6, 9}
-
-
 def nal_starts(data: bytes) -> list[int]:
     starts, at = [], 0
     while at < len(data):
@@ -115,46 +107,51 @@ def nal_starts(data: bytes) -> list[int]:
     return starts
 
 
-def test_the_pictures_are_those_of_the_pair(
-    published: tuple[Release, list[MediaTask]], tmp_path: Path
-) -> None:
-    from tasks.publish.pair_videos import materialise_pair
-
-    release, tasks = published
-    for pair in tasks[0].pairs:
-        record = release.pair(pair.pair_id)
-        plain = materialise_pair(release.store, record, release.clips(record.source_id), tmp_path / pair.low)
-        for name, path in ((pair.high, plain["high"]), (pair.low, plain["low"])):
-            mine, theirs = frames(folder_of(release) / name), frames(path)
-            assert len(mine) == len(theirs)
-            assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
-
-
-def test_browsers_can_play_them_while_they_come(published: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = published
-    for pair in tasks[0].pairs:
-        for name in (pair.high, pair.low):
-            path = folder_of(release) / name
+def test_both_sides_say_the_same_of_themselves(published: Published) -> None:
+    for _, *paths in published.pairs:
+        high, low = (facts(path) for path in paths)
+        assert high == low
+        assert not {"comment", "encoder"} & high["file"].keys()
+        # the names of the streams' handlers are the same everywhere and reveal nothing
+        assert high["stream"].keys() <= {"language", "handler_name", "vendor_id"}
+        for path in paths:
             data = path.read_bytes()
-            assert data.index(b"moov") < data.index(b"mdat")
+            # no mark of the encoder tells where it began
+            assert b"x264" not in data
             with av.open(str(path)) as file:
                 coding = file.streams.video[0].codec_context
+                packets = [packet for packet in file.demux(video=0) if packet.size]
+                parts = [bytes(packet) for packet in packets]
+                kinds = {part[at + 4] & 31 for part in parts for at in nal_starts(part)}
+                # browsers can play it while it comes
                 assert (coding.name, coding.pix_fmt, coding.profile) == ("h264", "yuv420p", "High")
-                assert next(file.demux(video=0)).is_keyframe
+                assert packets[0].is_keyframe
+            # slices, the marks between pictures, and padding
+            assert {1, 5, 9} <= kinds <= {1, 5, 6, 9}
+            assert data.index(b"moov") < data.index(b"mdat")
 
 
-def test_names_tell_nothing_and_no_file_is_shown_twice(published: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = published
-    names = [name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)]
-    assert len(set(names)) == len(names)
-    assert len({(folder_of(release) / name).stat().st_ino for name in names}) == len(names)
+def test_the_pictures_are_those_of_the_pair(published: Published, tmp_path: Path) -> None:
+    release = published.release
+    for pair, high, low in published.pairs[: len(published.tasks[0].pairs)]:
+        record = release.pair(pair.pair_id)
+        plain = materialise_pair(release.store, record, release.clips(record.source_id), tmp_path / pair.low)
+        for mine, theirs in ((high, plain["high"]), (low, plain["low"])):
+            assert np.array_equal(frames(mine), frames(theirs))
+
+
+def test_names_tell_nothing_and_no_file_is_shown_twice(published: Published) -> None:
+    release = published.release
+    paths = [path for _, *both in published.pairs for path in both]
+    assert len(set(paths)) == len({path.stat().st_ino for path in paths}) == len(paths)
     others = media_tasks(release, release.pairs(), b"another key of another installation")
-    assert not {name for task in others for pair in task.pairs for name in (pair.high, pair.low)} & set(names)
-    assert media_tasks(release, release.pairs(), KEY) == tasks
+    named = {name for task in others for pair in task.pairs for name in (pair.high, pair.low)}
+    assert not named & {path.name for path in paths}
+    assert media_tasks(release, release.pairs(), KEY) == published.tasks
 
 
 def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
-    build_small: Callable[[Path], Small],  # noqa: F811
+    build_small: Build,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -176,30 +173,24 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
     assert low.read_bytes() == before
 
 
-def test_several_write_the_same_at_once(
-    build_small: Callable[[Path], Small],  # noqa: F811
+def test_several_write_the_same_at_once_and_frames_that_are_gone_harm_no_other(
+    build_small: Build,
     tmp_path: Path,
 ) -> None:
     release = build_small(tmp_path).release
-    tasks = media_tasks(release, release.pairs(), KEY)
+    first, second = tasks = media_tasks(release, release.pairs(), KEY)
     work = MediaWork(str(release.store.root), release.name, release.version)
     with ThreadPoolExecutor(4) as pool:
         outcomes = list(pool.map(lambda task: media_stage(work, task), tasks * 3))
     assert not [row for outcome in outcomes for row in outcome.rows]
-    for task in tasks:
-        for pair in task.pairs:
-            assert len(frames(folder_of(release) / pair.high)) == release.pair(pair.pair_id).high_frames
-            assert len(frames(folder_of(release) / pair.low)) == release.pair(pair.pair_id).low_frames
-
-
-def test_frames_that_are_gone_for_good_are_said_and_harm_no_other(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    release = build_small(tmp_path).release
-    first, second = media_tasks(release, release.pairs(), KEY)
+    folder = folder_of(release)
+    for pair in (pair for task in tasks for pair in task.pairs):
+        record = release.pair(pair.pair_id)
+        assert len(frames(folder / pair.high)) == record.high_frames
+        assert len(frames(folder / pair.low)) == record.low_frames
+        for name in (pair.high, pair.low):
+            (folder / name).unlink()
     release.store.remove(FRAMES, release.source(first.id).frames_id)
-    work = MediaWork(str(release.store.root), release.name, release.version)
     outcome = media_stage(work, first)
     assert outcome.written == 0
     assert "were evicted" in outcome.rows[0]
@@ -219,12 +210,11 @@ def test_drafts_of_killed_processes_are_cleared_and_younger_ones_left(tmp_path: 
     assert [path.name for path in folder.iterdir()] == ["whole.mp4"]
 
 
-def test_it_is_known_where_in_a_file_its_seconds_lie(published: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = published
-    pair = tasks[0].pairs[0]
+def test_it_is_known_where_in_a_file_its_seconds_lie(published: Published) -> None:
+    release = published.release
+    pair, _, path = published.pairs[0]
     media = pair_media(release.store.root, pair)
     record = release.pair(pair.pair_id)
-    path = folder_of(release) / pair.low
     assert (media.low_file, media.low_bytes) == (pair.low, path.stat().st_size)
     assert [second for second, _ in media.low_index] == [n / record.fps for n in range(record.low_frames)]
     with av.open(str(path)) as file:
@@ -244,10 +234,9 @@ def test_it_is_known_where_in_a_file_its_seconds_lie(published: tuple[Release, l
 
 
 def test_a_check_task_of_equal_videos_has_two_files_of_the_same_pictures(
-    published: tuple[Release, list[MediaTask]],
+    published: Published,
 ) -> None:
-    release, tasks = published
-    (task, *_) = tasks
+    release, task = published.release, published.tasks[0]
     record = next(one for one in release.pairs(source_id=task.id) if one.high_frames == one.low_frames)
     id_ = check_id(record.pair_id, Check.EQUAL)
     (with_equal,) = media_tasks(release, release.pairs(source_id=task.id), KEY, {record.pair_id})
@@ -262,9 +251,9 @@ def test_a_check_task_of_equal_videos_has_two_files_of_the_same_pictures(
 
 
 def test_a_campaign_makes_equal_pairs_and_repeats_for_its_rule(
-    published: tuple[Release, list[MediaTask]],
+    published: Published,
 ) -> None:
-    release, _ = published
+    release = published.release
     settings = {"name": "spring", "release": release.name, "version": release.version, "languages": ("en",)}
     paper, strict = Campaign(**settings, rule="paper"), Campaign(**settings, equal_pairs=1)
     assert equal_pairs(paper, release.pairs()) == set()

@@ -16,19 +16,19 @@ from storage_schemas.release import Release
 from storage_schemas.source import ClipRow
 from tasks.annotation.desk.playback import ServedVideo, accepted, reachable
 from tasks.annotation.media import media_tasks, pair_media, write_media
-from tasks.annotation.pair_task import PairMedia, PairTask, Stretch, first_look, must_see, task_of
+from tasks.annotation.pair_task import PairMedia, PairTask, first_look, must_see, task_of
 from tasks.aspects.base import ClipSpan
 from tasks.pairs.intervals import degraded_intervals, merged, reordered, replaced, units
-from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from tests.tasks.publish.conftest import Small
 
 MEDIA = PairMedia(high_file="a.mp4", low_file="b.mp4", high_bytes=10, low_bytes=9, low_index=((0.0, 3),))
 
 
+Build = Callable[[Path], Small]
+
+
 @pytest.fixture(scope="module")
-def release(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Release:
+def release(build_small: Build, tmp_path_factory: pytest.TempPathFactory) -> Release:
     return build_small(tmp_path_factory.mktemp("tasks")).release
 
 
@@ -41,12 +41,8 @@ def test_a_task_has_the_prompt_by_clip_and_the_two_videos(release: Release) -> N
     assert [clip.start_s for clip in task.prompt_clips] == [clip.start_s for clip in clips]
     assert (task.pair_id, task.source_id, task.aspect) == (record.pair_id, record.source_id, record.aspect)
     assert (task.high_s, task.low_s) == (record.high_frames / record.fps, record.low_frames / record.fps)
-    assert (task.file_of("high"), task.bytes_of("low"), task.index_of("low"), task.gold) == (
-        "a.mp4",
-        9,
-        ((0.0, 3),),
-        True,
-    )
+    assert (task.file_of("high"), task.bytes_of("low"), task.gold) == ("a.mp4", 9, True)
+    assert task.index_of("low") == ((0.0, 3),)
     assert task_of(release, record, MEDIA, ["one"]).prompt_clips[0].translation == "one"
 
 
@@ -80,14 +76,8 @@ def test_a_real_video_can_be_seen_once_it_was_sent_and_no_sooner(release: Releas
 
 
 #: A gap of 2 frames, six clips, the fourth without frames, a gap of 4 before the last.
-SPANS = [
-    ClipSpan(0, 2, 8),
-    ClipSpan(1, 10, 10),
-    ClipSpan(2, 20, 10),
-    ClipSpan(3, 30, 0),
-    ClipSpan(4, 30, 10),
-    ClipSpan(5, 44, 16),
-]
+PLACES = ((2, 8), (10, 10), (20, 10), (30, 0), (30, 10), (44, 16))
+SPANS = [ClipSpan(index, first, count) for index, (first, count) in enumerate(PLACES)]
 FRAMES = 60
 CLIPS = [
     ClipRow(
@@ -108,35 +98,29 @@ def record(
     segments: list[Segment], drawn: list[int], fps: float = 1.0, choices: dict[str, Any] | None = None
 ) -> PairRecord:
     high, low = degraded_intervals(SOURCE, segments, drawn, fps)
-    return PairRecord(
-        pair_id="p",
-        source_id="s",
-        aspect="any",
-        dimension="any",
-        category="quality",
-        operation="any",
-        operation_version=1,
-        parameters={},
-        strength="paper",
-        clips_degraded=len(drawn),
-        fps=fps,
-        frames_id="f",
-        segments=tuple(segments),
-        drawn_clips=tuple(drawn),
-        choices=choices or {},
-        passed_over={},
-        high_frames=FRAMES,
-        low_frames=sum(segment.frame_count for segment in segments),
-        high_checksum="",
-        low_checksum="",
-        high_intervals=high,
-        low_intervals=low,
-        seed="",
-    )
+    values: dict[str, Any] = {
+        **dict.fromkeys(("aspect", "dimension", "operation"), "any"),
+        **{"pair_id": "p", "source_id": "s", "category": "quality", "operation_version": 1},
+        **{"parameters": {}, "strength": "paper", "frames_id": "f", "seed": "", "passed_over": {}},
+        **{"clips_degraded": len(drawn), "drawn_clips": tuple(drawn), "choices": choices or {}},
+        **{"fps": fps, "segments": tuple(segments), "high_frames": FRAMES},
+        "low_frames": sum(segment.frame_count for segment in segments),
+        **{"high_checksum": "", "low_checksum": "", "high_intervals": high, "low_intervals": low},
+    }
+    return PairRecord(**values)
 
 
-def as_rows(stretches: tuple[Stretch, ...]) -> list[tuple[str, float, float, str]]:
-    return [(stretch.video, stretch.start_s, stretch.end_s, stretch.kind) for stretch in stretches]
+Row = tuple[str, float, float, str]
+
+
+def seen_of(pair: PairRecord, clips: list[ClipRow] = CLIPS) -> list[Row]:
+    return [(one.video, one.start_s, one.end_s, one.kind) for one in must_see(pair, clips)]
+
+
+def without(*clips: int, order: tuple[int, ...] | None = None) -> PairRecord:
+    """A pair whose low side lacks clips, or has all in another order."""
+    rest = [clip for clip in (0, 1, 2, 4, 5) if clip not in clips]
+    return record(reordered(SOURCE, list(order or rest), list(clips)), list(clips))
 
 
 def degraded(*clips: int) -> list[Segment]:
@@ -148,61 +132,56 @@ def degraded(*clips: int) -> list[Segment]:
     return replaced(SOURCE, changed)
 
 
-def test_clips_changed_in_place_are_seen_one_by_one_on_the_low_side() -> None:
-    assert as_rows(must_see(record(degraded(1, 2, 5), [5, 1, 2]), CLIPS)) == [
-        ("low", 10, 20, "degraded"),
-        ("low", 20, 30, "degraded"),
-        ("low", 44, 60, "degraded"),
-    ]
-
-
-def test_seconds_are_frames_by_the_frame_rate() -> None:
-    assert as_rows(must_see(record(degraded(1), [1], fps=2.0), CLIPS)) == [("low", 5, 10, "degraded")]
-
-
-def test_removed_clips_are_seen_on_the_high_side_and_joins_on_the_low_side() -> None:
-    segments = reordered(SOURCE, [0, 2, 4], [5, 1])
-    # low: gap 0–2, clip 0 2–10, clip 2 10–20, clip 4 20–30, gap 30–34, nothing after
-    assert as_rows(must_see(record(segments, [5, 1]), CLIPS)) == [
-        ("high", 10, 20, "removed"),
-        ("high", 44, 60, "removed"),
-        ("low", 8, 12, "join"),
-        ("low", 32, 34, "join"),
-    ]
-
-
-def test_neighbours_that_were_removed_leave_one_join_and_near_ones_run_together() -> None:
-    segments = reordered(SOURCE, [0, 4, 5], [1, 2])
-    assert as_rows(must_see(record(segments, [1, 2]), CLIPS)) == [
-        ("high", 10, 20, "removed"),
-        ("high", 20, 30, "removed"),
-        ("low", 8, 12, "join"),
-    ]
-    segments = reordered(SOURCE, [0, 1, 2], [4, 5])
-    # low: … clip 2 20–30, gap 30–34: joins at 30 and at 34, the end
-    assert as_rows(must_see(record(segments, [4, 5]), CLIPS))[2:] == [("low", 28, 34, "join")]
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        # changed in place: one by one on the low side
+        (
+            record(degraded(1, 2, 5), [5, 1, 2]),
+            [("low", 10, 20, "degraded"), ("low", 20, 30, "degraded"), ("low", 44, 60, "degraded")],
+        ),
+        # seconds are frames by the frame rate
+        (record(degraded(1), [1], fps=2.0), [("low", 5, 10, "degraded")]),
+        # removed, seen on the high side, with joins on the low one: clip 0 2–10, 2 10–20, 4 20–30, gap 30–34
+        (
+            without(5, 1),
+            [
+                ("high", 10, 20, "removed"),
+                ("high", 44, 60, "removed"),
+                ("low", 8, 12, "join"),
+                ("low", 32, 34, "join"),
+            ],
+        ),
+        # neighbours that were removed leave one join
+        (without(1, 2), [("high", 10, 20, "removed"), ("high", 20, 30, "removed"), ("low", 8, 12, "join")]),
+        # near joins run together: at 30, and at 34, the end
+        (without(4, 5), [("high", 30, 40, "removed"), ("high", 44, 60, "removed"), ("low", 28, 34, "join")]),
+        # moved, seen on both sides: gap 0–2, clip 2 2–12, 0 12–20, 1 20–30, 5 30–46, gap 46–50, 4 50–60
+        (
+            without(1, 2, order=(2, 0, 1, 5, 4)),
+            [
+                ("high", 10, 20, "moved"),
+                ("high", 20, 30, "moved"),
+                ("low", 2, 12, "moved"),
+                ("low", 20, 30, "moved"),
+            ],
+        ),
+    ],
+)
+def test_what_has_to_be_seen_of_changed_removed_and_moved_clips(
+    pair: PairRecord, expected: list[Row]
+) -> None:
+    assert seen_of(pair) == expected
 
 
 def test_a_clip_removed_at_the_beginning_leaves_a_join_there() -> None:
-    at_once = [ClipSpan(0, 0, 10), ClipSpan(1, 10, 10)]
     clips = [clip for clip in CLIPS if clip.clip < 2]
     clips[0] = clips[0].model_copy(update={"first_frame": 0, "frame_count": 10})
-    source = units(at_once, 20)
+    source = units([ClipSpan(0, 0, 10), ClipSpan(1, 10, 10)], 20)
     segments = reordered(source, [1], [0])
     high, low = degraded_intervals(source, segments, [0], 1.0)
     pair = record(segments, [0]).model_copy(update={"high_intervals": high, "low_intervals": low})
-    assert as_rows(must_see(pair, clips)) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
-
-
-def test_moved_clips_are_seen_on_both_sides_each_at_its_own_place() -> None:
-    segments = reordered(SOURCE, [2, 0, 1, 5, 4], [1, 2])
-    # low: gap 0–2, clip 2 2–12, clip 0 12–20, clip 1 20–30, clip 5 30–46, gap 46–50, clip 4 50–60
-    assert as_rows(must_see(record(segments, [1, 2]), CLIPS)) == [
-        ("high", 10, 20, "moved"),
-        ("high", 20, 30, "moved"),
-        ("low", 2, 12, "moved"),
-        ("low", 20, 30, "moved"),
-    ]
+    assert seen_of(pair, clips) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
 
 
 def test_what_the_operation_chose_is_told_in_short() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,17 @@ from storage_schemas.store import Store
 from storage_schemas.votes import Standing
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.ratings import Verdict
+from tasks.annotation.rating_task import VideoRating
 from tasks.annotation.ratings_file import collect_ratings
 from tasks.scoring.suites.human_ratings import load_ratings
 from tests.tasks.annotation.example_desk import HandClock, come_in, open_desk
 from tests.tasks.annotation.example_ratings import rate, rating_task, ratings_campaign
 
+Rated = tuple[Store, Desk, HandClock, list[str]]
+
 
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[Store, Desk, HandClock, list[str]]:
+def made(tmp_path: Path) -> Iterator[Rated]:
     """A campaign of two videos with two raters, each of whom has rated both."""
     clock = HandClock()
     with open_desk(tmp_path, clock) as desk:
@@ -31,23 +35,24 @@ def made(tmp_path: Path) -> tuple[Store, Desk, HandClock, list[str]]:
         yield Store.create(tmp_path / "store"), desk, clock, raters
 
 
+def check(desk: Desk, given: Sequence[VideoRating], verdict: Verdict = Verdict.CONFIRMED) -> None:
+    note = "No." if verdict is Verdict.SENT_BACK else ""
+    desk.ratings.check("rated", [(one.rating_id, one.value) for one in given], verdict, note, "Anna")
+
+
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def test_confirmed_ratings_go_into_the_file_that_alignment_reads(
-    made: tuple[Store, Desk, HandClock, list[str]],
-) -> None:
-    store, desk, _, _ = made
+def test_confirmed_ratings_go_into_the_file_that_alignment_reads(made: Rated) -> None:
+    store, desk, clock, _ = made
     ratings = [one.rating for one in desk.ratings.read("rated")]
     nothing = collect_ratings(store, desk, "rated")
     assert (nothing.ratings, nothing.left_out, nothing.complete) == (0, 4, False)
     assert {row["reason"] for row in rows(nothing.left_out_path)} == {"not_checked"}
-    desk.ratings.check(
-        "rated", [(one.rating_id, one.value) for one in ratings[:3]], Verdict.CONFIRMED, "", "Anna"
-    )
-    desk.ratings.check("rated", [(ratings[3].rating_id, ratings[3].value)], Verdict.SENT_BACK, "No.", "Anna")
+    check(desk, ratings[:3])
+    check(desk, ratings[3:], Verdict.SENT_BACK)
     done = collect_ratings(store, desk, "rated")
     assert (done.ratings, done.left_out, done.tasks, done.done) == (3, 1, 2, 1)
     read = load_ratings(done.path, {"look": (1, 5)})
@@ -60,30 +65,16 @@ def test_confirmed_ratings_go_into_the_file_that_alignment_reads(
     assert (left["reason"], left["message"]) == ("sent_back", "Anna sent it back: No.")
     text = done.path.read_text() + done.left_out_path.read_text()
     assert not any(one.worker in text for one in ratings), "nothing identifies a rater"
-
-
-def test_a_rating_that_was_sent_back_waits_until_somebody_else_rates(
-    made: tuple[Store, Desk, HandClock, list[str]],
-) -> None:
-    store, desk, clock, _ = made
-    ratings = [one.rating for one in desk.ratings.read("rated")]
-    others = [(one.rating_id, one.value) for one in ratings[:3]]
-    desk.ratings.check("rated", others, Verdict.CONFIRMED, "", "Anna")
-    desk.ratings.check("rated", [(ratings[3].rating_id, ratings[3].value)], Verdict.SENT_BACK, "No.", "Anna")
-    before = collect_ratings(store, desk, "rated")
-    assert (before.left_out, before.waiting, before.complete) == (1, 1, False)
-    # the rater does not come back for it
+    # a rating that was sent back waits until somebody else rates, if the rater does not come back for it
+    assert (done.waiting, done.complete) == (1, False)
     clock.pass_s(48 * 3600)
     rate(desk, clock, come_in(desk, "cem", "rated"), 4)
-    (new,) = (one.rating for one in desk.ratings.read("rated") if not one.confirmed)
-    desk.ratings.check("rated", [(new.rating_id, new.value)], Verdict.CONFIRMED, "", "Anna")
+    check(desk, [one.rating for one in desk.ratings.read("rated") if not one.confirmed])
     after = collect_ratings(store, desk, "rated")
     assert (after.ratings, after.left_out, after.waiting, after.complete) == (4, 1, 0, True)
 
 
-def test_ratings_of_an_excluded_rater_are_left_out_if_the_campaign_drops_them(
-    made: tuple[Store, Desk, HandClock, list[str]],
-) -> None:
+def test_ratings_of_an_excluded_rater_are_left_out_if_the_campaign_drops_them(made: Rated) -> None:
     store, desk, _, raters = made
     desk.organiser.decide("rated", raters[0], Standing.EXCLUDED, "all the same", "Anna")
     # checks are off: all others are used

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from storage_schemas import away
 from storage_schemas.commit import MANIFEST_NAME
 from storage_schemas.errors import IntegrityError, Reason, StoreError
 from storage_schemas.frames import FrameReader, Planes
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.release import CLIP_FILE, clip_path, frames_path
-from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED
+from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED, Store
+from storage_schemas.store_check import artifact_problems
 from storage_schemas.zip_store import ZipRanges, append
 from tasks.pairs.degrade import low_checksum, read_pair
 from tasks.pairs.verify import (
@@ -41,8 +47,12 @@ def source(built: Made) -> Made:
 
 
 def verify(source: Made, record: PairRecord) -> str:
-    """What verification says of a pair; empty if nothing."""
-    return " | ".join(str(reason) for reason in verify_pairs(source.store, [record.pair_id]).values())
+    """What verification says of a pair; empty if nothing. It discards what is damaged, so it sees a copy."""
+    with TemporaryDirectory(dir=source.store.root.parent) as copy:
+        shutil.copytree(source.store.root, copy, dirs_exist_ok=True)
+        return " | ".join(
+            str(reason) for reason in verify_pairs(Store(Path(copy)), [record.pair_id]).values()
+        )
 
 
 def deep(source: Made, record: PairRecord) -> str:
@@ -105,7 +115,8 @@ def first_degraded(source: Made, record: PairRecord) -> tuple[int, Segment, Path
 @each_aspect
 def test_a_good_pair_is_good(source: Made, aspect: str) -> None:
     record = source.pair(aspect)
-    assert verify(source, record) == deep(source, record) == ""
+    assert deep(source, record) == ""
+    assert verify_pairs(source.store, [record.pair_id]) == {}
     assert source.store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
     assert expected_intervals(record) == (record.high_intervals, record.low_intervals)
 
@@ -126,13 +137,58 @@ def test_a_flipped_byte_in_a_degraded_clip_harms_its_pair_alone(source: Made) ->
     flip(path, ZipRanges(path).places["planes/c/0/0/0"][0] + 100)
     result = verify_pairs(source.store, pair_ids)
     assert list(result) == [record.pair_id]
-    assert result[record.pair_id].reason is Reason.VERIFICATION_FAILED
+    assert result[record.pair_id].reason is Reason.DAMAGED_ARTIFACT
     assert "frames 0…" in result[record.pair_id].message
     assert not source.store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
-    assert "does not match its manifest" in deep(source, record)
+    assert "no complete artifact" in deep(source, record)
+    # what is damaged is gone, and made again
+    clip = segment.degraded_clip or ""
+    assert not source.store.has(DEGRADED_CLIP, clip) and not source.store.has(PAIR, record.pair_id)
+    source.degrade()
+    assert source.pair("aesthetics") == record
+    assert verify_pairs(source.store, pair_ids) == {}
+
+
+def test_a_missing_clip_is_found(source: Made) -> None:
+    record = source.pair("aesthetics")
+    _, segment, _ = first_degraded(source, record)
     source.store.remove(DEGRADED_CLIP, segment.degraded_clip or "")
     assert "no frame array" in verify(source, record)
     assert "no complete artifact" in deep(source, record)
+
+
+def test_a_clip_without_pixels_whose_manifest_fits_is_made_again(source: Made) -> None:
+    """As a file that was emptied before its commit."""
+    source.degrade()
+    record = source.pair("aesthetics")
+    _, segment, path = first_degraded(source, record)
+    clip = segment.degraded_clip or ""
+    with zipfile.ZipFile(path) as packed:
+        kept = {name: packed.read(name) for name in packed.namelist() if "/c/" not in name}
+    path.write_bytes(b"")
+    append(path, kept)
+    reseal(path.parent)
+    assert artifact_problems(source.store, DEGRADED_CLIP, clip) == [
+        f"{path.parent}: {segment.frame_count} of {segment.frame_count} frames are damaged"
+    ]
+    assert verify_pairs(source.store, [record.pair_id])[record.pair_id].reason is Reason.DAMAGED_ARTIFACT
+    source.degrade()
+    assert verify_pairs(source.store, [record.pair_id]) == {}
+
+
+def test_a_file_system_that_does_not_answer_is_no_verdict(
+    source: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = source.pair("aesthetics")
+    monkeypatch.setattr(away, "PAUSES_S", (0.0,))
+    real = os.pread
+    stale = Mock(side_effect=OSError(errno.ESTALE, "Stale file handle"))
+    monkeypatch.setattr(os, "pread", stale)
+    with pytest.raises(OSError, match="Stale file handle"):
+        verify_pairs(source.store, [record.pair_id])
+    assert stale.call_count == 2
+    monkeypatch.setattr(os, "pread", real)
+    assert verify_pairs(source.store, [record.pair_id]) == {}
 
 
 def test_other_frames_in_a_degraded_clip_are_found(source: Made, tmp_path: Path) -> None:
@@ -149,7 +205,7 @@ def test_other_frames_in_a_degraded_clip_are_found(source: Made, tmp_path: Path)
     assert f"{count + 1} degraded frames for {count}" in verify(source, record)
     # under old checksums
     put(tmp_path / "other.zarr", strangers(count))
-    path.unlink()
+    path.write_bytes(b"")
     append(path, {**entries, "planes/c/0/0/0": (tmp_path / "other.zarr/planes/c/0/0/0").read_bytes()})
     assert "degraded frames are damaged" in verify(source, record)
     assert deep(source, record)
@@ -255,6 +311,8 @@ def test_damage_to_the_stored_source_is_found(source: Made) -> None:
     path.unlink()
     assert f"{record.high_frames} stored frames of the source are damaged" in verify(source, record)
     assert deep(source, record)
+    (path.parents[4] / "zarr.json").unlink()
+    assert "damaged_artifact: temporal_flow: no frame array in" in verify(source, record)
     source.store.remove(FRAMES, source.frames_id)
     with pytest.raises(StoreError, match="evicted"):
         verify(source, record)
@@ -294,7 +352,8 @@ def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
     reseal(source.store.artifact_path(PAIR, bad.pair_id), content={})
     result = verify_pairs(source.store, pair_ids)
     assert list(result) == [bad.pair_id]
-    assert result[bad.pair_id].reason is Reason.CHECKSUM_MISMATCH
+    assert result[bad.pair_id].reason is Reason.DAMAGED_ARTIFACT
+    assert not source.store.has(PAIR, bad.pair_id)
 
 
 def test_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:

@@ -1,4 +1,4 @@
-"""The filter's rule, what counts, and the retention table."""
+"""The filter's rule, when votes are enough, what counts, and the retention table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_schemas.votes import Rating, Standing, Vote
+from storage_schemas.votes import Rating, Standing
 from tasks.votes.filter import (
     TOTAL,
     FilterRule,
@@ -20,7 +20,9 @@ from tasks.votes.filter import (
     pair_outcomes,
     retention,
     verdict,
+    weighed_verdict,
 )
+from tasks.votes.stopping import enough, least_votes, most_votes, wanted_votes
 from tests.tasks.publish.judging import build_wide
 from tests.tasks.statistics.making import few
 from tests.tasks.votes.voting import decision, vote, votes_on
@@ -41,11 +43,8 @@ def test_all_21_ways_to_vote_of_five_workers() -> None:
     remaining = {some for some, what in result.items() if what is FilterVerdict.KEPT}
     assert len(result) == 21
     assert remaining == {"AAAAA", "AAAAB", "AAABB"}
-    assert {some for some, what in result.items() if what is FilterVerdict.EXCLUDED_A} == {
-        "AABBB",
-        "ABBBB",
-        "BBBBB",
-    }
+    no_lead = {some for some, what in result.items() if what is FilterVerdict.EXCLUDED_A}
+    assert no_lead == {"AABBB", "ABBBB", "BBBBB"}
     assert all(what is FilterVerdict.EXCLUDED_C for some, what in result.items() if "C" in some)
 
 
@@ -70,38 +69,53 @@ def test_the_rule_can_be_another(letters: Any, rule: dict[str, Any], wanted: Fil
 
 @few
 @given(ratings, rules, st.randoms(use_true_random=False))
-def test_the_order_of_votes_does_not_matter(some: list[Rating], rule: FilterRule, random: Any) -> None:
+def test_order_does_not_matter_and_more_a_never_loses_a_pair(
+    some: list[Rating], rule: FilterRule, random: Any
+) -> None:
+    """One vote A more, or A in place of another letter; and a stricter rule keeps no more."""
     mixed = list(some)
     random.shuffle(mixed)
     assert verdict(mixed, rule) is verdict(some, rule)
-
-
-@few
-@given(ratings, rules)
-def test_more_a_never_loses_a_pair(some: list[Rating], rule: FilterRule) -> None:
-    """One vote A more, or A in place of another letter."""
     if verdict(some, rule) is FilterVerdict.KEPT:
         assert verdict([*some, "A"], rule) is FilterVerdict.KEPT
         for place in range(len(some)):
             assert verdict([*some[:place], "A", *some[place + 1 :]], rule) is FilterVerdict.KEPT
     if verdict([*some, "C"], rule) is FilterVerdict.KEPT:
         assert verdict([*some, "A"], rule) is FilterVerdict.KEPT
-
-
-@few
-@given(ratings, rules)
-def test_a_stricter_rule_keeps_no_more(some: list[Rating], rule: FilterRule) -> None:
     stricter = rule.model_copy(update={"most_c": 0, "least_lead": rule.least_lead + 1})
     if verdict(some, stricter) is FilterVerdict.KEPT:
         assert verdict(some, rule) is FilterVerdict.KEPT
 
 
-def test_gold_votes_decide_nothing() -> None:
+@pytest.mark.parametrize(
+    ("usual", "least", "most"), [(1, 1, 3), (2, 2, 4), (3, 2, 5), (4, 2, 6), (5, 3, 7), (9, 7, 11)]
+)
+def test_a_clear_pair_needs_two_fewer_and_an_unclear_one_gets_two_more(
+    usual: int, least: int, most: int
+) -> None:
+    assert (least_votes(usual), most_votes(usual)) == (least, most)
+    assert enough(least, 0.99, usual)
+    assert enough(least, 0.01, usual)
+    assert enough(most, 0.5, usual)
+    assert not enough(most - 1, 0.5, usual)
+    rule = FilterRule(workers_per_pair=usual, until_certain=True)
+    assert weighed_verdict(most - 1, 0.5, rule) is FilterVerdict.UNDECIDED
+    assert weighed_verdict(most, 0.5, rule) is weighed_verdict(least, 0.99, rule) is FilterVerdict.KEPT
+    for count, clear in ((most, 0.49), (least, 0.01)):
+        assert weighed_verdict(count, clear, rule) is FilterVerdict.EXCLUDED_UNCLEAR
+
+
+@given(st.integers(0, 12), st.floats(0, 1), st.integers(1, 9))
+def test_a_pair_is_asked_for_one_more_vote_at_a_time(votes: int, clear: float, usual: int) -> None:
+    wanted = wanted_votes(votes, clear, usual)
+    assert (wanted == votes) == enough(votes, clear, usual)
+    assert wanted == votes or wanted == max(votes + 1, least_votes(usual))
+    assert wanted <= max(votes, most_votes(usual))
+
+
+def test_gold_votes_decide_nothing_and_a_worker_counts_once_on_a_pair() -> None:
     some = [*votes_on("p", "AAAA"), vote("p", "x", "C", gold=True)]
     assert [one.worker for one in counting(some, [], PAPER)] == [f"worker{place}" for place in range(4)]
-
-
-def test_a_worker_counts_once_on_a_pair() -> None:
     early = vote("p", "ann", "A", campaign="spring", at="2026-03-01T12:00:00+00:00")
     late = vote("p", "ann", "C", campaign="autumn", at="2026-09-01T12:00:00+00:00")
     assert counting([late, early], [], PAPER) == counting([early, late], [], PAPER) == [early]
@@ -124,18 +138,13 @@ def test_votes_of_excluded_workers_stay_unless_the_rule_drops_them() -> None:
 
 def test_outcomes_follow_the_release(tmp_path: Any) -> None:
     records = build_wide(tmp_path, 2).pairs()
-    some: list[Vote] = []
+    some = votes_on("of-another-release", "CCCCC")
     for record, letters in zip(records, ("AAABB", "AAAAC", "ABBBB", "AAA"), strict=True):
         some += votes_on(record.pair_id, letters, aspect=record.aspect)
-    some += votes_on("of-another-release", "CCCCC")
     result = pair_outcomes(records, some, PAPER)
     assert [one.pair_id for one in result] == [record.pair_id for record in records]
-    assert [(one.a, one.b, one.c, one.votes) for one in result] == [
-        (3, 2, 0, 5),
-        (4, 0, 1, 5),
-        (1, 4, 0, 5),
-        (3, 0, 0, 3),
-    ]
+    counts = [(one.a, one.b, one.c, one.votes) for one in result]
+    assert counts == [(3, 2, 0, 5), (4, 0, 1, 5), (1, 4, 0, 5), (3, 0, 0, 3)]
     assert [one.kept for one in result] == [True, False, False, None]
     assert retention(result) == [
         Retention(records[0].aspect, 2, 1, 0, 0, 0, 1),
@@ -145,13 +154,14 @@ def test_outcomes_follow_the_release(tmp_path: Any) -> None:
 
 
 def test_the_rate_is_of_what_is_decided() -> None:
-    half = [
-        PairOutcome(str(n), "s", "color", FilterVerdict.KEPT if n < 3 else FilterVerdict.EXCLUDED_C)
-        for n in range(4)
-    ]
-    open_ = [PairOutcome(f"o{n}", "s", "color", FilterVerdict.UNDECIDED) for n in range(6)]
+    def with_verdicts(*verdicts: FilterVerdict) -> list[PairOutcome]:
+        return [PairOutcome(f"{n}{what}", "s", "color", what) for n, what in enumerate(verdicts)]
+
+    half = with_verdicts(*[FilterVerdict.KEPT] * 3, FilterVerdict.EXCLUDED_C)
+    open_ = with_verdicts(*[FilterVerdict.UNDECIDED] * 6)
     color, everything = retention([*half, *open_])
     assert (color.initial, color.undecided, color.rate) == (10, 6, 0.75)
     assert everything.rate == 0.75
     assert retention(open_)[0].rate is None
     assert [row.initial for row in retention([])] == [0]
+    assert {(one.a, one.b, one.c, one.votes) for one in open_} == {(0, 0, 0, 0)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from storage_schemas.votes import Check, Rating, Vote, VotesStore, check_id
 from tasks.statistics.cells import cell_of
 from tasks.statistics.trials import TrialPair, trials_of
 from tasks.votes.filter import FilterRule, FilterVerdict
-from tasks.votes.release_votes import HUMAN, human_judgements, read_release_votes
+from tasks.votes.release_votes import HUMAN, ReleaseVotes, human_judgements, read_release_votes
 from tests.tasks.publish.judging import build_wide
 from tests.tasks.votes.voting import vote
 
@@ -57,6 +58,12 @@ def test_rows_do_not_depend_on_the_order_of_votes() -> None:
     assert sorted({row.repeat for row in rows}) == [0, 1, 2, 3, 4]
 
 
+def people_of(release: Release, *given: Any, **more: Any) -> ReleaseVotes:
+    result = read_release_votes(release, *given, **more)
+    assert result is not None
+    return result
+
+
 CERTAIN = {"until_certain": True, "workers_per_pair": 5, "drop_excluded": True}
 
 
@@ -84,34 +91,22 @@ def voted(tmp_path: Path) -> Release:
 
 
 def test_votes_are_weighed_where_the_campaign_says_so(voted: Release) -> None:
-    counted = read_release_votes(voted)
-    assert counted is not None
+    counted = people_of(voted)
     assert {one.verdict for one in counted.outcomes} == {FilterVerdict.EXCLUDED_C}
     assert all(one.clear is None for one in counted.outcomes)
     VotesStore(voted.store).keep_rule("spring", CERTAIN)
-    weighed = read_release_votes(voted)
-    assert weighed is not None
+    weighed = people_of(voted)
     assert weighed.rule == FilterRule(until_certain=True, drop_excluded=True)
     assert [one.kept for one in weighed.outcomes] == [number % 3 != 2 for number in range(12)]
-    assert {one.verdict for one in weighed.outcomes} == {
-        FilterVerdict.KEPT,
-        FilterVerdict.EXCLUDED_UNCLEAR,
-    }
+    assert {one.verdict for one in weighed.outcomes} == {FilterVerdict.KEPT, FilterVerdict.EXCLUDED_UNCLEAR}
     assert len(weighed.votes) == 60, "check tasks tell about workers and are no votes"
     # a recipe's rule counts the same votes
-    again = read_release_votes(voted, rule=FilterRule(most_c=2))
-    assert again is not None
+    again = people_of(voted, rule=FilterRule(most_c=2))
     assert sum(one.kept or False for one in again.outcomes) == 8
-
-
-def test_two_votes_are_too_few_to_be_weighed(voted: Release) -> None:
-    store = VotesStore(voted.store)
-    store.keep_rule("spring", CERTAIN)
+    # two votes are too few to be weighed
     for worker in ("ann", "lou", "max"):
-        store.erase("spring", worker)
-    people = read_release_votes(voted)
-    assert people is not None
-    assert {one.verdict for one in people.outcomes} == {FilterVerdict.UNDECIDED}
+        VotesStore(voted.store).erase("spring", worker)
+    assert {one.verdict for one in people_of(voted).outcomes} == {FilterVerdict.UNDECIDED}
 
 
 def test_campaigns_that_differ_are_filtered_by_the_recipes_rule(voted: Release) -> None:
@@ -120,20 +115,14 @@ def test_campaigns_that_differ_are_filtered_by_the_recipes_rule(voted: Release) 
     first = voted.pairs()[0]
     more = {"source_id": first.source_id, "aspect": first.aspect, "campaign": "autumn"}
     store.add([vote(first.pair_id, "zoe", **more)])
-    both = read_release_votes(voted)
-    assert both is not None
+    both = people_of(voted)
     assert both.rule == FilterRule()
-    alone = read_release_votes(voted, ["spring"])
-    assert alone is not None
+    alone = people_of(voted, ["spring"])
     assert alone.rule.until_certain
     store.keep_rule("spring", None)
-    counted = read_release_votes(voted, ["spring"])
-    assert counted is not None
+    counted = people_of(voted, ["spring"])
     assert not counted.rule.until_certain
-
-
-def test_a_damaged_rule_is_no_rule(voted: Release) -> None:
-    store = VotesStore(voted.store)
+    # a damaged rule is no rule
     store.keep_rule("spring", CERTAIN)
     (file,) = (store.path / "rules").iterdir()
     file.write_bytes(file.read_bytes().replace(b"true", b"True"))

@@ -8,8 +8,6 @@ start from the file's folder. Rows without an answer are passed over there, as h
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -19,6 +17,7 @@ from storage_schemas.ids import digest_text
 from tasks.pairs.file_pairs import Gold
 from tasks.scoring.judges.meta_sets.base import NO_GOLD, LoadedSet, MetaPair, MetaSet, Videos, unique
 from tasks.scoring.user_files import MALFORMED, UnusedLine, first_there, read_text
+from tasks.tables import parse_table
 
 #: Our aspect name by column.
 ASPECTS: Mapping[str, str] = {
@@ -30,8 +29,6 @@ ASPECTS: Mapping[str, str] = {
 }
 _GOLD: Mapping[str, Gold] = {"a": "a", "b": "b", "same": "tie", "tie": "tie"}
 _NEEDED = ("path_A", "path_B", "prompt")
-#: Maximum field length; prompts have a few hundred characters.
-_LONGEST_FIELD = 1 << 20
 
 
 class VideoGenRewardBench(MetaSet):
@@ -85,18 +82,11 @@ def _pair(row: Mapping[str, str], paths: tuple[Path, Path], aspect: str, gold: G
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
-    text = read_text(file)
-    csv.field_size_limit(_LONGEST_FIELD)
-    try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="")
-        names = [name.strip() for name in reader.fieldnames or ()]
-        lacking = [name for name in _NEEDED if name not in names]
-        if lacking or not any(name in names for name in ASPECTS):
-            raise UserInputError(
-                f"{file} has no column {', '.join(lacking) or ' or '.join(ASPECTS)}: this is not the table "
-                "that VideoGen-RewardBench publishes"
-            )
-        reader.fieldnames = names
-        return [{name: str(row[name]) for name in names} for row in reader]
-    except csv.Error as problem:
-        raise UserInputError(f"{file} is not CSV: {problem}") from problem
+    table = parse_table(file, read_text(file))
+    lacking = [name for name in _NEEDED if name not in table.columns]
+    if lacking or not any(name in table.columns for name in ASPECTS):
+        raise UserInputError(
+            f"{file} has no column {', '.join(lacking) or ' or '.join(ASPECTS)}: this is not the table "
+            "that VideoGen-RewardBench publishes"
+        )
+    return [{name: row.cells.get(name, "") for name in table.columns} for row in table.rows]

@@ -36,10 +36,9 @@ _LEASE_MINUTES = 1e7
 
 @dataclass
 class Ran:
-    """The result of many workers: ratings by the id of each acknowledged vote, and times.
+    """The result of many workers.
 
-    `took` has the durations of requests after each worker's first task; `voted_at` when votes were
-    acknowledged, in seconds since the start.
+    Ratings by the id of each acknowledged vote, when they were, and times of requests after the first task.
     """
 
     acknowledged: dict[str, str] = field(default_factory=dict)
@@ -54,24 +53,17 @@ class Ran:
 
 
 def campaign_for(
-    root: Path,
-    workers: int,
-    tasks: int,
-    database: str | None = None,
-    video: int = 50_000,
-    prompt: int = 500,
+    root: Path, workers: int, tasks: int, database: str | None = None, video: int = 50_000, prompt: int = 500
 ) -> tuple[Serving, list[str]]:
     """Publish enough pairs for `tasks` tasks of each of `workers`; return server settings and tokens."""
     # a new clock for each measurement, shared by its processes
     os.environ[BEGAN_VARIABLE] = str(time.time())
     count = max(tasks + 2, -(-workers * tasks * 3 // 10))
     words = "A red ball rolls over the lawn while a man in a blue coat looks on. "
-    clips = [
-        PromptClip(start_s=at / 4, end_s=at / 4 + 0.25, caption=words * 7)
-        for at in range(prompt // len(words * 7) + 1)
-    ]
-    media = {"high_bytes": video, "low_bytes": video - 999}
-    pairs = [pair(number, prompt_clips=clips, **media) for number in range(count)]
+    times = [at / 4 for at in range(prompt // len(words * 7) + 1)]
+    clips = [PromptClip(start_s=at, end_s=at + 0.25, caption=words * 7) for at in times]
+    size = {"high_bytes": video, "low_bytes": video - 999}
+    pairs = [pair(number, prompt_clips=clips, **size) for number in range(count)]
     return put_up(root, pairs, workers, database, lease_minutes=_LEASE_MINUTES)
 
 
@@ -138,14 +130,8 @@ def crowd(
 ) -> Ran:
     """Let a worker for each token do a number of tasks, all concurrently.
 
-    Parameters
-    ----------
-    pause_s
-        Mean seconds that a worker waits between two tasks.
-    seconds
-        No task is begun later than this.
-    voted
-        Called with the number of acknowledged votes after each.
+    They wait `pause_s` on average between tasks, and begin none after `seconds`; `voted` is called with the
+    number of acknowledged votes after each.
     """
     ran, lock = Ran(), threading.Lock()
 

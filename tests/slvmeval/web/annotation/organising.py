@@ -1,10 +1,8 @@
-"""A running campaign with workers of all kinds, and an organiser who uses HTTP."""
+"""A week of votes by workers of all kinds, and an organiser who uses HTTP."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +10,10 @@ import httpx
 
 from slvmeval.web.annotation.serve import organiser_secret
 from storage_schemas.votes import Vote
-from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import installation_key
 from tasks.annotation.pair_task import PairTask
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, PAGE, hidden
+from tests.slvmeval.web.annotation.pieces import NAME, PAGE, client, hidden
 
 ASPECTS = ("aesthetics", "color", "comprehensiveness", "dynamics_degree", "temporal_flow")
 EVIL = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\" onmouseover=\"alert(2) 'ひどい'"
@@ -26,60 +23,40 @@ CAREFUL = "0123456789abcdef0123456789abcdef"
 PAGES = ("", "/workers", f"/workers/{HASTY}", f"/workers/{HASTY}/erase", "/record")
 
 
-def worker_name(number: int) -> str:
-    return f"{random.Random(number).getrandbits(128):032x}"
-
-
 def votes_of_a_week(study: Study, pairs: list[PairTask], share: float = 0.7) -> list[Vote]:
     """Return votes of 20 workers over five days; `HASTY` is fast and wrong, and writes attacking comments."""
     draw = random.Random(5)
-    people = [CAREFUL, *(worker_name(number) for number in range(18))]
+    people = [CAREFUL, *(f"{random.Random(number).getrandbits(128):032x}" for number in range(18))]
     made = []
     for number, pair in enumerate(pairs[: int(len(pairs) * share)]):
         for worker in [*draw.sample(people, 4), HASTY] if number % 2 else draw.sample(people, 5):
             hasty = worker == HASTY
-            ago = timedelta(days=draw.randrange(5), hours=draw.uniform(0, 9))
+            at = study.clock.now - timedelta(days=draw.randrange(5), hours=draw.uniform(0, 9))
             rating = draw.choice("CCCB") if hasty else draw.choice("AAAAAAAB")
             length = pair.high_s + pair.low_s
-            made.append(
-                Vote.model_validate(
-                    {
-                        "vote_id": f"{number:04}-{worker[:8]}",
-                        "campaign": NAME,
-                        "release": "demo",
-                        "version": 1,
-                        "pair_id": pair.pair_id,
-                        "source_id": pair.source_id,
-                        "aspect": pair.aspect,
-                        "worker": worker,
-                        "platform": "prolific",
-                        "first": draw.choice(("high", "low")),
-                        "preferred": "low" if hasty or draw.random() < 0.05 else "high",
-                        "rating": rating,
-                        "preference_s": 4.0 if hasty else 40.0,
-                        "total_s": length * (0.3 if hasty else draw.uniform(1.2, 4)),
-                        "watched_s": length * (0.3 if hasty else 1.0),
-                        "pair_duration_s": length,
-                        "comment": EVIL if hasty and number == 1 else "",
-                        "opened_at": (study.clock.now - ago - timedelta(minutes=3)).isoformat(),
-                        "at": (study.clock.now - ago).isoformat(),
-                    }
-                )
-            )
+            values = {
+                **{"campaign": NAME, "release": "demo", "version": 1, "platform": "prolific"},
+                **{"pair_id": pair.pair_id, "source_id": pair.source_id, "aspect": pair.aspect},
+                **{"vote_id": f"{number:04}-{worker[:8]}", "worker": worker, "rating": rating},
+                "first": draw.choice(("high", "low")),
+                "preferred": "low" if hasty or draw.random() < 0.05 else "high",
+                "preference_s": 4.0 if hasty else 40.0,
+                "total_s": length * (0.3 if hasty else draw.uniform(1.2, 4)),
+                "watched_s": length * (0.3 if hasty else 1.0),
+                "pair_duration_s": length,
+                "comment": EVIL if hasty and number == 1 else "",
+                "opened_at": (at - timedelta(minutes=3)).isoformat(),
+                "at": at.isoformat(),
+            }
+            made.append(Vote.model_validate(values))
     return made
-
-
-@contextmanager
-def desk(study: Study) -> Iterator[Desk]:
-    with Desk.open(study.serving.database, installation_key(study.root), study.clock) as opened:
-        yield opened
 
 
 class Organiser:
     """An organiser who knows the secret."""
 
     def __init__(self, study: Study, name: str = "Aya") -> None:
-        self.http = httpx.Client(base_url=study.address, timeout=60, headers=PAGE)
+        self.http = client(study.address, headers=PAGE)
         self.secret = organiser_secret(installation_key(study.root))
         self.name = name
 

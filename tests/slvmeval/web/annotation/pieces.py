@@ -7,6 +7,7 @@ import os
 import random
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -57,26 +58,15 @@ def fast_clock() -> datetime:
 
 def pair(number: int, **values: Any) -> PairTask:
     """Return a synthetic pair: aspects in turn, two stretches on the low side."""
-    aspect = ("aesthetics", "color", "dynamics_degree")[number % 3]
-    clips = tuple(
-        PromptClip(start_s=at, end_s=at + 10, caption=f"clip {at} of pair {number}: a red ball rolls")
-        for at in (0, 10, 20)
-    )
-    stretches = tuple(Stretch(video="low", start_s=at, end_s=at + 5.0, kind="degraded") for at in (5.0, 20.0))
+    words = f"of pair {number}: a red ball rolls"
+    clips = tuple(PromptClip(start_s=at, end_s=at + 10, caption=f"clip {at} {words}") for at in (0, 10, 20))
     made = {
-        "pair_id": f"{number:064x}",
-        "source_id": f"film-{number}",
-        "aspect": aspect,
-        "prompt_clips": clips,
-        "high_s": SECONDS,
-        "low_s": SECONDS,
-        "high_file": f"{number}-a.mp4",
-        "low_file": f"{number}-b.mp4",
-        "high_bytes": 3000,
-        "low_bytes": 2500,
-        "must_see": stretches,
-        "first_look": ((5.0, 15.0), (20.0, 25.0)),
-        "gold": False,
+        **{"pair_id": f"{number:064x}", "source_id": f"film-{number}", "prompt_clips": clips},
+        "aspect": ("aesthetics", "color", "dynamics_degree")[number % 3],
+        **{"high_s": SECONDS, "low_s": SECONDS, "high_bytes": 3000, "low_bytes": 2500},
+        **{"high_file": f"{number}-a.mp4", "low_file": f"{number}-b.mp4"},
+        "must_see": [Stretch(video="low", start_s=at, end_s=at + 5, kind="degraded") for at in (5.0, 20.0)],
+        **{"first_look": ((5.0, 15.0), (20.0, 25.0)), "gold": False},
     }
     return PairTask.model_validate({**made, **values})
 
@@ -92,20 +82,23 @@ def put_up(
         for name, size in ((one.high_file, one.high_bytes), (one.low_file, one.low_bytes)):
             (folder / name).write_bytes(random.Random(name).randbytes(size))
     url = database_url(root, database)
-    fixed = {"release": "demo", "version": 1, "until_certain": False}
-    campaign = Campaign.model_validate({"name": NAME, **fixed, **settings})
+    fixed = {"name": NAME, "release": "demo", "version": 1, "until_certain": False}
     with Desk.open(url, installation_key(root)) as desk:
-        desk.organiser.publish(campaign, pairs)
+        desk.organiser.publish(Campaign.model_validate({**fixed, **settings}), pairs)
         tokens = desk.organiser.invite(NAME, links)
-    serving = Serving(
-        store=str(root),
-        database=url,
-        media=str(folder),
-        campaigns=(NAME,),
-        worker_a_minute=0,
-        address_a_minute=0,
-    )
-    return serving, tokens
+    return serving_of(root, url), tokens
+
+
+def serving_of(root: Path, database: str | None = None, campaigns: tuple[str, ...] = (NAME,)) -> Serving:
+    """Return the settings of a server of a store's campaigns, without limits."""
+    unlimited = {"worker_a_minute": 0, "address_a_minute": 0, "attempts_a_minute": 0}
+    return Serving(str(root), database or database_url(root), str(media_folder(root)), campaigns, **unlimited)
+
+
+def client(address: str, **more: Any) -> httpx.Client:
+    """Return a client of a server on this machine, without the certificates that take long to load."""
+    bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return httpx.Client(base_url=address, timeout=60, verify=bare, trust_env=False, **more)
 
 
 @contextmanager
@@ -125,16 +118,14 @@ def running(serving: Serving, clock: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{serving.port}"
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join()
         opened.close()
-        assert not thread.is_alive()
 
 
 def island(page: str) -> dict[str, Any]:
     """Return the data of a task page."""
-    match = re.search(r'<script type="application/json" id="island">(.*?)</script>', page, re.DOTALL)
-    assert match is not None, page
-    values: dict[str, Any] = json.loads(match[1])
+    (found,) = re.findall(r'<script type="application/json" id="island">(.*?)</script>', page, re.DOTALL)
+    values: dict[str, Any] = json.loads(found)
     return values
 
 
@@ -169,16 +160,13 @@ class Browser:
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.http = httpx.Client(base_url=self.address, timeout=60, verify=False)
-
-    def close(self) -> None:
-        self.http.close()
+        self.http = client(self.address)
 
     def __enter__(self) -> Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.http.close()
 
     def ask(self, method: str, url: str, **more: Any) -> httpx.Response:
         """Send a request, retry while the server is unavailable, and record the duration."""
@@ -199,14 +187,29 @@ class Browser:
         """Open a page of the campaign as a browser does."""
         return self.ask("GET", f"/c/{self.name}/{path}", headers=PAGE, follow_redirects=True, **more)
 
+    def follow(self) -> httpx.Response:
+        """Follow the link."""
+        return self.open("enter", params={"token": self.token})
+
     def enter(self, language: str = "en") -> httpx.Response:
         """Follow the link and agree; return the next page."""
-        page = self.open("enter", params={"token": self.token})
+        page = self.follow()
         if not page.url.path.endswith("/consent"):
             return page
-        agreed = {"csrf": hidden(page.text), "agree": "yes", "language": language}
-        url = f"/c/{self.name}/consent"
-        return self.ask("POST", url, data=agreed, headers=PAGE, follow_redirects=True)
+        return self.submit("consent", csrf=hidden(page.text), agree="yes", language=language)
+
+    def submit(self, path: str, **form: str) -> httpx.Response:
+        """Send a form as a browser does."""
+        url = f"/c/{self.name}/{path}"
+        return self.ask("POST", url, data=form, headers=PAGE, follow_redirects=True)
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        """Ask for a page of the campaign as a script does."""
+        return self.ask("GET", f"/c/{self.name}/{path}", **more)
+
+    def video(self, place: str, method: str = "GET", **headers: str) -> httpx.Response:
+        """Ask for a video."""
+        return self.ask(method, self.data["urls"][place], headers=headers)
 
     def task(self) -> dict[str, Any]:
         """Open the task page, and return its view."""
@@ -219,13 +222,11 @@ class Browser:
     def fetch(self) -> None:
         """Fetch both videos completely."""
         for place in ("left", "right"):
-            got = self.ask("GET", self.data["urls"][place], headers={"Range": "bytes=0-"})
-            assert got.status_code == 206, got.text
+            assert self.video(place, Range="bytes=0-").status_code == 206
 
     def send(self, name: str, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
         """Send what the page's script sends."""
-        token = {"X-CSRF": self.data["csrf"]}
-        carried = token if headers is None else headers
+        carried = {"X-CSRF": self.data["csrf"]} if headers is None else headers
         return self.ask("POST", self.data["urls"][name], json=body, headers=carried)
 
     def send_accepted(self, name: str, **body: Any) -> dict[str, Any]:

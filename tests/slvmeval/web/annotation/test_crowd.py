@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from slvmeval.web.annotation.serve import Serving
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.slvmeval.web.annotation.crowd import Server, campaign_for, check_nothing_lost, crowd, stored
 
@@ -40,56 +41,44 @@ def test_fifty_workers_at_once_lose_no_vote(tmp_path: Path, database: str | None
     assert len(ran.acknowledged) == len(votes) == 100
 
 
-def test_a_killed_server_loses_no_acknowledged_vote(tmp_path: Path, database: str | None) -> None:
-    serving, tokens = campaign_for(tmp_path / "store", workers=10, tasks=4, database=database)
+def interrupted(
+    serving: Serving, tokens: list[str], counts: list[int], end: Callable[[Server], None]
+) -> None:
+    """Let workers do four tasks each while the server ends and starts again at some numbers of votes."""
     server = Server(serving)
     server.start()
-    go = {12: threading.Event(), 25: threading.Event()}
-
-    def voted(count: int) -> None:
-        if count in go:
-            go[count].set()
-
-    def killer() -> None:
-        for event in go.values():
-            assert event.wait(300)
-            server.kill()
-            server.start()
-
-    killing = threading.Thread(target=killer)
-    killing.start()
-    try:
-        ran = crowd(server.address, tokens, tasks=4, voted=voted)
-        killing.join(300)
-    finally:
-        server.stop()
-    assert not killing.is_alive()
-    assert all(event.is_set() for event in go.values())
-    votes = stored(serving)
-    check_nothing_lost(ran, votes)
-    assert len(ran.acknowledged) == len(votes) == 40
-
-
-def test_a_server_that_is_told_to_end_does_so_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    serving, tokens = campaign_for(tmp_path / "store", workers=4, tasks=4)
-    server = Server(serving)
-    server.start()
-    half = threading.Event()
-    codes: list[int] = []
+    reached = {count: threading.Event() for count in counts}
 
     def restart() -> None:
-        assert half.wait(300)
-        codes.append(server.stop())
-        server.start()
+        for event in reached.values():
+            assert event.wait(300)
+            end(server)
+            server.start()
 
     restarting = threading.Thread(target=restart)
     restarting.start()
     try:
-        ran = crowd(server.address, tokens, tasks=4, voted=lambda count: half.set() if count == 8 else None)
+        ran = crowd(
+            server.address, tokens, 4, voted=lambda count: reached[count].set() if count in reached else None
+        )
         restarting.join(300)
     finally:
         server.stop()
+    assert not restarting.is_alive()
+    assert all(event.is_set() for event in reached.values())
+    votes = stored(serving)
+    check_nothing_lost(ran, votes)
+    assert len(ran.acknowledged) == len(votes) == 4 * len(tokens)
+
+
+def test_a_killed_server_loses_no_acknowledged_vote(tmp_path: Path, database: str | None) -> None:
+    serving, tokens = campaign_for(tmp_path / "store", workers=10, tasks=4, database=database)
+    interrupted(serving, tokens, [12, 25], Server.kill)
+
+
+def test_a_server_that_is_told_to_end_does_so_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    serving, tokens = campaign_for(tmp_path / "store", workers=4, tasks=4)
+    codes: list[int] = []
+    interrupted(serving, tokens, [8], lambda server: codes.append(server.stop()))
     # a shell's exit code for a process that SIGTERM ended, or Python's
     assert codes in ([-15], [143], [0])
-    check_nothing_lost(ran, stored(serving))
-    assert len(ran.acknowledged) == 16

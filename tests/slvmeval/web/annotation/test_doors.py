@@ -2,89 +2,93 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, Browser, reason
+from tests.slvmeval.web.annotation.pieces import Browser, reason
+
+STYLE = "/assets/base.css"
 
 
 @pytest.mark.parametrize("token", ["no-such-token", "../../etc", "a" * 43, "\x00", "' OR 1=1 --", "日本"])
-def test_a_link_that_was_never_given_out(study: Study, token: str) -> None:
-    study.begin()
-    with Browser(study.address) as browser:
-        reply = browser.http.get(f"/c/{NAME}/enter", params={"token": token})
-        assert reason(reply, 403) == "bad_link"
+def test_a_link_that_was_never_given_out(shared: Study, token: str) -> None:
+    browser = shared.stranger()
+    assert reason(browser.get("enter", params={"token": token}), 403) == "bad_link"
+    for language, said in (("en", "not valid"), ("ja", "正しくありません")):
+        browser.http.headers["Accept-Language"] = language
         page = browser.open("enter", params={"token": token})
         assert page.status_code == 403
-        assert "<h1>" in page.text
+        assert 'data-reason="bad_link"' in page.text
+        (title,) = re.findall("<h1[^>]*>(.*?)</h1>", page.text)
+        assert said in title
         assert token not in page.text
 
 
-@pytest.mark.parametrize("name", ["PROLIFIC_PID", "workerId", "token"])
-@pytest.mark.parametrize("value", [" ", "x" * 201, "\x00", "\n"])
-def test_identities_that_are_none(study: Study, name: str, value: str) -> None:
+def test_identities_that_are_none(study: Study) -> None:
     study.begin(serving={"platforms": ("prolific", "mturk")})
-    with Browser(study.address) as browser:
-        reply = browser.http.get(f"/c/{NAME}/enter", params={name: value})
-        assert reply.status_code in (303, 400, 403, 422), reply.text
-        assert reply.status_code == 303 or reply.json()["reason"] in ("bad_link", "bad_value")
+    for name in ("PROLIFIC_PID", "workerId", "token"):
+        for value in (" ", "x" * 201, "\x00", "\n"):
+            reply = study.stranger().get("enter", params={name: value})
+            assert reply.status_code in (303, 400, 403, 422), reply.text
+            assert reply.status_code == 303 or reply.json()["reason"] in ("bad_link", "bad_value")
 
 
-def test_links_cannot_be_tried_out(study: Study) -> None:
-    study.begin(serving={"attempts_a_minute": 5})
-    with Browser(study.address) as browser:
-        for number in range(5):
-            reply = browser.http.get(f"/c/{NAME}/enter", params={"token": f"guess-{number}"})
-            assert reason(reply, 403) == "bad_link"
-        reply = browser.http.get(f"/c/{NAME}/enter", params={"token": study.tokens[0]})
-        assert reason(reply, 429) == "too_many"
-        assert 0 < int(reply.headers["retry-after"]) <= 12
-    # workers who have entered stay: only entering is limited
-
-
-def test_one_worker_too_fast_is_told_to_wait_and_others_are_not(study: Study) -> None:
-    study.begin(pairs=3, serving={"worker_a_minute": 20})
-    busy, calm = study.worker(0), study.worker(1)
-    replies = [busy.http.get(f"/c/{NAME}/task") for _ in range(30)]
+@pytest.mark.usefixtures("timeless")
+def test_who_is_too_fast_is_told_to_wait_and_others_are_not(study: Study) -> None:
+    study.begin(serving={"worker_a_minute": 20, "attempts_a_minute": 5})
+    busy, calm = study.worker(), study.worker()
+    replies = [busy.get("task") for _ in range(30)]
     refused = [reply for reply in replies if reply.status_code == 429]
     assert len(refused) >= 10
     assert reason(refused[0], 429) == "too_many"
     assert 1 <= int(refused[0].headers["retry-after"]) <= 3
-    assert calm.http.get(f"/c/{NAME}/task").status_code == 200
+    assert calm.get("task").status_code == 200
     assert "<h1>" in busy.open("task").text
+    # links cannot be tried out; workers who have entered stay
+    late = study.browser()
+    for number in range(5):
+        assert reason(late.get("enter", params={"token": f"guess-{number}"}), 403) == "bad_link"
+    reply = late.get("enter", params={"token": late.token})
+    assert reason(reply, 429) == "too_many"
+    assert 0 < int(reply.headers["retry-after"]) <= 12
+    assert calm.get("task").status_code == 200
 
 
+def styles(browser: Browser, count: int, address: str | None = None) -> list[int]:
+    """Ask for a style sheet several times, as a proxy at an address."""
+    headers = {} if address is None else {"X-Forwarded-For": address}
+    return [browser.http.get(STYLE, headers=headers).status_code for _ in range(count)]
+
+
+@pytest.mark.usefixtures("timeless")
 def test_one_address_too_fast_is_told_to_wait(study: Study) -> None:
     study.begin(serving={"address_a_minute": 10})
-    with Browser(study.address) as browser:
-        replies = [browser.http.get("/assets/base.css") for _ in range(15)]
-        assert [reply.status_code for reply in replies].count(429) == 5
-        assert browser.http.get("/health").status_code == 200
-        # forwarded addresses are not trusted
-        replies = [
-            browser.http.get("/assets/base.css", headers={"X-Forwarded-For": "1.2.3.4"}) for _ in range(2)
-        ]
-        assert {reply.status_code for reply in replies} == {429}
+    browser = study.stranger()
+    assert styles(browser, 15) == [200] * 10 + [429] * 5
+    assert browser.http.get("/health").status_code == 200
+    assert styles(browser, 2, "1.2.3.4") == [429] * 2, "forwarded addresses are not trusted"
 
 
+@pytest.mark.usefixtures("timeless")
 def test_a_proxy_is_believed_if_that_was_said(study: Study) -> None:
     study.begin(serving={"address_a_minute": 5, "trusted_proxies": "127.0.0.1"})
-    with Browser(study.address) as browser:
-        for address in ("1.2.3.4", "2001:db8::1"):
-            replies = [
-                browser.http.get("/assets/base.css", headers={"X-Forwarded-For": address}) for _ in range(6)
-            ]
-            assert [reply.status_code for reply in replies] == [200] * 5 + [429]
-        # one IPv6 network counts as one address
-        reply = browser.http.get("/assets/base.css", headers={"X-Forwarded-For": "2001:db8::2"})
-        assert reply.status_code == 429
+    browser = study.stranger()
+    for address in ("1.2.3.4", "2001:db8::1"):
+        assert styles(browser, 6, address) == [200] * 5 + [429]
+    assert styles(browser, 1, "2001:db8::2") == [429], "one IPv6 network counts as one address"
 
 
 def test_only_our_own_names_are_answered(study: Study) -> None:
     study.begin(serving={"public_url": "https://pairs.example"})
-    with Browser(study.address) as browser:
-        for host in ("evil.example", "pairs.example.evil.example", "evil.example:80", "a@127.0.0.1", ""):
-            reply = browser.http.get(f"/c/{NAME}/enter", headers={"Host": host})
-            assert reply.status_code in (400, 421), host
-        for host in ("pairs.example", "PAIRS.example:443", "localhost", "[::1]:8017"):
-            assert browser.http.get(f"/c/{NAME}/enter", headers={"Host": host}).status_code == 200, host
+    browser = study.stranger()
+    for host in ("evil.example", "pairs.example.evil.example", "evil.example:80", "a@127.0.0.1", ""):
+        assert browser.get("enter", headers={"Host": host}).status_code in (400, 421), host
+    for host in ("pairs.example", "PAIRS.example:443", "localhost", "[::1]:8017"):
+        assert browser.get("enter", headers={"Host": host}).status_code == 200, host
+    # by https, cookies are kept off http
+    worker = study.browser()
+    reply = worker.get("enter", params={"token": worker.token}, headers={"Host": "pairs.example"})
+    assert "; Secure" in reply.headers["set-cookie"]
+    assert "max-age=" in reply.headers["strict-transport-security"]

@@ -21,191 +21,151 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from slvmeval.web.annotation import files
-from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.viewing import Viewing
-from tasks.annotation.installation import installation_key, media_folder
+from tasks.annotation.installation import media_folder
+from tasks.annotation.pair_task import Place
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, SECONDS, Browser, pair
+from tests.slvmeval.web.annotation.pieces import NAME, SECONDS, Browser, pair, reason
 
 ANNOTATION_PAGE = Path(__file__).parents[4] / "docs" / "annotation.md"
 
 
-def file_at(study: Study, browser: Browser, place: str) -> Path:
+def file_at(study: Study, browser: Browser, place: Place) -> Path:
     """Return the file at a place, from the desk's own records."""
-    with Desk.open(study.serving.database, installation_key(study.root), study.clock) as desk:
-        (worker,) = desk.organiser.workers(NAME)
-        assignment = desk.answers.assignment(NAME, worker.worker, browser.data["view"]["id"])
-        return media_folder(study.root) / assignment.file_at("left" if place == "left" else "right")
+    with study.desk() as desk:
+        assignment = desk.answers.assignment(NAME, study.id_of(browser.token), browser.data["view"]["id"])
+        return media_folder(study.root) / assignment.file_at(place)
 
 
-def get(browser: Browser, place: str, method: str = "GET", **headers: str) -> httpx.Response:
-    return browser.http.request(method, browser.data["urls"][place], headers=headers)
-
-
-def test_any_range_is_what_another_implementation_gives(study: Study) -> None:
-    study.begin(pairs=1)
-    browser = study.worker()
-    path = file_at(study, browser, "left")
-    data = path.read_bytes()
-    size = len(data)
-    other = TestClient(Starlette(routes=[Route("/", lambda _: FileResponse(path, media_type="video/mp4"))]))
+def test_any_range_is_what_another_implementation_gives(
+    shared: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = shared.worker()
+    path = file_at(shared, browser, "left")
+    size = path.stat().st_size
     draw = random.Random(1)
-    edges = ["bytes=0-", "bytes=0-0", f"bytes={size - 1}-", f"bytes={size}-", "bytes=-1", "bytes=0-99999999"]
-    ranges = [
-        f"bytes={first}-{first + draw.randrange(size)}" for first in (draw.randrange(size) for _ in range(20))
-    ]
-    for request in [*edges, *ranges]:
-        ours, theirs = get(browser, "left", Range=request), other.get("/", headers={"Range": request})
-        assert ours.status_code == theirs.status_code, request
-        if ours.status_code == 416:
-            assert ours.headers["content-range"] == f"bytes */{size}"
-            assert not ours.content
-            continue
-        assert ours.content == theirs.content, request
-        for name in ("content-range", "content-length", "content-type", "accept-ranges"):
-            assert ours.headers.get(name) == theirs.headers.get(name), (request, name)
-    whole = get(browser, "left")
-    assert whole.status_code == 200
-    assert whole.content == data
+    firsts = [draw.randrange(size) for _ in range(20)]
+    edges = ["0-", "0-0", f"{size - 1}-", f"{size}-", "-1", "0-99999999"]
+    edges += [f"{first}-{first + draw.randrange(size)}" for first in firsts]
+    pieces = [f"0-{size - 1}", "0-63", "0-64", "63-65", "5-500"]
+    app = Starlette(routes=[Route("/", lambda _: FileResponse(path, media_type="video/mp4"))])
+    with TestClient(app) as other:
+        for text in edges + pieces:
+            if text == pieces[0]:
+                monkeypatch.setattr(files, "PIECE", 64)
+            request = f"bytes={text}"
+            ours, theirs = browser.video("left", Range=request), other.get("/", headers={"Range": request})
+            assert ours.status_code == theirs.status_code, request
+            if ours.status_code == 416:
+                assert ours.headers["content-range"] == f"bytes */{size}"
+                assert not ours.content
+                continue
+            assert ours.content == theirs.content, request
+            for name in ("content-range", "content-length", "content-type", "accept-ranges"):
+                assert ours.headers.get(name) == theirs.headers.get(name), (request, name)
+    whole = browser.video("left")
+    assert (whole.status_code, whole.content) == (200, path.read_bytes())
     assert "content-range" not in whole.headers
 
 
-def test_a_long_video_comes_in_pieces_and_all_of_it(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "PIECE", 64)
-    study.begin(pairs=1)
-    browser = study.worker()
-    data = file_at(study, browser, "right").read_bytes()
-    for first, last in ((0, len(data) - 1), (0, 63), (0, 64), (63, 65), (5, 500)):
-        assert get(browser, "right", Range=f"bytes={first}-{last}").content == data[first : last + 1]
-
-
-def test_a_range_of_something_else_gives_the_whole(study: Study) -> None:
-    study.begin(pairs=1)
-    browser = study.worker()
-    tag = get(browser, "left").headers["etag"]
-    assert get(browser, "left", **{"Range": "bytes=0-9", "If-Range": tag}).status_code == 206
+def test_a_range_of_something_else_gives_the_whole(shared: Study) -> None:
+    browser = shared.worker()
+    tag = browser.video("left").headers["etag"]
+    assert browser.video("left", **{"Range": "bytes=0-9", "If-Range": tag}).status_code == 206
     for other in ('"other"', f"W/{tag}", "Wed, 21 Oct 2026 07:28:00 GMT"):
-        assert get(browser, "left", **{"Range": "bytes=0-9", "If-Range": other}).status_code == 200
-    assert get(browser, "left", **{"If-None-Match": tag}).status_code == 304
-    assert get(browser, "left", **{"If-None-Match": '"other"'}).status_code == 200
-    head = get(browser, "left", "HEAD", Range="bytes=0-9")
-    assert head.status_code == 200
-    assert not head.content
-    assert head.headers["content-length"] == str(file_at(study, browser, "left").stat().st_size)
+        assert browser.video("left", **{"Range": "bytes=0-9", "If-Range": other}).status_code == 200
+    assert browser.video("left", **{"If-None-Match": tag}).status_code == 304
+    assert browser.video("left", **{"If-None-Match": '"other"'}).status_code == 200
+    head = browser.video("left", "HEAD", Range="bytes=0-9")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == str(file_at(shared, browser, "left").stat().st_size)
 
 
-def test_only_the_worker_whose_task_it_is_gets_the_video(study: Study) -> None:
-    study.begin(pairs=3)
-    mine, theirs = study.worker(0), study.worker(1)
+def test_only_the_worker_whose_task_it_is_gets_the_video_and_by_its_link(shared: Study) -> None:
+    mine, theirs = shared.worker(), shared.worker()
     url = mine.data["urls"]["left"]
-    assert get(mine, "left").status_code == 200
+    assert mine.video("left").status_code == 200
     refused = theirs.http.get(url)
-    assert (refused.status_code, refused.json()["reason"]) == (403, "media_link")
+    assert reason(refused, 403) == "media_link"
     assert refused.json()["go_on"] == f"/c/{NAME}/task"
-    refused = httpx.get(f"{study.address}{url}")
-    assert (refused.status_code, refused.json()["reason"]) == (401, "no_session")
-
-
-def test_a_changed_link_is_refused(study: Study) -> None:
-    study.begin(pairs=3)
-    mine, theirs = study.worker(0), study.worker(1)
-    base, _, signed = mine.data["urls"]["left"].rpartition("/")
+    assert reason(shared.stranger().http.get(url), 401) == "no_session"
+    base, _, signed = url.rpartition("/")
     body, signature = signed.rsplit(".", 1)
     other = theirs.data["urls"]["left"].rpartition("/")[2].rsplit(".", 1)[0]
     flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
-    for changed in (
-        body,
-        f"{body}.",
-        f"{body}.{flipped}",
-        f"{other}.{signature}",
-        f"x{signed}",
-        signed[:-1],
-        "x",
-    ):
-        refused = mine.http.get(f"{base}/{changed}")
-        assert (refused.status_code, refused.json()["reason"]) == (403, "media_link"), changed
+    changed = (body, f"{body}.", f"{body}.{flipped}", f"{other}.{signature}", f"x{signed}", signed[:-1], "x")
+    for link in changed:
+        assert reason(mine.http.get(f"{base}/{link}"), 403) == "media_link", link
 
 
 def test_a_link_is_worth_as_much_as_the_task(study: Study) -> None:
     study.begin(pairs=1, workers_per_pair=1, lease_minutes=10)
-    slow = study.worker(0)
+    slow, quick = study.worker(), study.browser()
+    page = quick.enter()
+    assert page.url.path.endswith("/task")
+    assert 'data-reason="no_tasks"' in page.text, "where all is taken a worker comes back later"
     study.clock.on(3600)
-    quick = study.worker(1)
     quick.answer(study.clock.on)
-    refused = get(slow, "left")
-    assert (refused.status_code, refused.json()["reason"]) == (410, "expired")
-    refused = get(quick, "left")
-    assert (refused.status_code, refused.json()["reason"]) == (410, "media_link")
+    assert reason(slow.video("left"), 410) == "expired"
+    assert reason(quick.video("left"), 410) == "media_link"
 
 
 def test_the_desk_is_told_what_was_sent_and_nothing_else(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    shared: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study.begin(pairs=1)
-    browser = study.worker()
-    errors: list[tuple[str, int, int]] = []
+    browser = shared.worker()
+    told: list[tuple[str, int, int]] = []
     before = Viewing.serve
 
     def serve(self: Viewing, campaign: str, assignment: str, place: str, first: int, last: int) -> None:
-        errors.append((place, first, last))
+        told.append((place, first, last))
         before(self, campaign, assignment, place, first, last)
 
     monkeypatch.setattr(Viewing, "serve", serve)
-    get(browser, "left", Range="bytes=100-199")
-    get(browser, "right", Range="bytes=-10")
-    size = file_at(study, browser, "right").stat().st_size
-    assert errors == [("left", 100, 199), ("right", size - 10, size - 1)]
-    tag = get(browser, "left", "HEAD").headers["etag"]
-    get(browser, "left", **{"If-None-Match": tag})
-    get(browser, "left", Range=f"bytes={10**9}-")
-    assert len(errors) == 2
+    browser.video("left", Range="bytes=100-199")
+    browser.video("right", Range="bytes=-10")
+    size = file_at(shared, browser, "right").stat().st_size
+    assert told == [("left", 100, 199), ("right", size - 10, size - 1)]
+    tag = browser.video("left", "HEAD").headers["etag"]
+    browser.video("left", **{"If-None-Match": tag})
+    browser.video("left", Range=f"bytes={10**9}-")
+    assert len(told) == 2
 
 
 def test_what_was_not_fetched_cannot_have_been_seen(study: Study) -> None:
-    study.begin(pairs=[pair(0, high_bytes=300_000, low_bytes=300_000)])
+    study.begin([pair(0, high_bytes=300_000, low_bytes=300_000)])
     browser = study.worker()
-    get(browser, "left", Range="bytes=0-9999")
-    get(browser, "right", Range="bytes=0-")
+    browser.video("left", Range="bytes=0-9999")
+    browser.video("right", Range="bytes=0-")
     study.clock.on(SECONDS)
     seen = browser.look()["seen"]
     assert seen["right"] == [[0, SECONDS]]
     assert sum(end - start for start, end in seen["left"]) < SECONDS / 2
-
-
-def test_a_video_that_is_missing_is_said(study: Study, caplog: pytest.LogCaptureFixture) -> None:
-    study.begin(pairs=1)
-    browser = study.worker()
+    # with files of the same size, nothing but its bytes tells one side from the other
+    left, right = (browser.video(place) for place in ("left", "right"))
+    same = [{k: v for k, v in one.headers.items() if k not in ("etag", "date")} for one in (left, right)]
+    assert same[0] == same[1]
+    assert "last-modified" not in left.headers
+    assert len(left.headers["etag"]) == len(right.headers["etag"])
+    for place, video in (("left", left), ("right", right)):
+        answer = f"{browser.data['urls'][place]}{video.headers}"
+        assert not any(
+            name in answer for name in (study.pairs[0].high_file, study.pairs[0].low_file, "high", "low")
+        )
+    # a video that is missing is said
     file_at(study, browser, "left").unlink()
-    refused = get(browser, "left")
-    assert (refused.status_code, refused.json()["reason"]) == (503, "media_gone")
+    refused = browser.video("left")
+    assert reason(refused, 503) == "media_gone"
     assert int(refused.headers["retry-after"]) > 0
 
 
 def test_a_file_outside_the_media_folder_is_never_sent(study: Study) -> None:
-    study.begin(pairs=[pair(0, high_file="../outside.mp4", low_file="../../outside.mp4")])
+    study.begin([pair(0, high_file="../outside.mp4", low_file="../../outside.mp4")])
     assert (study.root / "outside.mp4").is_file()
     assert (study.root / "annotation" / "outside.mp4").is_file()
     browser = study.worker()
     for place in ("left", "right"):
-        refused = get(browser, place)
-        assert (refused.status_code, refused.json()["reason"]) == (404, "not_found")
-
-
-def test_nothing_but_its_bytes_tells_one_side_from_the_other(study: Study) -> None:
-    """With files of the same size, no header and no address may differ."""
-    study.begin(pairs=[pair(0, high_bytes=2500)])
-    browser = study.worker()
-    names = (study.pairs[0].high_file, study.pairs[0].low_file)
-    left, right = (get(browser, place) for place in ("left", "right"))
-    changing = {"etag", "date"}
-    assert {k: v for k, v in left.headers.items() if k not in changing} == {
-        k: v for k, v in right.headers.items() if k not in changing
-    }
-    assert "last-modified" not in left.headers
-    assert len(left.headers["etag"]) == len(right.headers["etag"])
-    for place in ("left", "right"):
-        answer = f"{browser.data['urls'][place]}{get(browser, place).headers}"
-        assert not any(name in answer for name in (*names, "high", "low"))
+        assert reason(browser.video(place), 404) == "not_found"
 
 
 BEHIND = {"trusted_proxies": "127.0.0.1"}
@@ -216,14 +176,14 @@ def test_a_proxy_is_told_which_video_to_send_and_only_to_its_worker(study: Study
     study.begin(pairs=1, serving={**BEHIND, "send_files": header})
     browser = study.worker()
     path = file_at(study, browser, "left")
-    reply = get(browser, "left", Range="bytes=0-")
+    reply = browser.video("left", Range="bytes=0-")
     assert (reply.status_code, reply.content) == (200, b"")
     assert reply.headers[header] == (
         f"/slvmeval-media/{path.name}" if header == "X-Accel-Redirect" else str(path)
     )
-    assert get(browser, "left", **{"If-None-Match": reply.headers["etag"]}).status_code == 304
+    assert browser.video("left", **{"If-None-Match": reply.headers["etag"]}).status_code == 304
     # what was asked for counts as sent: it can be played, in time
-    get(browser, "right")
+    browser.video("right")
     study.clock.on(SECONDS)
     assert browser.look()["can_prefer"]
 

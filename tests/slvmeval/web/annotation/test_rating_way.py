@@ -12,11 +12,20 @@ from typing import Any
 import httpx
 import pytest
 
-from slvmeval.web.annotation.serve import Serving, checker_secret, organiser_secret
+from slvmeval.web.annotation.serve import checker_secret, organiser_secret
 from storage_schemas.store import Store
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.installation import database_url, installation_key, media_folder
-from tests.slvmeval.web.annotation.pieces import PAGE, Browser, Hands, hidden, reason, running
+from tasks.annotation.installation import installation_key, media_folder
+from tests.slvmeval.web.annotation.pieces import (
+    PAGE,
+    Browser,
+    Hands,
+    client,
+    hidden,
+    reason,
+    running,
+    serving_of,
+)
 from tests.tasks.annotation.example_ratings import SECONDS, rating_task, ratings_campaign
 
 NAME = "rated"
@@ -33,11 +42,11 @@ class RatingStudy:
         tasks = [rating_task(number) for number in range(2)]
         for task in tasks:
             (folder / task.file).write_bytes(random.Random(task.file).randbytes(task.size))
-        self.key, url = installation_key(root), database_url(root)
-        with Desk.open(url, self.key) as desk:
+        self.key = installation_key(root)
+        serving = serving_of(root, campaigns=(NAME,))
+        with Desk.open(serving.database, self.key) as desk:
             desk.organiser.publish(ratings_campaign(workers_per_pair=1, most_workers=2), tasks)
             self.tokens = desk.organiser.invite(NAME, 3)
-        serving = Serving(str(root), url, str(folder), (NAME,), worker_a_minute=0, address_a_minute=0)
         self.address = stack.enter_context(running(serving, self.clock))
 
     def rater(self, link: int = 0, language: str = "en") -> Browser:
@@ -47,12 +56,10 @@ class RatingStudy:
 
     def staff(self, secret: str, name: str = "Anna") -> httpx.Client:
         """Return somebody who has logged in with a secret."""
-        client = self._stack.enter_context(
-            httpx.Client(base_url=self.address, follow_redirects=True, headers=PAGE)
-        )
-        self.home = client.post("/organiser/login", data={"secret": secret, "name": name})
+        http = self._stack.enter_context(client(self.address, follow_redirects=True, headers=PAGE))
+        self.home = http.post("/organiser/login", data={"secret": secret, "name": name})
         assert self.home.status_code == 200
-        return client
+        return http
 
 
 @pytest.fixture
@@ -63,8 +70,7 @@ def study(tmp_path: Path) -> Iterator[RatingStudy]:
 
 def rate(study: RatingStudy, rater: Browser, value: int) -> dict[str, Any]:
     view = rater.task()
-    video = rater.data["urls"]["left"]
-    assert rater.ask("GET", video, headers={"Range": "bytes=0-"}).status_code == 206
+    assert rater.video("left", Range="bytes=0-").status_code == 206
     assert reason(rater.send("level", value=value), 409) == "not_seen"
     study.clock.on(SECONDS)
     assert rater.send_accepted("play", place="left", intervals=[[0, SECONDS]], speed=1)["can_rate"]
@@ -86,22 +92,40 @@ def test_the_page_shows_the_guide_and_hides_the_model(study: RatingStudy) -> Non
     assert view["dimension"] == "look"
     assert "評価" in rater.data["words"]["ready"]
     assert "動画" in rater.data["refused"]["not_seen"]["title"]
+    # the third person is told that all places are taken
+    study.rater(1)
+    study.rater(2)
+    assert study.page.status_code == 403
+    assert 'data-reason="full"' in study.page.text
 
 
-def test_a_rating_is_checked_sent_back_and_confirmed(study: RatingStudy) -> None:
+def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(study: RatingStudy) -> None:
     rater = study.rater()
     first = rate(study, rater, 2)
     checker = study.staff(checker_secret(study.key))
-    assert study.home.url.path == f"/organiser/c/{NAME}/checks"
-    (task,) = re.findall(rf'/organiser/c/{NAME}/checks/([0-9a-f]{{64}})"', study.home.text)
-    page = checker.get(f"/organiser/c/{NAME}/checks/{task}")
+    own = f"/organiser/c/{NAME}"
+    assert study.home.url.path == f"{own}/checks"
+    (task,) = re.findall(rf'{own}/checks/([0-9a-f]{{64}})"', study.home.text)
+    where = f"{own}/checks/{task}"
+    page = checker.get(where)
     assert "&lt;i&gt;fine&lt;/i&gt;" in page.text
     assert "generator" not in page.text
-    video = checker.get(f"/organiser/c/{NAME}/videos/{task}", headers={"Range": "bytes=0-9"})
+    video = checker.get(f"{own}/videos/{task}", headers={"Range": "bytes=0-9"})
     assert (video.status_code, len(video.content)) == (206, 10)
     csrf = hidden(page.text)
+    # an organiser sees everything
+    organiser = study.staff(organiser_secret(study.key))
+    (worker,) = set(re.findall(r"/workers/([0-9a-f]{32})", organiser.get(f"{own}/workers").text))
+    for path in ("", "/workers", f"/workers/{worker}", f"/workers/{worker}/erase", "/record"):
+        assert organiser.get(f"{own}{path}").url.path == f"{own}{path}"
+        assert checker.get(f"{own}{path}").url.path == f"{own}/checks"
+    checker.post(f"{own}/workers/{worker}/decide", data={"csrf": "x", "standing": "excluded", "note": "no"})
+    assert "excluded" not in checker.get(f"{own}/checks").text
+    assert "1 of 2" in organiser.get(own).text
+    assert "Ratings beside those of others" in organiser.get(f"{own}/workers/{worker}").text
+    assert organiser.get(f"{own}/checks/none").status_code == 404
+    # verdicts
     (seen,) = set(re.findall(r'name="ratings" value="([^"]+)"', page.text))
-    where = f"/organiser/c/{NAME}/checks/{task}"
     assert checker.post(where, data={"ratings": seen, "verdict": "confirmed", "csrf": "x"}).status_code == 403
     for wrong in (
         {"verdict": "sent_back"},
@@ -112,39 +136,11 @@ def test_a_rating_is_checked_sent_back_and_confirmed(study: RatingStudy) -> None
         assert checker.post(where, data={"csrf": csrf, "ratings": seen, **wrong}).status_code == 422
     data = {"csrf": csrf, "ratings": seen, "verdict": "sent_back", "note": "Look at the <end>."}
     assert "No rating waits" in checker.post(where, data=data).text
-    again = rater.open("task")
-    assert "Look at the &lt;end&gt;." in again.text
+    assert "Look at the &lt;end&gt;." in rater.open("task").text
     assert rate(study, rater, 4)["id"] == first["id"]
     new = re.findall(r'name="ratings" value="([^"]+)"', checker.get(where).text)[0]
     assert new == f"{first['id']} 4"
     confirmed = checker.post(where, data={"csrf": csrf, "ratings": new, "verdict": "confirmed"})
     assert "No rating waits" in confirmed.text
     assert "Anna sent an earlier 2 back" in checker.get(where).text
-
-
-def test_a_checker_sees_only_checks_and_an_organiser_everything(study: RatingStudy) -> None:
-    rater = study.rater()
-    rate(study, rater, 2)
-    checker, organiser = study.staff(checker_secret(study.key)), study.staff(organiser_secret(study.key))
-    worker = re.search(r"/workers/([0-9a-f]{32})", organiser.get(f"/organiser/c/{NAME}/workers").text)
-    assert worker is not None
-    pages = ("", "/workers", f"/workers/{worker[1]}", f"/workers/{worker[1]}/erase", "/record")
-    for page in pages:
-        assert organiser.get(f"/organiser/c/{NAME}{page}").url.path == f"/organiser/c/{NAME}{page}"
-        assert checker.get(f"/organiser/c/{NAME}{page}").url.path == f"/organiser/c/{NAME}/checks"
-    decide = {"csrf": "x", "standing": "excluded", "note": "no"}
-    checker.post(f"/organiser/c/{NAME}/workers/{worker[1]}/decide", data=decide)
-    assert "excluded" not in checker.get(f"/organiser/c/{NAME}/checks").text
-    dashboard = organiser.get(f"/organiser/c/{NAME}").text
-    assert "1 of 2" in dashboard
-    assert "Ratings beside those of others" in organiser.get(f"/organiser/c/{NAME}/workers/{worker[1]}").text
-    assert organiser.get(f"/organiser/c/{NAME}/checks/none").status_code == 404
     assert "secret" in checker.post("/organiser/login", data={"secret": "wrong", "name": "X"}).text
-
-
-def test_the_third_person_is_told_that_all_places_are_taken(study: RatingStudy) -> None:
-    study.rater(0)
-    study.rater(1)
-    study.rater(2)
-    assert study.page.status_code == 403
-    assert 'data-reason="full"' in study.page.text

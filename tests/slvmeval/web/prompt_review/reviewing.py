@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 @contextmanager
-def reviewing(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def reviewing(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yield the process and the address at which it serves the prompts of a folder."""
-    words = ["suite", "prompts", "review", str(folder), "--port", "0", *options]
+    words = ["suite", "prompts", "review", str(folder), "--port", "0"]
     command = [sys.executable, "-m", "slvmeval", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:

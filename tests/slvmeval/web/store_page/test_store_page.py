@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from infra.progress import BuildProgress
 from slvmeval.cli.main import main
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.store_page.app import StorePage, create_app
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.written_pages import remember_page, written_pages
+from tests.slvmeval.web.reading import lacks
+from tests.tasks.publish.judging import judged
 
 SERVING = Serving(store="", database="", media="", campaigns=(), host="127.0.0.1", port=80)
 
@@ -22,38 +27,38 @@ def client(page: StorePage) -> TestClient:
 
 
 @pytest.fixture
-def page(judged_store: Path) -> StorePage:
-    return StorePage(Store.open(judged_store))
+def page(tmp_path: Path) -> StorePage:
+    """The page of an empty store."""
+    return StorePage(Store.create(tmp_path / "store"))
 
 
-def test_it_shows_releases_judges_pages_and_sizes(page: StorePage, tmp_path: Path) -> None:
-    store = str(page.store.root)
-    assert main(["evaluate", "-e", "coin", "--direct", "--quiet", "--store", store]) == 0
-    assert main(["report", "--store", store, "--out", str(tmp_path / "report"), "--quiet"]) == 0
+def test_it_shows_releases_judges_pages_and_sizes(judged_store: Path, tmp_path: Path) -> None:
+    page = StorePage(Store.open(judged_store))
+    pairs = Release.open(page.store, "main").pairs()
+    JudgementsStore(page.store).add(judged("coin", pairs, lambda *_: "high"))
+    written = tmp_path / "gallery" / "index.html"
+    assert main(["gallery", "--store", str(judged_store), "--out", str(written.parent), "--quiet"]) == 0
+    report = tmp_path / "report.html"
+    report.write_text("<h1>Report</h1>")
+    remember_page(page.store, "report", report, "main, version 1")
     with client(page) as browser:
         text = browser.get(f"/{page.secret}/").text
-        assert "coin" in text
-        assert "Report: " in text
-        assert "degraded clip" in text
-        assert page.store.root.name in text
+        assert not lacks(text, "coin", "Gallery: ", "Report: ", "degraded clip", page.store.root.name)
         assert "http-equiv" not in text, "nothing runs, so nothing is read again"
-        (written,) = written_pages(page.store)
-        shown = browser.get(f"/{page.secret}/pages/{written.id}")
+        (known,) = (one for one in written_pages(page.store) if one.kind == "gallery")
+        shown = browser.get(f"/{page.secret}/pages/{known.id}")
         assert shown.status_code == 200
         assert str(shown.url).endswith("/index.html"), "so that what is beside it is found"
-        assert shown.text == (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+        assert shown.text == written.read_text(encoding="utf-8")
 
 
 def test_a_running_build_is_followed(page: StorePage) -> None:
-    from infra.progress import BuildProgress
-
     with BuildProgress(page.store.cache, quiet=True) as progress:
         progress.expect("degrade", 7)
         progress.done("degrade", "a film")
         with client(page) as browser:
             text = browser.get(f"/{page.secret}/").text
-        assert '<meta http-equiv="refresh"' in text
-        assert "degrade" in text
+        assert not lacks(text, '<meta http-equiv="refresh"', "degrade")
 
 
 def test_only_who_has_the_address_gets_in(page: StorePage) -> None:
@@ -103,8 +108,7 @@ def test_a_part_that_is_damaged_is_said_and_the_rest_is_shown(page: StorePage) -
     with client(page) as browser:
         answer = browser.get(f"/{page.secret}/")
     assert answer.status_code == 200
-    assert "Cannot be read:" in answer.text
-    assert "Disk" in answer.text
+    assert not lacks(answer.text, "Cannot be read:", "Disk")
 
 
 def test_a_database_that_cannot_be_used_is_refused_at_once_and_later_said(

@@ -16,10 +16,29 @@ from slvmeval.cli.main import main
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1366, "light"), (360, "dark")])
-def test_from_the_command_to_a_gallery(
-    chromium: Any, judged_store: Path, tmp_path: Path, width: int, scheme: str
-) -> None:
+def look(chromium: Any, address: str, width: int, scheme: str) -> None:
+    """Go from the page to a video of the gallery."""
+    page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    faults: list[str] = []
+    page.on("pageerror", lambda problem: faults.append(str(problem)))
+    page.on("console", lambda one: faults.append(one.text) if one.type == "error" else None)
+    page.goto(address)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, background[4:-1].split(","))) < 200) == (scheme == "dark")
+    page.click("text=Gallery: ")
+    page.wait_for_url("**/index.html")
+    page.click("a[href*='sources/'] >> nth=0")
+    page.wait_for_selector("video")
+    end = time.monotonic() + 30
+    while not page.evaluate("[...document.querySelectorAll('video')].some((one) => one.readyState > 1)"):
+        assert time.monotonic() < end, "no video can be played"
+        page.wait_for_timeout(100)
+    assert faults == []
+    page.close()
+
+
+def test_from_the_command_to_a_gallery(chromium: Any, judged_store: Path, tmp_path: Path) -> None:
     store = ["--store", str(judged_store)]
     assert main(["gallery", *store, "--out", str(tmp_path / "gallery"), "--quiet"]) == 0
     command = [sys.executable, "-m", "slvmeval", "open", "--no-browser", "--port", "0", *store]
@@ -27,26 +46,8 @@ def test_from_the_command_to_a_gallery(
         try:
             assert process.stdout is not None
             address = process.stdout.readline().split()[1]
-            page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-            faults: list[str] = []
-            page.on("pageerror", lambda problem: faults.append(str(problem)))
-            page.on("console", lambda one: faults.append(one.text) if one.type == "error" else None)
-            page.goto(address)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            assert (sum(map(int, background[4:-1].split(","))) < 200) == (scheme == "dark")
-            page.click("text=Gallery: ")
-            page.wait_for_url("**/index.html")
-            page.click("a[href*='sources/'] >> nth=0")
-            page.wait_for_selector("video")
-            end = time.monotonic() + 30
-            while not page.evaluate(
-                "[...document.querySelectorAll('video')].some(one => one.readyState > 1)"
-            ):
-                assert time.monotonic() < end, "no video can be played"
-                time.sleep(0.1)
-            assert faults == []
-            page.close()
+            look(chromium, address, 1366, "light")
+            look(chromium, address, 360, "dark")
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0

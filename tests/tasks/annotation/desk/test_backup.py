@@ -14,6 +14,7 @@ from tasks.annotation.desk.backup import BackedUp, back_up, restore
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.tables import METADATA
 from tests.tasks.annotation.example_desk import (
+    KEY,
     HandClock,
     come_in,
     do_task,
@@ -69,30 +70,42 @@ def test_what_is_restored_is_what_was(
     with pytest.raises(UserInputError, match="already exists"):
         back_up(desk, file)
     assert sorted(path.name for path in tmp_path.glob("*backup*")) == ["backup.sqlite"]
-
-
-def test_a_backup_goes_into_any_database(
-    desk: Desk, clock: HandClock, files: VotesStore, tmp_path: Path
-) -> None:
-    with open_desk(tmp_path / "first", clock) as first:
-        first.organiser.publish(example_campaign(), example_tasks(3))
-        do_task(first, clock, come_in(first, "ann"))
-        back_up(first, tmp_path / "backup.sqlite")
-        restore(desk, tmp_path / "backup.sqlite", files)
-        assert rows(desk) == rows(first)
-
-
-def test_who_was_erased_since_is_erased_again(
-    desk: Desk, clock: HandClock, busy: list[str], files: VotesStore, tmp_path: Path
-) -> None:
-    file = tmp_path / "backup.sqlite"
-    back_up(desk, file)
+    # who was erased since is erased again
     files.add([vote for _, vote in desk.votes.read("autumn")])
     files.erase("autumn", busy[0])
-    with open_desk(tmp_path / "other", clock) as other:
+    with open_desk(tmp_path / "third", clock) as other:
         assert restore(other, file, files).erased_again == 1
         assert [vote.worker for _, vote in other.votes.read("autumn")] == busy[1:]
         assert [one.worker for one in other.organiser.workers("autumn")] == busy[1:]
+
+
+def test_a_backup_goes_into_any_database_and_what_is_none_changes_nothing(
+    desk: Desk, clock: HandClock, files: VotesStore, tmp_path: Path
+) -> None:
+    good = tmp_path / "good.sqlite"
+    with open_desk(tmp_path / "first", clock) as first:
+        first.organiser.publish(example_campaign(), example_tasks(3))
+        do_task(first, clock, come_in(first, "ann"))
+        back_up(first, good)
+        held = rows(first)
+    damaged, text = tmp_path / "damaged.sqlite", tmp_path / "notes.txt"
+    damaged.write_bytes(good.read_bytes()[:6000])
+    text.write_text("no database at all, but long enough to be read as one " * 100)
+    for file in (damaged, text):
+        with pytest.raises(StoreError, match="is not a backup, or it is damaged"):
+            restore(desk, file, files)
+    with pytest.raises(UserInputError, match="there is no file"):
+        restore(desk, tmp_path / "missing.sqlite", files)
+    with pytest.raises(UserInputError, match="cannot be restored: it is a folder, not a file"):
+        restore(desk, tmp_path, files)
+    assert desk.campaigns.all() == []
+    with (
+        Desk.open(f"sqlite:///{tmp_path / 'third.sqlite'}", b"the key of somebody else", clock) as third,
+        pytest.raises(UserInputError, match="another installation key"),
+    ):
+        restore(third, good, files)
+    restore(desk, good, files)
+    assert rows(desk) == held
 
 
 def test_votes_that_come_meanwhile_are_in_it_whole_or_not_at_all(desk: Desk, tmp_path: Path) -> None:
@@ -111,35 +124,9 @@ def test_votes_that_come_meanwhile_are_in_it_whole_or_not_at_all(desk: Desk, tmp
     while not over.is_set() or not number:
         file = tmp_path / f"backup-{number}.sqlite"
         held = back_up(desk, file)
-        with Desk.open(f"sqlite:///{file}", b"the key of an installation") as copy:
+        with Desk.open(f"sqlite:///{file}", KEY) as copy:
             votes = [vote.pair_id for _, vote in copy.votes.read("autumn")]
             assert len(votes) == held.votes
-            counted = {row.pair_id for row in copy.organiser.progress("autumn") if row.votes}
-            assert counted == set(votes)
+            assert {row.pair_id for row in copy.organiser.progress("autumn") if row.votes} == set(votes)
         number += 1
     others.join()
-
-
-def test_what_is_no_backup_changes_nothing(clock: HandClock, files: VotesStore, tmp_path: Path) -> None:
-    with open_desk(tmp_path, clock) as desk:
-        desk.organiser.publish(example_campaign(), example_tasks(3))
-        back_up(desk, tmp_path / "good.sqlite")
-    damaged = tmp_path / "damaged.sqlite"
-    damaged.write_bytes((tmp_path / "good.sqlite").read_bytes()[:6000])
-    text = tmp_path / "notes.txt"
-    text.write_text("no database at all, but long enough to be read as one " * 100)
-    with open_desk(tmp_path / "other", clock) as other:
-        for file in (damaged, text):
-            with pytest.raises(StoreError, match="is not a backup, or it is damaged"):
-                restore(other, file, files)
-        with pytest.raises(UserInputError, match="there is no file"):
-            restore(other, tmp_path / "missing.sqlite", files)
-        with pytest.raises(UserInputError, match="cannot be restored: it is a folder, not a file"):
-            restore(other, tmp_path, files)
-        assert other.campaigns.all() == []
-    address = f"sqlite:///{tmp_path / 'third.sqlite'}"
-    with (
-        Desk.open(address, b"the key of somebody else", clock) as third,
-        pytest.raises(UserInputError, match="another installation key"),
-    ):
-        restore(third, tmp_path / "good.sqlite", files)

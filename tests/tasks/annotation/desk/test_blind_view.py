@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +12,14 @@ from hypothesis import strategies as st
 
 from storage_schemas.votes import SideWord
 from tasks.annotation.desk.assignments import Assignment
+from tasks.annotation.desk.desk import Desk
 from tasks.annotation.pair_task import PairTask, Stretch
 from tests.tasks.annotation.example_desk import (
     HandClock,
-    come_in,
+    confirm_all,
     example_campaign,
     example_task,
-    open_desk,
-    ready_to_rate,
+    sit,
     watch_all,
 )
 
@@ -51,105 +50,70 @@ tasks = st.builds(
     gold=st.booleans(),
 )
 played = st.lists(st.tuples(st.floats(0, 4), st.floats(5, 10)), max_size=1).map(tuple)
+assignments = st.builds(
+    Assignment,
+    id=st.just("0" * 32),
+    campaign=st.just("autumn"),
+    worker=st.just("1" * 32),
+    task=tasks,
+    first=st.sampled_from(["high", "low"]),
+    language=st.just("en"),
+    state=st.just("opened"),
+    preferred=st.none(),
+    rating=st.none(),
+    seen=st.fixed_dictionaries({"left": played, "right": played}),
+    confirmed=st.just(frozenset()),
+    lease_until=st.just("2026-11-23T11:00:00.000000+00:00"),
+    opened_at=st.just("2026-11-23T09:00:00.000000+00:00"),
+    least_seen=st.just(0.9),
+    look_share=st.sampled_from([0.0, 0.3, 1.0]),
+)
+#: All that a browser is told before the first answer.
+BLIND = {
+    *("id", "campaign", "aspect", "language", "state", "preferred", "opened_at", "lease_until", "prompt"),
+    *("seen", "look", "look_share", "least_seen", "can_prefer"),
+}
 
 
-@st.composite
-def assignments(draw: st.DrawFn) -> Assignment:
-    return Assignment(
-        id="0" * 32,
-        campaign="autumn",
-        worker="1" * 32,
-        task=draw(tasks),
-        first=draw(st.sampled_from(["high", "low"])),
-        language="en",
-        state="opened",
-        preferred=None,
-        rating=None,
-        seen={"left": draw(played), "right": draw(played)},
-        confirmed=frozenset(),
-        lease_until="2026-11-23T11:00:00.000000+00:00",
-        opened_at="2026-11-23T09:00:00.000000+00:00",
-        least_seen=0.9,
-        look_share=draw(st.sampled_from([0.0, 0.3, 1.0])),
-    )
-
-
-@given(assignments())
-def test_before_the_first_answer_the_view_is_the_same_if_the_other_side_is_degraded(
+@given(assignments)
+def test_the_view_is_the_same_if_the_other_side_is_degraded_until_the_first_answer(
     assignment: Assignment,
 ) -> None:
     other = replace(assignment, task=swapped(assignment.task), first=OTHER[assignment.first])
     assert assignment.file_at("left") == other.file_at("left"), "the same two videos at the same places"
     assert assignment.side_at("left") != other.side_at("left")
-    assert json.dumps(assignment.view()) == json.dumps(other.view()), "in the same order, too"
-
-
-@given(assignments())
-def test_the_answer_that_is_hidden_before_is_told_after(assignment: Assignment) -> None:
-    after = replace(assignment, state="preferred", preferred="left").view()
-    other = replace(
-        assignment,
-        state="preferred",
-        preferred="left",
-        task=swapped(assignment.task),
-        first=OTHER[assignment.first],
-    ).view()
-    assert after["intended"] == assignment.place_of("high") != other["intended"]
-    places = [stretch["place"] for stretch in after["must_see"]]
-    assert places == [assignment.place_of(stretch.video) for stretch in assignment.task.must_see]
-
-
-@given(assignments())
-def test_no_name_size_or_stretch_is_in_the_view_before(assignment: Assignment) -> None:
     view = assignment.view()
-    assert set(view) == {
-        "id",
-        "campaign",
-        "aspect",
-        "language",
-        "state",
-        "preferred",
-        "opened_at",
-        "lease_until",
-        "prompt",
-        "seen",
-        "look",
-        "look_share",
-        "least_seen",
-        "can_prefer",
-    }
+    assert json.dumps(view) == json.dumps(other.view()), "in the same order, too"
+    # no name, size or stretch is in it
+    assert set(view) == BLIND
     text = json.dumps({key: value for key, value in view.items() if key != "prompt"})
     task = assignment.task
     for word in (task.pair_id, task.source_id, task.high_file, task.low_file, '"high"', '"low"', "gold"):
         assert word not in text
+    # and the answer that is hidden before is told after
+    after, before = (replace(one, state="preferred", preferred="left").view() for one in (assignment, other))
+    assert after["intended"] == assignment.place_of("high") != before["intended"]
+    places = [stretch["place"] for stretch in after["must_see"]]
+    assert places == [assignment.place_of(stretch.video) for stretch in task.must_see]
 
 
-@pytest.mark.parametrize("degraded", ["as it is", "swapped"])
-def test_a_worker_is_shown_the_same_by_the_desk_whichever_side_is_degraded(
-    tmp_path: Path, degraded: str
+@pytest.mark.parametrize("degraded", ["low", "high"])
+def test_what_the_desk_shows_before_and_after_the_first_answer(
+    desk: Desk, clock: HandClock, degraded: SideWord
 ) -> None:
-    clock = HandClock()
     task = example_task()
-    with open_desk(tmp_path, clock) as desk:
-        desk.organiser.publish(example_campaign(), [task if degraded == "as it is" else swapped(task)])
-        assignment = desk.queue.next("autumn", come_in(desk, "ann"))
-        seen = watch_all(desk, clock, assignment)
-        first, view = assignment.view(), seen.view()
-        assert first.pop("id") == view.pop("id") == assignment.id
+    desk.organiser.publish(example_campaign(), [task if degraded == "low" else swapped(task)])
+    ann = sit(desk, clock)
+    first, view = ann.task.view(), watch_all(desk, clock, ann.task).view()
     assert first == {
-        "campaign": "autumn",
-        "aspect": "color",
-        "language": "en",
-        "state": "opened",
-        "preferred": None,
+        **{"id": ann.task.id, "campaign": "autumn", "aspect": "color", "language": "en"},
+        **{"state": "opened", "preferred": None, "can_prefer": False},
         "opened_at": "2026-11-23T09:00:00.000000+00:00",
         "lease_until": "2026-11-23T11:00:00.000000+00:00",
         "prompt": [clip.model_dump() for clip in task.prompt_clips],
         "seen": {"left": [], "right": []},
         "look": {"left": [[0.0, 30.0]], "right": [[0.0, 30.0]]},
-        "look_share": 0.0,
-        "least_seen": 0.9,
-        "can_prefer": False,
+        **{"look_share": 0.0, "least_seen": 0.9},
     }
     assert view == {
         **first,
@@ -157,31 +121,14 @@ def test_a_worker_is_shown_the_same_by_the_desk_whichever_side_is_degraded(
         "lease_until": "2026-11-23T11:00:30.000000+00:00",
         "can_prefer": True,
     }
-
-
-def test_after_the_first_answer_the_view_says_what_has_to_be_seen(tmp_path: Path) -> None:
-    clock = HandClock()
-    with open_desk(tmp_path, clock) as desk:
-        desk.organiser.publish(example_campaign(), [example_task()])
-        assignment = ready_to_rate(desk, clock, desk.queue.next("autumn", come_in(desk, "ann")))
-    view = assignment.view()
-    low = assignment.place_of("low")
-    assert view["intended"] == assignment.place_of("high") != low
+    ann.prefer()
+    view = confirm_all(desk, ann.task).view()
+    low = ann.task.place_of(degraded)
+    assert view["intended"] == ann.task.place_of("high") != ann.task.place_of("low")
     assert view["must_see"][0] == {
-        "number": 0,
-        "place": low,
-        "start_s": 0.0,
-        "end_s": 10.0,
-        "kind": "degraded",
-        "note": "car: red → blue",
-        "seen": True,
-        "confirmed": True,
+        **{"number": 0, "place": low, "start_s": 0.0, "end_s": 10.0, "kind": "degraded"},
+        **{"note": "car: red → blue", "seen": True, "confirmed": True},
     }
-    assert (view["state"], view["preferred"], view["missing"], view["can_rate"], view["rating"]) == (
-        "preferred",
-        "left",
-        [],
-        True,
-        None,
-    )
+    assert (view["state"], view["preferred"]) == ("preferred", "left")
+    assert (view["missing"], view["can_rate"], view["rating"]) == ([], True, None)
     assert json.loads(json.dumps(view)) == view

@@ -38,24 +38,43 @@ def begin(desk: Desk, **settings: object) -> None:
     desk.organiser.publish(example_campaign(gold_pairs=gold, **settings), with_checks())
 
 
-def test_a_worker_s_first_eight_tasks_contain_the_checks(desk: Desk, clock: HandClock) -> None:
+def test_a_worker_s_first_eight_tasks_contain_the_checks_and_reveal_who_always_presses_a(
+    desk: Desk, clock: HandClock
+) -> None:
     begin(desk)
-    votes = [do_task(desk, clock, come_in(desk, "ann")) for _ in range(8)]
-    assert Counter(vote.check for vote in votes if vote.gold) == {Check.EQUAL: 3, Check.AGAIN: 1, None: 2}
-    (again,) = [vote for vote in votes if vote.check is Check.AGAIN]
-    (before,) = [vote for vote in votes if vote.pair_id == again.judged]
-    assert votes.index(again) - votes.index(before) > 3
-    assert {again.first, before.first} == {"high", "low"}, "the sides are swapped"
+    given: list[Vote] = []
+    for name in ("ann", "bob", "cem", "odd"):
+        worker, shapes, votes = come_in(desk, name), set(), []
+        for _ in range(8):
+            assignment = desk.queue.next("autumn", worker)
+            blind = assignment.view()
+            high = "left" if assignment.first == "high" else "right"
+            ready = ready_to_rate(desk, clock, assignment, high).view()
+            # a check looks like any other task to a browser: the same fields, and no id that tells it apart
+            assert not {"gold", "check"} & {*blind, *ready}
+            assert "~" not in str(ready) and assignment.task.pair_id not in str(ready)
+            shapes.add((tuple(blind), tuple(ready), len(ready["must_see"])))
+            nothing = assignment.task.check is Check.EQUAL and name != "odd"
+            votes.append(desk.answers.rate("autumn", worker, assignment.id, "C" if nothing else "A"))
+        assert len(shapes) == 1
+        assert Counter(vote.check for vote in votes if vote.gold) == {Check.EQUAL: 3, Check.AGAIN: 1, None: 2}
+        (again,) = [vote for vote in votes if vote.check is Check.AGAIN]
+        (before,) = [vote for vote in votes if vote.pair_id == again.judged]
+        assert votes.index(again) - votes.index(before) > 3
+        assert {again.first, before.first} == {"high", "low"}, "the sides are swapped"
+        given += votes
     counted = [row for row in desk.organiser.progress("autumn") if not row.gold]
-    assert sum(row.votes for row in counted) == 2, "checks are no votes on a pair"
+    assert sum(row.votes for row in counted) == 8, "checks are no votes on a pair"
+    rows = quality(given, rule=QualityRule(name="strict"))
+    assert [row.review for row in rows] == [True, False, False, False]
+    assert rows[0].worker == come_in(desk, "odd")
+    assert not any(row.review for row in quality(given))
 
 
 def test_without_checks_or_under_the_paper_s_rule_none_is_given(desk: Desk, clock: HandClock) -> None:
-    begin(desk, check_share=0)
-    votes = [do_task(desk, clock, come_in(desk, "ann")) for _ in range(8)]
-    begin(desk, rule="paper")
-    votes += [do_task(desk, clock, come_in(desk, "bob")) for _ in range(8)]
-    assert not any(vote.gold for vote in votes)
+    for name, settings in (("ann", {"check_share": 0}), ("bob", {"rule": "paper"})):
+        begin(desk, **settings)
+        assert not any(do_task(desk, clock, come_in(desk, name)).gold for _ in range(8))
 
 
 def test_checks_are_no_pairs_and_go_into_no_table(desk: Desk) -> None:
@@ -65,36 +84,3 @@ def test_checks_are_no_pairs_and_go_into_no_table(desk: Desk) -> None:
     assert (done.new, done.known, done.retired) == (0, 3, 1)
     rows = task_rows(desk, KEY, "autumn", TableOptions(links="none", every=True))
     assert {row["pair"] for row in rows} == {task.pair_id for task in example_tasks(3)}
-
-
-def test_a_browser_sees_a_check_like_any_other_task(desk: Desk, clock: HandClock) -> None:
-    """Until the rating, and after it, its view has the same fields, and no id that tells it apart."""
-    begin(desk)
-    worker, shapes, kinds = come_in(desk, "ann"), set(), set()
-    for _ in range(8):
-        assignment = desk.queue.next("autumn", worker)
-        blind = assignment.view()
-        ready = ready_to_rate(desk, clock, assignment).view()
-        assert not {"gold", "check"} & {*blind, *ready}
-        assert "~" not in str(ready) and assignment.task.pair_id not in str(ready)
-        shapes.add((tuple(blind), tuple(ready), len(ready["must_see"])))
-        kinds.add(assignment.task.check)
-        desk.answers.rate("autumn", worker, assignment.id, "A")
-    assert kinds == {None, Check.EQUAL, Check.AGAIN}
-    assert len(shapes) == 1
-
-
-def test_who_always_presses_a_is_listed_after_eight_tasks(desk: Desk, clock: HandClock) -> None:
-    begin(desk)
-    votes: list[Vote] = []
-    for name in ("ann", "bob", "cem", "odd"):
-        worker = come_in(desk, name)
-        for _ in range(8):
-            assignment = desk.queue.next("autumn", worker)
-            nothing = assignment.task.check is Check.EQUAL and name != "odd"
-            ready_to_rate(desk, clock, assignment, "left" if assignment.first == "high" else "right")
-            votes.append(desk.answers.rate("autumn", worker, assignment.id, "C" if nothing else "A"))
-    rows = quality(votes, rule=QualityRule(name="strict"))
-    assert [row.review for row in rows] == [True, False, False, False]
-    assert rows[0].worker == come_in(desk, "odd")
-    assert not any(row.review for row in quality(votes))

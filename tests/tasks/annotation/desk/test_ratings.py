@@ -12,8 +12,8 @@ from storage_schemas.votes import Standing
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.events import EventKind
 from tasks.annotation.desk.ratings import Verdict
-from tasks.annotation.desk.refusals import RefusalReason
-from tests.tasks.annotation.example_desk import HandClock, come_in, example_task, refused
+from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
+from tests.tasks.annotation.example_desk import HandClock, come_in, example_task, refuses
 from tests.tasks.annotation.example_ratings import (
     next_task,
     rate,
@@ -29,15 +29,20 @@ def begin(desk: Desk, tasks: int = 1, raters: int = 1, **settings: object) -> li
     return [come_in(desk, f"rater {number}", "rated") for number in range(raters)]
 
 
+def said(desk: Desk, id_: str, value: int, note: str = "", by: str = "Anna") -> int:
+    """Confirm a rating, or send it back with a note."""
+    verdict = Verdict.SENT_BACK if note else Verdict.CONFIRMED
+    return desk.ratings.check("rated", [(id_, value)], verdict, note, by)
+
+
 def test_each_video_gets_its_ratings_from_different_people(desk: Desk, clock: HandClock) -> None:
     raters = begin(desk, tasks=3, raters=6)
     done = Counter[str]()
-    for _ in range(3):
-        for rater in raters:
-            try:
-                done[rate(desk, clock, rater).task_id] += 1
-            except Exception as problem:  # noqa: BLE001
-                assert getattr(problem, "reason", None) is RefusalReason.DONE
+    for rater in raters * 3:
+        try:
+            done[rate(desk, clock, rater).task_id] += 1
+        except DeskRefusal as refusal:
+            assert refusal.reason is RefusalReason.DONE
     assert sorted(done.values()) == [4, 4, 4]
     ratings = [one.rating for one in desk.ratings.read("rated")]
     assert len({(one.task_id, one.worker) for one in ratings}) == 12
@@ -45,50 +50,37 @@ def test_each_video_gets_its_ratings_from_different_people(desk: Desk, clock: Ha
     assert desk.votes.read("rated") == []
 
 
-def test_a_rater_sees_neither_the_model_nor_its_ids(desk: Desk) -> None:
-    (rater,) = begin(desk)
-    view = json.dumps(next_task(desk, rater).view())
-    assert "A <b>red</b> ball" in view
-    assert "generator" not in view
-    assert "p0" not in view
-
-
 def test_a_level_needs_the_whole_video_and_must_be_on_the_scale(desk: Desk, clock: HandClock) -> None:
     (rater,) = begin(desk)
     task = next_task(desk, rater)
+    # a rater sees neither the model nor its ids
+    view = json.dumps(task.view())
+    assert "A <b>red</b> ball" in view
+    assert "generator" not in view
+    assert "p0" not in view
+    # what is claimed too fast does not count
+    desk.viewing.serve("rated", task.id, "left", 0, task.task.size - 1)
+    desk.viewing.play("rated", rater, task.id, "left", [(0.0, 5.0)], 1.0)
+    assert next_task(desk, rater).seen_share < 0.1
     watch(desk, clock, task, 3.0)
     assert not next_task(desk, rater).view()["can_rate"]
-    with refused(RefusalReason.NOT_SEEN):
-        desk.ratings.rate("rated", rater, task.id, 3)
+    refuses(RefusalReason.NOT_SEEN, desk.ratings.rate, "rated", rater, task.id, 3)
     watch(desk, clock, task)
     for value in (0, 6):
-        with refused(RefusalReason.BAD_VALUE):
-            desk.ratings.rate("rated", rater, task.id, value)
-    with refused(RefusalReason.BAD_VALUE):
-        desk.viewing.play("rated", rater, task.id, "right", [], 1.0)
-    with refused(RefusalReason.BAD_VALUE):
-        desk.answers.prefer("rated", rater, task.id, "left")
+        refuses(RefusalReason.BAD_VALUE, desk.ratings.rate, "rated", rater, task.id, value)
+    refuses(RefusalReason.BAD_VALUE, desk.viewing.play, "rated", rater, task.id, "right", [], 1.0)
+    refuses(RefusalReason.BAD_VALUE, desk.answers.prefer, "rated", rater, task.id, "left")
     assert next_task(desk, rater).view()["can_rate"]
     given = desk.ratings.rate("rated", rater, task.id, 4, "fine")
     assert (given.value, given.comment, given.dimension, given.watched_s) == (4, "fine", "look", 5.0)
     assert desk.ratings.rate("rated", rater, task.id, 4, "fine") == given, "sent twice, stored once"
-    with refused(RefusalReason.OTHER_ANSWER):
-        desk.ratings.rate("rated", rater, task.id, 2)
-
-
-def test_what_is_claimed_too_fast_does_not_count(desk: Desk, clock: HandClock) -> None:
-    (rater,) = begin(desk)
-    task = next_task(desk, rater)
-    desk.viewing.serve("rated", task.id, "left", 0, task.task.size - 1)
-    desk.viewing.play("rated", rater, task.id, "left", [(0.0, 5.0)], 1.0)
-    assert next_task(desk, rater).seen_share < 0.1
+    refuses(RefusalReason.OTHER_ANSWER, desk.ratings.rate, "rated", rater, task.id, 2)
 
 
 def test_no_more_people_take_part_than_wanted(desk: Desk) -> None:
     begin(desk, raters=2, workers_per_pair=1, most_workers=2)
     late = desk.workers.enter("rated", "prolific", "late").worker
-    with refused(RefusalReason.FULL):
-        desk.workers.consent("rated", late, "en")
+    refuses(RefusalReason.FULL, desk.workers.consent, "rated", late, "en")
     # who takes part may change the language
     assert desk.workers.consent("rated", come_in(desk, "rater 0", "rated"), "ja").language == "ja"
 
@@ -97,57 +89,44 @@ def test_a_rating_that_is_sent_back_is_given_anew_by_its_rater(desk: Desk, clock
     (rater, other) = begin(desk, raters=2, workers_per_pair=1)
     first = rate(desk, clock, rater, 1)
     with pytest.raises(UserInputError, match="write what the rater should look at"):
-        desk.ratings.check("rated", [(first.rating_id, 1)], Verdict.SENT_BACK, " ", "Anna")
+        said(desk, first.rating_id, 1, " ")
     with pytest.raises(UserInputError, match="changed meanwhile"):
-        desk.ratings.check("rated", [(first.rating_id, 2)], Verdict.CONFIRMED, "", "Anna")
-    assert desk.ratings.check("rated", [(first.rating_id, 1)], Verdict.SENT_BACK, "Look at it.", "Anna") == 1
+        said(desk, first.rating_id, 2)
+    assert said(desk, first.rating_id, 1, "Look at it.") == 1
     assert desk.ratings.read("rated") == []
-    with refused(RefusalReason.NO_TASKS):
-        desk.queue.next("rated", other)
+    refuses(RefusalReason.NO_TASKS, desk.queue.next, "rated", other)
     again = next_task(desk, rater)
     assert (again.id, again.note, again.seen_share) == (first.rating_id, "Look at it.", 0.0)
-    with refused(RefusalReason.NOT_SEEN):
-        desk.ratings.rate("rated", rater, again.id, 4)
+    refuses(RefusalReason.NOT_SEEN, desk.ratings.rate, "rated", rater, again.id, 4)
     watch(desk, clock, again)
     desk.ratings.rate("rated", rater, again.id, 4)
     (held,) = desk.ratings.read("rated")
     assert (held.rating.value, held.confirmed) == (4, False)
     assert [(one.verdict, one.rating.value) for one in held.checks] == [(Verdict.SENT_BACK, 1)]
-    assert desk.ratings.check("rated", [(first.rating_id, 4)], Verdict.CONFIRMED, "", "Anna") == 1
-    assert desk.ratings.check("rated", [(first.rating_id, 4)], Verdict.CONFIRMED, "", "Bert") == 0
+    assert said(desk, first.rating_id, 4) == 1
+    assert said(desk, first.rating_id, 4, by="Bert") == 0
     assert desk.ratings.read("rated")[0].confirmed
     kinds = [event.kind for event in desk.events.read("rated")]
     assert kinds.count(EventKind.SENT_BACK) == kinds.count(EventKind.CHECKED) == 1
 
 
-def test_who_does_not_come_back_loses_the_place_to_another(desk: Desk, clock: HandClock) -> None:
-    (rater, other) = begin(desk, raters=2, workers_per_pair=1, lease_minutes=60)
-    first = rate(desk, clock, rater)
-    desk.ratings.check("rated", [(first.rating_id, 3)], Verdict.SENT_BACK, "Look again.", "Anna")
-    clock.pass_s(2 * 3600)
-    assert rate(desk, clock, other, 5).task_id == first.task_id
-    with refused(RefusalReason.DONE):
-        desk.queue.next("rated", rater)
-
-
-def test_an_excluded_raters_ratings_count_unless_the_campaign_drops_them(
+def test_who_does_not_come_back_or_is_excluded_loses_the_place_to_another(
     desk: Desk, clock: HandClock
 ) -> None:
-    (rater,) = begin(desk, workers_per_pair=1, drop_excluded=True)
-    rate(desk, clock, rater)
-    desk.organiser.decide("rated", rater, Standing.EXCLUDED, "all fives", "Anna")
+    (rater, other) = begin(desk, raters=2, workers_per_pair=1, lease_minutes=60, drop_excluded=True)
+    first = rate(desk, clock, rater)
+    said(desk, first.rating_id, 3, "Look again.")
+    clock.pass_s(2 * 3600)
+    assert rate(desk, clock, other, 5).task_id == first.task_id
+    refuses(RefusalReason.DONE, desk.queue.next, "rated", rater)
+    desk.organiser.decide("rated", other, Standing.EXCLUDED, "all fives", "Anna")
     assert [one.votes for one in desk.organiser.progress("rated")] == [0]
-    with refused(RefusalReason.EXCLUDED):
-        desk.queue.next("rated", rater)
-
-
-def test_erasing_a_rater_takes_the_checks_along(desk: Desk, clock: HandClock) -> None:
-    (rater,) = begin(desk, workers_per_pair=1)
-    given = rate(desk, clock, rater)
-    desk.ratings.check("rated", [(given.rating_id, 3)], Verdict.SENT_BACK, "Look again.", "Anna")
-    desk.organiser.erase("rated", rater)
-    assert desk.ratings.read("rated") == []
-    assert desk.ratings.checks("rated") == []
+    refuses(RefusalReason.EXCLUDED, desk.queue.next, "rated", other)
+    # erasing a rater takes the checks along
+    assert len(desk.ratings.checks("rated")) == 1
+    for one in (rater, other):
+        desk.organiser.erase("rated", one)
+    assert desk.ratings.read("rated") == desk.ratings.checks("rated") == []
 
 
 def test_a_video_prompt_or_scale_may_not_change_and_kinds_do_not_mix(desk: Desk) -> None:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from storage_schemas.votes import Rating, SideWord, Standing, Vote
+from storage_schemas.votes import SideWord, Standing, Vote
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.refusals import RefusalReason
 from tasks.annotation.desk.tables import MODELS
@@ -19,10 +19,11 @@ from tests.tasks.annotation.example_desk import (
     example_tasks,
     file_vote,
     ready_to_rate,
-    refused,
+    refuses,
 )
 
 CAMPAIGN = example_campaign(until_certain=True)
+TASKS = example_tasks(30)
 
 
 def numbers(desk: Desk) -> dict[str, tuple[int, int]]:
@@ -32,17 +33,13 @@ def numbers(desk: Desk) -> dict[str, tuple[int, int]]:
 
 def say(desk: Desk, pair: int, letters: str, preferred: SideWord = "high", of: str = "w") -> None:
     """Let workers rate a pair, a letter each."""
-    task = example_tasks(pair + 1)[pair]
-    desk.votes.add(
-        "autumn", [said(task.pair_id, f"{of}{n}", letter, preferred) for n, letter in enumerate(letters)]
-    )
+    votes = [said(pair, f"{of}{n}", letter, preferred) for n, letter in enumerate(letters)]
+    desk.votes.add("autumn", votes)
 
 
-def said(pair_id: str, worker: str, rating: str, preferred: SideWord) -> Vote:
-    task = next(one for one in example_tasks(200) if one.pair_id == pair_id)
-    letters: dict[str, Rating] = {"A": "A", "B": "B", "C": "C"}
-    first: SideWord = "high" if len(worker) + int(pair_id[-2:]) & 1 else "low"
-    return file_vote(task, worker, CAMPAIGN, rating=letters[rating], preferred=preferred, first=first)
+def said(pair: int, worker: str, rating: str, preferred: SideWord) -> Vote:
+    first: SideWord = "high" if len(worker) + pair & 1 else "low"
+    return file_vote(TASKS[pair], worker, CAMPAIGN, rating=rating, preferred=preferred, first=first)
 
 
 def test_a_pair_gets_three_votes_and_more_until_it_is_certain(desk: Desk) -> None:
@@ -55,9 +52,8 @@ def test_a_pair_gets_three_votes_and_more_until_it_is_certain(desk: Desk) -> Non
     assert numbers(desk) == {first: (3, 3), second: (3, 4), third: (4, 4)}
     # a pair on which people differ has seven, and no more
     for count, letter in enumerate("BBAB", 4):
-        desk.votes.add("autumn", [said(second, f"late{count}", letter, "high")])
-    assert numbers(desk)[second][0] == 7
-    assert numbers(desk)[second][1] == 7
+        desk.votes.add("autumn", [said(1, f"late{count}", letter, "high")])
+    assert numbers(desk)[second] == (7, 7)
 
 
 def test_the_queue_gives_an_uncertain_pair_out_again(desk: Desk, clock: HandClock) -> None:
@@ -69,36 +65,33 @@ def test_the_queue_gives_an_uncertain_pair_out_again(desk: Desk, clock: HandCloc
         desk.answers.rate("autumn", worker, task.id, letter)
     assert set(numbers(desk).values()) == {(4, 4)}
     fifth = come_in(desk, "w5")
-    with refused(RefusalReason.DONE):
-        desk.queue.next("autumn", fifth)
+    refuses(RefusalReason.DONE, desk.queue.next, "autumn", fifth)
 
 
 def crowd(desk: Desk, pairs: int) -> None:
     """Let three careful workers rate most pairs, and three who press anything the first of them with one."""
     votes = []
-    for number, task in enumerate(example_tasks(pairs)):
+    for number in range(pairs):
         clear = number % 4 != 3
         for worker in "abc" if number else "a":
             careful: SideWord = "high" if clear or (number + ord(worker)) % 3 else "low"
-            votes.append(said(task.pair_id, f"careful {worker}", "A" if clear else "C", careful))
+            votes.append(said(number, f"careful {worker}", "A" if clear else "C", careful))
         for place, worker in enumerate("xy"):
             left: SideWord = "high" if (number + place) % 2 else "low"
-            votes.append(said(task.pair_id, f"careless {worker}", "ABC"[(number * 7 + place) % 3], left))
+            votes.append(said(number, f"careless {worker}", "ABC"[(number * 7 + place) % 3], left))
     desk.votes.add("autumn", votes)
 
 
 def test_votes_of_careless_workers_weigh_less_once_they_are_known(desk: Desk) -> None:
-    tasks = example_tasks(30)
-    desk.organiser.publish(CAMPAIGN, tasks)
+    desk.organiser.publish(CAMPAIGN, TASKS)
     crowd(desk, 30)
     unknown = numbers(desk)
     desk.votes.weigh("autumn")
     known = numbers(desk)
     # what three careful workers agree on is certain, whatever the others say
-    assert sum(votes < wanted for votes, wanted in known.values()) < sum(
-        votes < wanted for votes, wanted in unknown.values()
-    )
-    assert known[tasks[1].pair_id] == (5, 5)
+    before, after = (sum(a < b for a, b in one.values()) for one in (unknown, known))
+    assert after < before
+    assert known[TASKS[1].pair_id] == (5, 5)
     stored = models(desk)
     assert stored["kinds"]["careful a"][0] > 0.9 > 0.1 > stored["kinds"]["careless x"][0]
 
@@ -162,7 +155,7 @@ def test_votes_that_come_while_workers_are_estimated_are_not_lost(
             thread.start()
         for thread in others:
             thread.join()
-    assert numbers(desk)[example_tasks(20)[15].pair_id][0] == 3
+    assert numbers(desk)[TASKS[15].pair_id][0] == 3
     assert "meanwhile 0" not in models(desk)["kinds"]
     desk.votes.weigh("autumn")
     assert "meanwhile 0" in models(desk)["kinds"]

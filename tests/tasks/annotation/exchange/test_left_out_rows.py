@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.exchange.answers import LeftOutReason, import_answers, write_report
+from tasks.annotation.desk.refusals import DeskRefusal
+from tasks.annotation.exchange.answers import import_answers, write_report
 from tasks.annotation.exchange.mapping import AnswerMapping, FileForm, load_mapping
 from tasks.annotation.exchange.rows import read_answers
 from tests.tasks.annotation.example_desk import KEY
@@ -42,16 +43,9 @@ def test_each_wrong_row_is_said_by_its_line_and_harms_no_other(lite: Desk, tmp_p
     )
     result = taken(lite, path)
     assert why(result) == [
-        (3, "unknown_task"),
-        (4, "half_row"),
-        (5, "unknown_value"),
-        (6, "unknown_value"),
-        (7, "half_row"),
-        (8, "unreadable"),
-        (9, "duplicate"),
-        (10, "other_answer"),
-        (13, "unknown_value"),
-    ]
+        (3, "unknown_task"), (4, "half_row"), (5, "unknown_value"), (6, "unknown_value"), (7, "half_row"),
+        (8, "unreadable"), (9, "duplicate"), (10, "other_answer"), (13, "unknown_value"),
+    ]  # fmt: skip
     assert result.rows == 12 == result.accepted + result.known + len(result.left_out)
     assert sorted(vote.pair_id for vote in votes(lite)) == ["color-000", "color-002", "color-002"]
     messages = {row.line: row.message for row in result.left_out}
@@ -62,14 +56,6 @@ def test_each_wrong_row_is_said_by_its_line_and_harms_no_other(lite: Desk, tmp_p
     assert not any("anna" in message for message in messages.values()), "a report names nobody"
 
 
-def test_the_answer_at_the_desk_counts_against_another_in_a_file(lite: Desk, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    taken(lite, table(path, [(slot(), "anna", "left", "A")]))
-    result = taken(lite, table(path, [(slot(), "anna", "left", "C"), (slot(1), "anna", "left", "C")]))
-    assert why(result) == [(2, "other_answer")]
-    assert len(votes(lite)) == 2
-
-
 def test_a_mended_file_gives_only_what_was_missing(lite: Desk, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [(slot(0), "anna", "left", "A"), (slot(1), "anna", "left", "?"), (slot(2), "anna", "left", "B")]
@@ -77,109 +63,134 @@ def test_a_mended_file_gives_only_what_was_missing(lite: Desk, tmp_path: Path) -
     rows[1] = (slot(1), "anna", "left", "C")
     again = taken(lite, table(path, rows))
     assert (again.accepted, again.known, again.left_out) == (1, 2, ())
+    # what is stored counts against another answer in a file
+    result = taken(lite, table(path, [(slot(), "anna", "left", "C"), (slot(0, 2), "bo", "left", "C")]))
+    assert (why(result), result.accepted) == ([(2, "other_answer")], 1)
 
 
-def test_a_quotation_mark_that_is_never_closed_is_one_row_with_all_its_lines(
-    lite: Desk, tmp_path: Path
-) -> None:
+def test_a_quotation_mark_that_is_never_closed_imports_nothing(lite: Desk, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    good = f"{slot()},anna,left,A\n"
-    path.write_text(
-        f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + f"{slot(2)},bo,left,A\n" * 3
+    head = f"task,worker,preferred,rating,comment\n{slot()},anna,left,A,fine\n"
+    for unclosed in ('"hm', '"left, right', '"' + "x" * 140_000):
+        path.write_text(head + f"{slot(1)},anna,left,A,{unclosed}\n" + f"{slot(2)},bo,left,A,\n" * 3)
+        with pytest.raises(UserInputError, match=r"a.csv, line 3: a quotation mark is not closed"):
+            taken(lite, path)
+    # a later mark closes it
+    path.write_text(head + f'{slot(1)},anna,left,A,"hm\n{slot(2)},bo,left,A,as he said"\n')
+    with pytest.raises(
+        UserInputError, match=rf"line 3: a quotation mark opens a cell that holds the row '{slot(2)}"
+    ):
+        taken(lite, path)
+    assert votes(lite) == []
+    path.write_text(head + f'{slot(1)},anna,left,A,"one, two,\nthree, four, five"\n')
+    assert taken(lite, path).accepted == 2
+
+
+@pytest.mark.parametrize(
+    "identity", ["1.23457E+15", "1,23E+05", "123456789012345.0", "'123", '="123"', "=12"]
+)
+def test_an_id_that_a_spreadsheet_changed_is_nobody(lite: Desk, tmp_path: Path, identity: str) -> None:
+    result = taken(
+        lite, table(tmp_path / "a.csv", [(slot(), identity, "left", "A"), (slot(1), "1234E5X", "left", "A")])
     )
-    result = taken(lite, path)
+    assert why(result) == [(2, "unknown_value")]
+    assert "a spreadsheet" in result.left_out[0].message
     assert result.accepted == 1
-    assert [(r.line, r.last_line) for r in result.left_out] == [(3, 6)]
-    path.write_text(f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + "x" * 140_000 + "\n")
-    (row,) = taken(lite, path).left_out
-    assert row.reason is LeftOutReason.UNREADABLE
-    assert "field larger" in row.message
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "{{%PROLIFIC_PID%}}",
+        "${workerId}",
+        "WORKER_ID",
+        "null",
+        "undefined",
+        "ASSIGNMENT_ID_NOT_AVAILABLE",
+        "#N/A",
+    ],
+)
+def test_a_place_that_a_platform_did_not_fill_is_nobody(lite: Desk, tmp_path: Path, identity: str) -> None:
+    result = taken(lite, table(tmp_path / "a.csv", [(slot(), identity, "left", "A")]))
+    assert why(result) == [(2, "unknown_value")]
+    assert "is not a person" in result.left_out[0].message
+    with pytest.raises(DeskRefusal, match="is not a person"):
+        lite.workers.enter("autumn", "prolific", identity)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "delimiter", "before"),
+    [
+        ("utf-8", ";", ""),
+        ("utf-8", "\t", ""),
+        ("utf-8-sig", ",", ""),
+        ("utf-16", "\t", ""),
+        ("utf-8", "|", "sep=|\n"),
+    ],
+)
+def test_tables_as_spreadsheets_write_them_are_read(
+    lite: Desk, tmp_path: Path, encoding: str, delimiter: str, before: str
+) -> None:
+    rows = [("task", "worker", "preferred", "rating"), (slot(), "Jörg", "left", "A")]
+    path = tmp_path / "a.csv"
+    path.write_text(before + "".join(delimiter.join(row) + "\n" for row in rows), encoding=encoding)
+    assert taken(lite, path).accepted == 1
 
 
 def test_a_file_of_another_encoding_is_said_and_nothing_is_guessed(lite: Desk, tmp_path: Path) -> None:
-    path = table(
-        tmp_path / "a.csv", [(slot(), "太郎", "left", "A"), (slot(1), "bo", "left", "A")], encoding="cp932"
-    )
-    result = taken(lite, path)
+    rows = [(slot(), "太郎", "left", "A"), (slot(1), "bo", "left", "A")]
+    result = taken(lite, table(tmp_path / "a.csv", rows, encoding="cp932"))
     assert why(result) == [(2, "unreadable")]
     assert "encoding in [file]" in result.left_out[0].message
     assert result.accepted == 1
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
+def test_wrong_lines_of_json_stop_no_other(lite: Desk, tmp_path: Path) -> None:
+    good = {"task": slot(), "worker": "a", "preferred": "left", "rating": "A"}
+    no_task: dict[str, Any] = {"task": None}
+    wrong: list[tuple[dict[str, Any] | str, str]] = [
         ("[1, 2]", "unreadable"),
         ("{", "unreadable"),
-        ('{"task": "T", "worker": ["a"], "preferred": "left", "rating": "A"}', "unreadable"),
-        ('{"task": "T", "worker": "a", "rating": "A"}', "half_row"),
-        ('{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "at": "soon"}', "unknown_value"),
-        (
-            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "total_s": "-1"}',
-            "unknown_value",
-        ),
-        (
-            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "total_s": "nan"}',
-            "unknown_value",
-        ),
-        (
-            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "language": "xx"}',
-            "unknown_value",
-        ),
-        (
-            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "platform": "../x"}',
-            "unknown_value",
-        ),
-        (
-            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "pair": "color-002"}',
-            "unknown_pair",
-        ),
-        (
-            '{"pair": "none", "first": "low", "worker": "a", "preferred": "left", "rating": "A"}',
-            "unknown_pair",
-        ),
-        ('{"pair": "color-000", "worker": "a", "preferred": "left", "rating": "A"}', "half_row"),
-    ],
-)
-def test_a_wrong_line_of_json(lite: Desk, tmp_path: Path, line: str, reason: str) -> None:
+        ({"worker": ["a"]}, "unreadable"),
+        ({"preferred": None}, "half_row"),
+        ({"at": "soon"}, "unknown_value"),
+        ({"total_s": "-1"}, "unknown_value"),
+        ({"total_s": "nan"}, "unknown_value"),
+        ({"language": "xx"}, "unknown_value"),
+        ({"platform": "../x"}, "unknown_value"),
+        ({"pair": "color-002"}, "unknown_pair"),
+        ({**no_task, "pair": "none", "first": "low"}, "unknown_pair"),
+        ({**no_task, "pair": "color-000"}, "half_row"),
+    ]
+    # half characters and zero bytes are no trouble
+    lines = [json.dumps({**good, "task": slot(1), "comment": "x\ud800\0y"})]
+    for change, _ in wrong:
+        row = (
+            change if isinstance(change, str) else {k: v for k, v in (good | change).items() if v is not None}
+        )
+        lines.append(row if isinstance(row, str) else json.dumps(row))
     path = tmp_path / "a.jsonl"
-    good = json.dumps({"task": slot(1), "worker": "bo", "preferred": "left", "rating": "A"})
-    path.write_text(f"{good}\n{line.replace('T', slot())}\n")
+    path.write_text("\n".join(lines))
     result = taken(lite, path)
-    assert why(result) == [(2, reason)]
-    assert result.accepted == 1
+    assert why(result) == [(line, reason) for line, (_, reason) in enumerate(wrong, 2)]
+    assert [vote.comment for vote in votes(lite)] == ["x?y"]
 
 
-def test_half_characters_and_zero_bytes_are_no_trouble(lite: Desk, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    row = {"task": slot(), "worker": "a", "preferred": "left", "rating": "A", "comment": "x\ud800\0y"}
-    path.write_text(json.dumps(row))
-    assert taken(lite, path).accepted == 1
-    assert votes(lite)[0].comment == "x?y"
-
-
-@pytest.mark.parametrize(
-    ("head", "like", "message"),
-    [
+def test_a_file_that_cannot_be_meant_is_said_before_any_vote(lite: Desk, tmp_path: Path) -> None:
+    good = table(tmp_path / "good.csv", [(slot(), "anna", "left", "A")])
+    path = tmp_path / "a.csv"
+    heads: list[tuple[str, dict[str, Any], str]] = [
         ("task,worker,preferred", {}, "has no column for the rating"),
         ("pair,worker,preferred,rating", {}, "does not identify the answered pair"),
         ("task,worker,preferred,rating,rating", {}, "appears twice"),
         ("task,worker,preferred,rating", {"columns": {"worker": "workre"}}, "Did you mean 'worker'"),
         ("", {}, "is empty"),
-    ],
-)
-def test_a_file_that_cannot_be_meant_is_said_before_any_vote(
-    lite: Desk, tmp_path: Path, head: str, like: dict[str, Any], message: str
-) -> None:
-    good = table(tmp_path / "good.csv", [(slot(), "anna", "left", "A")])
-    path = tmp_path / "a.csv"
-    path.write_text(f"{head}\n1,2,3,4,5\n" if head else "")
-    with pytest.raises(UserInputError, match=message):
-        taken(lite, good, path, like=mapping(**like))
-    assert votes(lite) == []
-
-
-def test_files_that_are_none(lite: Desk, tmp_path: Path) -> None:
+    ]
+    for head, like, message in heads:
+        path.write_text(f"{head}\n1,2,3,4,5\n" if head else "")
+        with pytest.raises(UserInputError, match=message):
+            taken(lite, good, path, like=mapping(**like))
+        assert votes(lite) == []
     with pytest.raises(UserInputError, match="No such file"):
         taken(lite, tmp_path / "none.csv")
     (tmp_path / "a.xlsx").write_bytes(b"PK")
@@ -190,9 +201,9 @@ def test_files_that_are_none(lite: Desk, tmp_path: Path) -> None:
         import_answers(lite, KEY, "spring", [], AnswerMapping())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_mapping_that_does_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    for text, message in (
         ("[columns]\nrate = 'x'", "columns.rate"),
         ("[values.rating]\nyes = 'D'", "'yes' cannot mean 'D'"),
         ("[constants]\nworker = 'x'", "differs from row to row"),
@@ -201,13 +212,10 @@ def test_files_that_are_none(lite: Desk, tmp_path: Path) -> None:
         ("[file]\nencoding = 'utf-16'", "file.encoding"),
         ("[file]\ntimezone = 'Asia/Tokio'", "unknown time zone"),
         ("[file", "is not valid TOML"),
-    ],
-)
-def test_a_mapping_that_does_not_fit(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "m.toml"
-    path.write_text(text)
-    with pytest.raises(UserInputError, match=message.replace("[", r"\[")):
-        load_mapping(path)
+    ):
+        path.write_text(text)
+        with pytest.raises(UserInputError, match=message):
+            load_mapping(path)
     with pytest.raises(UserInputError, match="No such file"):
         load_mapping(tmp_path / "none.toml")
 
@@ -219,12 +227,8 @@ def test_the_report_is_a_table_that_spreadsheets_read(lite: Desk, tmp_path: Path
     assert (tmp_path / "r.csv").read_bytes().startswith(b"\xef\xbb\xbf")
     with (tmp_path / "r.csv").open(encoding="utf-8-sig", newline="") as file:
         (row,) = csv.DictReader(file)
-    assert (row["file"], row["line"], row["last_line"], row["reason"]) == (
-        str(path),
-        "2",
-        "3",
-        "unknown_value",
-    )
+    said = [row[name] for name in ("file", "line", "last_line", "reason")]
+    assert said == [str(path), "2", "3", "unknown_value"]
     # a message never begins with a character that a spreadsheet would execute
     assert row["message"][0] not in "=+-@"
 

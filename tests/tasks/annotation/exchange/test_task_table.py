@@ -14,11 +14,11 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.exchange.answers import import_answers
-from tasks.annotation.exchange.mapping import AnswerMapping
 from tasks.annotation.exchange.task_table import Slots, TableOptions, check_target, task_rows, write_table
 from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_tasks, open_desk
+from tests.tasks.annotation.exchange.answer_files import table, taken
 
+PAIRS = ("aesthetics-000", "aesthetics-001", "color-000", "color-001")
 URL = "https://annotate.example.org/study/"
 
 
@@ -26,9 +26,8 @@ URL = "https://annotate.example.org/study/"
 def lite(tmp_path: Path) -> Iterator[Desk]:
     """A desk on SQLite whose campaign needs three votes on each of four pairs."""
     with open_desk(tmp_path, HandClock()) as desk:
-        desk.organiser.publish(
-            example_campaign(workers_per_pair=3, pay_per_task=0.5), example_tasks(2, ["color", "aesthetics"])
-        )
+        campaign = example_campaign(workers_per_pair=3, pay_per_task=0.5)
+        desk.organiser.publish(campaign, example_tasks(2, ["color", "aesthetics"]))
         yield desk
 
 
@@ -38,16 +37,13 @@ def rows(desk: Desk, **options: Any) -> list[dict[str, Any]]:
 
 def test_each_row_is_a_vote_that_is_wanted_with_a_link_of_its_own(lite: Desk) -> None:
     table_rows = rows(lite)
-    assert Counter(row["pair"] for row in table_rows) == {
-        pair: 3 for pair in ("aesthetics-000", "aesthetics-001", "color-000", "color-001")
-    }
+    assert Counter(row["pair"] for row in table_rows) == dict.fromkeys(PAIRS, 3)
     assert {row["number"] for row in table_rows} == {1, 2, 3}
     assert len({row["task"] for row in table_rows}) == len({row["link"] for row in table_rows}) == 12
     assert all((row["seconds"], row["pay"], row["currency"]) == (60, 0.5, "USD") for row in table_rows)
     # the row does not reveal which video is which
-    assert {key for row in table_rows for key in row} == {
-        *("task", "campaign", "pair", "number", "aspect", "seconds", "pay", "currency", "link")
-    }
+    keys = {"task", "campaign", "pair", "number", "aspect", "seconds", "pay", "currency", "link"}
+    assert {key for row in table_rows for key in row} == keys
     link = urlsplit(table_rows[0]["link"])
     assert (link.netloc, link.path) == ("annotate.example.org", "/study/c/autumn/enter")
     (token,) = parse_qs(link.query)["token"]
@@ -58,15 +54,10 @@ def test_each_row_is_a_vote_that_is_wanted_with_a_link_of_its_own(lite: Desk) ->
 
 def test_what_has_its_votes_is_not_asked_for_again(lite: Desk, tmp_path: Path) -> None:
     table_rows = [row for row in rows(lite, links="none") if row["pair"] == "color-000"]
-    path = tmp_path / "a.csv"
-    path.write_text(
-        "task,worker,preferred,rating\n"
-        + "".join(f"{row['task']},w{n},left,A\n" for n, row in enumerate(table_rows[:2]))
-    )
-    import_answers(lite, KEY, "autumn", [path], AnswerMapping())
+    answers = [(row["task"], f"w{n}", "left", "A") for n, row in enumerate(table_rows[:2])]
+    taken(lite, table(tmp_path / "a.csv", answers))
     left = Counter(row["pair"] for row in rows(lite))
-    assert left["color-000"] == 1
-    assert left["color-001"] == 3
+    assert (left["color-000"], left["color-001"]) == (1, 3)
     assert len(rows(lite, every=True)) == 12
 
 
@@ -97,20 +88,12 @@ def test_without_links_a_platform_has_all_it_needs_to_show_a_task(lite: Desk) ->
 
 
 def test_answers_to_the_table_come_back_as_what_was_meant(lite: Desk, tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    table_rows = rows(lite, links="none")
-    # a worker who always notices the damage
+    # workers who always notice the damage
     answers = [
-        {
-            "task": row["task"],
-            "worker": f"w{row['number']}",
-            "preferred": "right" if row["degraded"] == "left" else "left",
-            "rating": "A",
-        }
-        for row in table_rows
+        (row["task"], f"w{row['number']}", "right" if row["degraded"] == "left" else "left", "A")
+        for row in rows(lite, links="none")
     ]
-    path.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-    assert import_answers(lite, KEY, "autumn", [path], AnswerMapping()).accepted == 12
+    assert taken(lite, table(tmp_path / "a.csv", answers)).accepted == 12
     assert {vote.preferred for _, vote in lite.votes.read("autumn")} == {"high"}
     assert all(one.done for one in lite.organiser.progress("autumn"))
     assert rows(lite) == []
@@ -120,9 +103,8 @@ def test_what_may_not_leave_the_store_is_left_out_of_a_table_that_shows_it(lite:
     def free(task: Any) -> bool:
         return bool(task.pair_id != "color-000")
 
-    options = TableOptions(links="none")
-    table_rows = task_rows(lite, KEY, "autumn", options, free)
-    assert {row["pair"] for row in table_rows} == {"aesthetics-000", "aesthetics-001", "color-001"}
+    table_rows = task_rows(lite, KEY, "autumn", TableOptions(links="none"), free)
+    assert {row["pair"] for row in table_rows} == {*PAIRS} - {"color-000"}
     # a link alone reveals nothing
     assert len(task_rows(lite, KEY, "autumn", TableOptions(url=URL), free)) == 12
 
@@ -143,10 +125,9 @@ def test_both_kinds_of_file_hold_the_same(lite: Desk, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_said(lite: Desk, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="--public-url"):
-        rows(lite, url="")
-    with pytest.raises(UserInputError, match="--public-url"):
-        rows(lite, url="javascript:alert(1)")
+    for url in ("", "javascript:alert(1)"):
+        with pytest.raises(UserInputError, match="--public-url"):
+            rows(lite, url=url)
     with pytest.raises(UserInputError, match="no campaign 'spring'"):
         task_rows(lite, KEY, "spring", TableOptions(url=URL))
     with pytest.raises(UserInputError, match=r"name it \.csv"):

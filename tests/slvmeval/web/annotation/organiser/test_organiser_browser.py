@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.organising import HASTY, PAGES, Organiser, desk
+from tests.slvmeval.web.annotation.organising import HASTY, PAGES, Organiser
 from tests.slvmeval.web.annotation.pieces import NAME
 
 pytestmark = pytest.mark.browser
@@ -17,25 +17,19 @@ SIZES = {"desktop": (1280, 900), "phone": (360, 740)}
 
 
 @pytest.fixture(params=list(SIZES))
-def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser: Organiser) -> Iterator[Any]:
+def page(request: pytest.FixtureRequest, chromium: Any, busy: Study, organiser: Organiser) -> Iterator[Any]:
     """A page of a logged-in organiser; it may have no errors, and send no requests elsewhere."""
     width, height = SIZES[request.param]
     phone = request.param == "phone"
-    context = chromium.new_context(
-        viewport={"width": width, "height": height}, has_touch=phone, is_mobile=phone
-    )
+    size = {"width": width, "height": height}
+    context = chromium.new_context(viewport=size, has_touch=phone, is_mobile=phone)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("dialog", lambda dialog: (errors.append("a dialog"), dialog.dismiss()))
-    page.on(
-        "request",
-        lambda request_made: (
-            errors.append(request_made.url) if study.address not in request_made.url else None
-        ),
-    )
-    page.goto(f"{study.address}/organiser/c/{NAME}")
+    page.on("request", lambda one: errors.append(one.url) if busy.address not in one.url else None)
+    page.goto(f"{busy.address}/organiser/c/{NAME}")
     page.get_by_label("Your name").fill("Aya")
     page.get_by_label("Secret").fill(organiser.secret)
     page.keyboard.press("Enter")
@@ -45,11 +39,11 @@ def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser:
     assert errors == []
 
 
-def test_progress_is_renewed_by_itself(page: Any, study: Study) -> None:
+def test_progress_is_renewed_by_itself(page: Any, busy: Study) -> None:
     assert "140 of 200" in page.locator("#live").inner_text()
     # set by the script once it runs
     page.locator("#live-note").get_by_text("The numbers are updated every 15 seconds.").wait_for()
-    with desk(study) as opened:
+    with busy.desk() as opened:
         assert opened.organiser.erase(NAME, HASTY).votes == 14
     # the script updates as soon as somebody returns to the page
     again = "document.dispatchEvent(new Event('visibilitychange'))"
@@ -63,7 +57,7 @@ def test_progress_is_renewed_by_itself(page: Any, study: Study) -> None:
     page.get_by_text("126 of 200").wait_for(timeout=10_000)
 
 
-def test_a_worker_is_found_reviewed_and_excluded(page: Any, study: Study) -> None:
+def test_a_worker_is_found_reviewed_and_excluded(page: Any, busy: Study) -> None:
     page.get_by_role("link", name="Workers", exact=True).click()
     page.get_by_role("link", name="to review 1").click()
     page.get_by_role("link", name=HASTY[:10]).click()
@@ -82,16 +76,14 @@ def test_a_worker_is_found_reviewed_and_excluded(page: Any, study: Study) -> Non
     page.get_by_role("status").get_by_text("Decision recorded: excluded.").wait_for()
     page.get_by_role("link", name="Record").click()
     assert "too fast, and wrong <b>everywhere</b>" in page.locator("main").inner_text()
-    with desk(study) as opened:
+    with busy.desk() as opened:
         assert [row.by for row in opened.decisions.read(NAME)] == ["Aya"]
 
 
-def test_nothing_needs_scrolling_sideways_and_everything_is_reached_by_keyboard(
-    page: Any, study: Study
-) -> None:
+def test_nothing_scrolls_sideways_and_everything_is_reached_by_keyboard(page: Any, busy: Study) -> None:
     width = page.viewport_size["width"]
     for path in PAGES:
-        page.goto(f"{study.address}/organiser/c/{NAME}{path}")
+        page.goto(f"{busy.address}/organiser/c/{NAME}{path}")
         assert page.evaluate("document.documentElement.scrollWidth") == width, path
         unnamed = page.evaluate(
             "[...document.querySelectorAll('button, a, input:not([type=hidden]), textarea, svg[role=img]')]"
@@ -101,7 +93,7 @@ def test_nothing_needs_scrolling_sideways_and_everything_is_reached_by_keyboard(
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
     reached = []
-    page.goto(f"{study.address}/organiser/c/{NAME}/workers/{HASTY}")
+    page.goto(f"{busy.address}/organiser/c/{NAME}/workers/{HASTY}")
     for _ in range(12):
         page.keyboard.press("Tab")
         reached.append(

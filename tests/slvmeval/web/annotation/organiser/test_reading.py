@@ -1,48 +1,49 @@
-"""What the organiser's pages cache from the desk, and the descriptions of events."""
+"""What the organiser's pages cache from the desk and show of a worker, and the descriptions of events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
 from slvmeval.web.annotation.organiser import campaign_state
 from slvmeval.web.annotation.organiser.campaign_state import OTHER, REFUSED, Reading, described
 from slvmeval.web.annotation.organiser.pages import alpha, duration, money, share
+from slvmeval.web.annotation.organiser.worker_record import indicators
 from storage_schemas.votes import Vote
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.refusals import RefusalReason
-from tests.slvmeval.web.annotation.pieces import NAME, pair, put_up
-
-KEY = b"k" * 32
+from tasks.votes.quality import Flag, QualityRule, WorkerQuality
+from tasks.votes.worker_model import WorkerKind
+from tests.slvmeval.web.annotation.conftest import Study
+from tests.slvmeval.web.annotation.pieces import NAME, pair
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    serving, _ = put_up(tmp_path / "store", [pair(number) for number in range(4)], 1)
-    from tasks.annotation.installation import installation_key
-
-    with Desk.open(serving.database, installation_key(serving.root)) as opened:
+def desk(study: Study) -> Iterator[Desk]:
+    study.publish(4)
+    with study.desk() as opened:
         yield opened
 
 
-def vote(desk: Desk, number: int, worker: str) -> Vote:
-    task = desk.campaigns.tasks(NAME)[number]
-    return Vote(
-        vote_id=f"{number}-{worker[:4]}",
-        campaign=NAME,
-        release="demo",
-        version=1,
-        pair_id=task.pair_id,
-        source_id=task.source_id,
-        aspect=task.aspect,
-        worker=worker,
-        first="high",
-        preferred="high",
-        rating="A",
-        pair_duration_s=60.0,
-    )
+def vote(number: int, worker: str) -> Vote:
+    task = pair(number)
+    values = {
+        **{"vote_id": f"{number}-{worker[:4]}", "campaign": NAME, "release": "demo", "version": 1},
+        **{"pair_id": task.pair_id, "source_id": task.source_id, "aspect": task.aspect, "worker": worker},
+        **{"first": "high", "preferred": "high", "rating": "A", "pair_duration_s": 60.0},
+    }
+    return Vote.model_validate(values)
+
+
+def refused(desk: Desk, identity: str) -> str:
+    """Let a worker prefer too early, and return who it is."""
+    worker = desk.workers.enter(NAME, "prolific", identity).worker
+    desk.workers.consent(NAME, worker, "en")
+    with pytest.raises(Exception, match="not_looked"):
+        desk.answers.prefer(NAME, worker, desk.queue.next(NAME, worker).id, "left")
+    return worker
 
 
 def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,9 +56,9 @@ def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
 
         monkeypatch.setattr(log, "read", noted)
     known = Reading(desk, NAME)
-    desk.votes.add(NAME, [vote(desk, 0, "a" * 32)])
+    desk.votes.add(NAME, [vote(0, "a" * 32)])
     assert [one.worker[0] for one in known.renewed()[0]] == ["a"]
-    desk.votes.add(NAME, [vote(desk, 0, "b" * 32), vote(desk, 1, "a" * 32)])
+    desk.votes.add(NAME, [vote(0, "b" * 32), vote(1, "a" * 32)])
     assert [one.worker[0] for one in known.renewed()[0]] == ["a", "b", "a"]
     assert [after for name, after in requests if name == "votes"] == [0, 1]
     events = [after for name, after in requests if name == "events"]
@@ -66,11 +67,8 @@ def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_is_erased_is_forgotten_here_too(desk: Desk) -> None:
-    worker = desk.workers.enter(NAME, "prolific", "somebody").worker
-    desk.workers.consent(NAME, worker, "en")
-    with pytest.raises(Exception, match="not_looked"):
-        desk.answers.prefer(NAME, worker, desk.queue.next(NAME, worker).id, "left")
-    desk.votes.add(NAME, [vote(desk, 3, "b" * 32)])
+    worker = refused(desk, "somebody")
+    desk.votes.add(NAME, [vote(3, "b" * 32)])
     known = Reading(desk, NAME)
     _, tallies = known.renewed()
     assert tallies.counts == {"refused: not_looked": 1}
@@ -87,21 +85,15 @@ def test_who_is_erased_is_forgotten_here_too(desk: Desk) -> None:
 def test_many_events_are_read_in_pieces(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_state, "_EVENTS_AT_ONCE", 2)
     for number in range(5):
-        worker = desk.workers.enter(NAME, "prolific", f"{number}").worker
-        desk.workers.consent(NAME, worker, "en")
-        assignment = desk.queue.next(NAME, worker)
-        with pytest.raises(Exception, match="not_looked"):
-            desk.answers.prefer(NAME, worker, assignment.id, "left")
-    assert Reading(desk, NAME).renewed()[1].counts == {"refused: not_looked": 5}
-
-
-def test_what_was_given_is_not_changed_by_what_is_read_next(desk: Desk) -> None:
+        refused(desk, f"{number}")
     known = Reading(desk, NAME)
     votes, tallies = known.renewed()
-    desk.votes.add(NAME, [vote(desk, 0, "a" * 32)])
+    assert tallies.counts == {"refused: not_looked": 5}
+    # what was given is not changed by what is read next
+    desk.votes.add(NAME, [vote(0, "a" * 32)])
+    refused(desk, "another")
     known.renewed()
-    assert votes == []
-    assert not tallies.counts
+    assert (votes, tallies.counts) == ([], {"refused: not_looked": 5})
 
 
 def test_everything_that_can_happen_has_words() -> None:
@@ -113,19 +105,29 @@ def test_everything_that_can_happen_has_words() -> None:
 
 
 def test_numbers_are_written_for_people() -> None:
-    assert [share(value) for value in (0, 0.1234, 0.99999, 1, 2)] == [
-        "0.0 %",
-        "12.3 %",
-        "99.9 %",
-        "100 %",
-        "100 %",
-    ]
-    assert [duration(value) for value in (None, 0, 59.6, 3599, 3725)] == [
-        "–",
-        "0:00",
-        "1:00",
-        "59:59",
-        "1:02:05",
-    ]
+    shares = [share(value) for value in (0, 0.1234, 0.99999, 1, 2)]
+    assert shares == ["0.0 %", "12.3 %", "99.9 %", "100 %", "100 %"]
+    durations = [duration(value) for value in (None, 0, 59.6, 3599, 3725)]
+    assert durations == ["–", "0:00", "1:00", "59:59", "1:02:05"]
     assert [money(1234.5, currency) for currency in ("EUR", "JPY")] == ["1,234.50 EUR", "1,234 JPY"]
     assert [alpha(value) for value in (None, -0.001, -0.5, 0.456)] == ["–", "0.00", "−0.50", "0.46"]
+
+
+PAPER = WorkerQuality(
+    campaign="spring", worker="w", votes=9, timed=9, fast=0, easy=4, disagreed=0, solvable=4, solved=4,
+    gold=0, gold_solved=0, flags=(), decision=None, review=False,
+)  # fmt: skip
+
+
+def test_the_model_is_shown_where_it_was_asked() -> None:
+    assert [one.name for one in indicators(PAPER, QualityRule())][-1] != "Careless"
+    strict = QualityRule(name="strict")
+    found = replace(
+        PAPER, flags=(Flag.CARELESS,), review=True, careful=0.031, kind=WorkerKind.PREFERS_BY_HABIT
+    )
+    *paper, careless = indicators(found, strict)
+    assert [one.flagged for one in paper] == [False] * 3
+    assert (careless.name, careless.count, careless.of, careless.flagged) == ("Careless", 97, 100, True)
+    assert "prefers by habit" in careless.counted
+    cleared = replace(PAPER, careful=0.98, kind=WorkerKind.CAREFUL)
+    assert not indicators(cleared, strict)[-1].flagged

@@ -12,45 +12,62 @@ import pytest
 from tasks.annotation.desk.database import utc
 from tasks.annotation.installation import media_folder
 from tasks.annotation.pair_task import PairTask
+from tests.once import Once
+from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pages.films import filmed_pair, films
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
-from tests.slvmeval.web.annotation.pieces import put_up, running
+from tests.slvmeval.web.annotation.pieces import Hands
 
 
-@pytest.fixture(scope="session")
-def filmed(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Both sides of a pair."""
-    return films(ffmpeg, tmp_path_factory.mktemp("films"))
+class Ahead(Hands):
+    """The real time, and what tests add to it."""
+
+    added = timedelta()
+
+    def __call__(self) -> datetime:
+        return utc() + self.added
+
+    def on(self, seconds: float) -> None:
+        self.added += timedelta(seconds=seconds)
 
 
-class Served:
-    """A campaign on real videos that is being served; its clock can be advanced."""
+class Served(Study):
+    """A campaign on real videos; the maximum speed is 4, so that tests are fast."""
 
     def __init__(self, root: Path, filmed: tuple[Path, Path], stack: ExitStack) -> None:
-        self.root = root
-        self.filmed = filmed
-        self.later = timedelta()
-        self._stack = stack
-
-    def clock(self) -> datetime:
-        return utc() + self.later
+        super().__init__(root, stack)
+        self.filmed, self.clock = filmed, Ahead()
 
     def pair(self, number: int = 1, aspect: str = "aesthetics", **values: Any) -> PairTask:
         return filmed_pair(number, *self.filmed, aspect, **values)
 
-    def begin(self, *pairs: PairTask, links: int = 2, **settings: Any) -> None:
-        """Publish and serve; the maximum speed is 4, so that tests are fast."""
-        folder = media_folder(self.root)
-        chosen = list(pairs) or [self.pair()]
-        given = {"most_speed": 4, "look_share": 0.05, "contact": "people@example.org", **settings}
-        self.serving, self.tokens = put_up(self.root, chosen, links, **given)
+    def open(self, *pairs: PairTask, links: int = 2, **settings: Any) -> None:
+        """Publish and serve."""
+        fixed = {"most_speed": 4, "look_share": 0.05, "contact": "people@example.org"}
+        self.publish(list(pairs) or [self.pair()], links, **{**fixed, **settings})
         for video in self.filmed:
-            shutil.copy(video, folder / video.name)
-        self.address = self._stack.enter_context(running(self.serving, self.clock))
+            shutil.copy(video, media_folder(self.root) / video.name)
+        self.serve()
+
+
+@pytest.fixture(scope="session")
+def filmed(ffmpeg: str, once: Once) -> tuple[Path, Path]:
+    """Both sides of a pair."""
+    folder = once("films of a pair", lambda draft: films(ffmpeg, draft))
+    return folder / "a.mp4", folder / "b.mp4"
+
+
+@pytest.fixture(scope="session")
+def served(filmed: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A campaign that is being served, for tests that leave it as it is."""
+    with ExitStack() as stack:
+        made = Served(tmp_path_factory.mktemp("served") / "store", filmed, stack)
+        made.open(*(made.pair(number) for number in range(20)), links=60)
+        yield made
 
 
 @pytest.fixture
-def served(tmp_path: Path, filmed: tuple[Path, Path]) -> Iterator[Served]:
+def own(tmp_path: Path, filmed: tuple[Path, Path]) -> Iterator[Served]:
     """A campaign that is not published yet."""
     with ExitStack() as stack:
         yield Served(tmp_path / "store", filmed, stack)
@@ -61,11 +78,11 @@ def visit(chromium: Any, served: Served) -> Iterator[Callable[..., Visitor]]:
     """Yield a function that opens a separate browser; at the end no page may have reported a problem."""
     visitors: list[Visitor] = []
 
-    def come(link: int = 0, **how: Any) -> Visitor:
-        visitors.append(Visitor(chromium, served.address, served.tokens[link], **how))
+    def come(study: Study = served, token: str | None = None, **how: Any) -> Visitor:
+        visitors.append(Visitor(chromium, study.address, token or study.link(), **how))
         return visitors[-1]
 
     yield come
     for visitor in visitors:
-        visitor.close()
+        visitor.context.close()
     assert [problem for visitor in visitors for problem in visitor.problems] == []

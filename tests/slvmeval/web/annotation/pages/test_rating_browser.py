@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slvmeval.web.annotation.serve import Serving
 from storage_schemas.store import Store
 from tasks.annotation.desk.database import utc
 from tasks.annotation.desk.desk import Desk
@@ -18,7 +16,7 @@ from tasks.annotation.desk.ratings import Verdict
 from tasks.annotation.installation import database_url, installation_key, media_folder
 from tasks.annotation.media import byte_index
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
-from tests.slvmeval.web.annotation.pieces import running
+from tests.slvmeval.web.annotation.pieces import running, serving_of
 from tests.tasks.annotation.example_ratings import rating_task, ratings_campaign
 
 pytestmark = pytest.mark.browser
@@ -44,11 +42,8 @@ def address(desk: Desk, tmp_path: Path, ffmpeg: str) -> Iterator[str]:
     size, index = video.stat().st_size, byte_index(video)
     task = rating_task(file=video.name, size=size, seconds=SECONDS, index=index)
     desk.organiser.publish(ratings_campaign(workers_per_pair=1, most_speed=4), [task])
-    serving = Serving(
-        str(root), database_url(root), str(video.parent), ("rated",), worker_a_minute=0, address_a_minute=0
-    )
-    with ExitStack() as stack:
-        yield stack.enter_context(running(serving, utc))
+    with running(serving_of(root, campaigns=("rated",)), utc) as served:
+        yield served
 
 
 def rate(rater: Visitor, level: str) -> None:
@@ -76,8 +71,7 @@ def test_a_rater_watches_rates_and_looks_again_when_the_rating_is_sent_back(
     page = rater.page
     page.goto(f"{address}/c/rated/enter?token={token}")
     assert "one short video" in page.inner_text("main")
-    page.check("[name=agree]")
-    page.click("button.primary")
+    rater.consent()
     rate(rater, "2")
     page.wait_for_url("**/done")
     (held,) = desk.ratings.read("rated")
@@ -88,5 +82,5 @@ def test_a_rater_watches_rates_and_looks_again_when_the_rating_is_sent_back(
     rate(rater, "5")
     page.wait_for_url("**/done")
     assert [one.rating.value for one in desk.ratings.read("rated")] == [5]
-    rater.close()
+    rater.context.close()
     assert rater.problems == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -10,10 +9,12 @@ from typing import Any
 import jinja2
 import pytest
 
-from slvmeval.web.annotation.pages.render import ASSETS, ASSETS_URL, render
+from slvmeval.web.annotation.pages.render import ASSETS, ASSETS_URL, PageName, render
 from slvmeval.web.annotation.pages.texts import texts
 from tasks.annotation.campaign import Campaign
 from tests.slvmeval.web.annotation.pages.films import EVIL
+from tests.slvmeval.web.annotation.pieces import island
+from tests.slvmeval.web.reading import has, lacks
 
 VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": [], "look_share": 0.0}
 REVEALED = {**VIEW, "state": "preferred", "preferred": "left", "intended": "right", "must_see": []}
@@ -24,97 +25,85 @@ def campaign(**values: Any) -> Campaign:
     return Campaign.model_validate({"name": "study", "release": "demo", "version": 1, **values})
 
 
+def page(name: PageName, language: str = "en", of: Campaign | None = None, **data: Any) -> str:
+    return render(name, language, campaign=of or campaign(), csrf="x", **data)
+
+
+def task(language: str = "en", of: Campaign | None = None, view: Any = VIEW, **data: Any) -> str:
+    return page("task", language, of, view=view, urls=URLS, **data)
+
+
 def every_page(language: str, of: Campaign, word: str = "x") -> dict[str, str]:
-    made = {
-        "enter": render("enter", language, campaign=of),
-        "consent": render("consent", language, campaign=of, csrf=word),
-        "done": render("done", language, campaign=of, csrf=word, code=word, answered=3),
-        "refused": render(
-            "refused", language, campaign=of, csrf=word, reason="expired", message=word, go_on="/c/study/task"
-        ),
-    }
     view = {**REVEALED, "prompt": [{"start_s": 0, "end_s": 1, "caption": word, "translation": word}]}
-    made["task"] = render("task", language, campaign=of, csrf=word, view=view, urls=URLS)
-    return made
+    refused = {"reason": "expired", "message": word, "go_on": "/c/study/task"}
+    made: dict[PageName, dict[str, Any]] = {
+        **{"enter": {}, "consent": {}, "done": {"code": word, "answered": 3}, "refused": refused},
+        "task": {"view": view, "urls": URLS},
+    }
+    return {name: render(name, language, campaign=of, csrf=word, **data) for name, data in made.items()}
 
 
 class Elements(HTMLParser):
     """Collects what the pages' policy and a screen reader require."""
 
-    def __init__(self) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.seen: list[tuple[str, dict[str, str]]] = []
+        self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
+        self.seen.append((tag, {name: value or "" for name, value in attrs}))
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_no_page_needs_anything_from_elsewhere(language: str) -> None:
     for name, html in every_page(language, campaign(organisation="Lab", contact="a@example.org")).items():
-        elements = Elements()
-        elements.feed(html)
         assert f'<html lang="{language}">' in html
-        ids = [attributes["id"] for _, attributes in elements.seen if "id" in attributes]
+        assert not has(html, "http:", "https:", "//"), name
+        seen = Elements(html).seen
+        ids = [attributes["id"] for _, attributes in seen if "id" in attributes]
         assert len(ids) == len(set(ids)), name
-        assert "http:" not in html, name
-        assert "https:" not in html, name
-        assert "//" not in re.sub(r"https?://", "", html), name
-        for tag, attributes in elements.seen:
+        for tag, attributes in seen:
             assert not any(key == "style" or key.startswith("on") for key in attributes), (name, tag)
             assert tag != "style"
-            if tag == "script":
-                assert attributes.get("type") == "application/json" or str(attributes["src"]).startswith(
-                    ASSETS_URL
-                )
-            for key in ("src", "href"):
-                target = attributes.get(key) or ""
-                if target.startswith(ASSETS_URL):
-                    assert (ASSETS / target.rsplit("/", 1)[1]).is_file()
+            if tag == "script" and attributes.get("type") != "application/json":
+                assert attributes["src"].startswith(ASSETS_URL)
+            for target in (attributes.get("src", ""), attributes.get("href", "")):
+                assert not target.startswith(ASSETS_URL) or (ASSETS / target.rsplit("/", 1)[1]).is_file()
 
 
 def test_what_comes_from_outside_stays_text() -> None:
-    of = campaign(organisation=EVIL, contact=EVIL, consent={"en": EVIL})
-    for name, html in every_page("en", of, EVIL).items():
-        assert "<img" not in html, name
-        assert "<script>" not in html, name
-    island = re.search(r'id="island">(.*?)</script>', every_page("en", of, EVIL)["task"], re.DOTALL)
-    assert island is not None
-    assert json.loads(island[1])["view"]["prompt"][0]["caption"] == EVIL
+    evil = EVIL + "{{7777777*7}}"
+    pages = every_page("en", campaign(organisation=evil, contact=evil, consent={"en": evil}), evil)
+    for name, html in pages.items():
+        assert not has(html, "<img", "<script>", "54444439"), name
+        assert html.count("<script") == html.count("</script>"), name
+    assert island(pages["task"])["view"]["prompt"][0]["caption"] == evil
 
 
 def test_what_was_done_is_not_in_the_page_before_the_preference() -> None:
     changed = texts("en", "color").aspect["changed"]
-    before = render("task", "en", campaign=campaign(), csrf="x", view=VIEW, urls=URLS)
-    after = render("task", "en", campaign=campaign(), csrf="x", view=REVEALED, urls=URLS)
-    assert changed not in before
-    assert "step-see" not in before
-    assert 'rating"' not in before
+    before, after = task(), task(view=REVEALED)
+    assert not any(text in before for text in (changed, "step-see", 'rating"'))
     assert changed in after
     assert "We made the left video worse" in after
 
 
 def test_consent_has_our_words_or_the_campaigns_own() -> None:
-    ours = render("consent", "en", campaign=campaign(pay_per_task=1.5, currency="EUR"), csrf="x")
-    assert "1.50 EUR" in ours
-    assert "voluntary" in ours
+    ours = page("consent", of=campaign(pay_per_task=1.5, currency="EUR"))
+    assert not lacks(ours, "1.50 EUR", "voluntary")
     hourly = campaign(pay_per_hour=12, currency="EUR")
     for language in ("en", "ja"):
-        page = render("consent", language, campaign=hourly, csrf="x", pay="3.10 EUR – 4.20 EUR")
-        assert "3.10 EUR – 4.20 EUR" in page
-        assert "12.00 EUR" in page
-        task = render("task", language, campaign=hourly, csrf="x", view=VIEW, urls=URLS, pay="3.10 EUR")
-        assert "3.10 EUR" in task
-    assert texts("en").words["consent"]["pay_title"] not in render(
-        "consent", "en", campaign=campaign(), csrf="x"
-    )
+        html = page("consent", language, hourly, pay="3.10 EUR – 4.20 EUR")
+        assert not lacks(html, "3.10 EUR – 4.20 EUR", "12.00 EUR")
+        assert "3.10 EUR" in task(language, hourly, pay="3.10 EUR")
+    assert texts("en").words["consent"]["pay_title"] not in page("consent")
     own = campaign(consent={"en": "First part.\n\nSecond part."})
-    page = render("consent", "en", campaign=own, csrf="x")
-    assert "<p>First part.</p>" in page
-    assert "<p>Second part.</p>" in page
-    assert "voluntary" not in page
+    html = page("consent", of=own)
+    assert not lacks(html, "<p>First part.</p>", "<p>Second part.</p>")
+    assert "voluntary" not in html
     # a language for which the campaign has no texts of its own
-    assert texts("ja").words["consent"]["free"] in render("consent", "ja", campaign=own, csrf="x")
+    assert texts("ja").words["consent"]["free"] in page("consent", "ja", own)
 
 
 def test_languages_are_offered_where_there_are_some_and_somebody_to_keep_them_for() -> None:

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slvmeval.web.annotation.pages.texts import texts
-from storage_schemas.votes import Vote
 from tasks.annotation.desk.assignments import read_spans
-from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.playback import length
 from tasks.annotation.desk.tables import ASSIGNMENTS
-from tasks.annotation.installation import installation_key
 from tasks.annotation.pair_task import Stretch
 from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.films import DAMAGED, EVIL
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
-from tests.slvmeval.web.annotation.pieces import NAME
 
 pytestmark = pytest.mark.browser
 
 Visit = Callable[..., Visitor]
 FOCUSED = "document.activeElement"
-
-
-def votes(served: Served) -> list[Vote]:
-    with Desk.open(served.serving.database, installation_key(served.root)) as desk:
-        return [vote for _, vote in desk.votes.read(NAME)]
 
 
 def side_of(visitor: Visitor, place: str) -> str:
@@ -40,9 +30,9 @@ def side_of(visitor: Visitor, place: str) -> str:
     return "low" if place == low else "high"
 
 
-def test_with_the_keyboard_alone(visit: Visit, served: Served) -> None:
-    served.begin(completion_code="C0DE-7")
-    visitor = visit()
+def test_with_the_keyboard_alone(visit: Visit, own: Served) -> None:
+    own.open(completion_code="C0DE-7")
+    visitor = visit(own)
     visitor.enter()
     while not visitor.page.evaluate(f"{FOCUSED}.name === 'agree'"):
         visitor.press("Tab")
@@ -74,25 +64,27 @@ def test_with_the_keyboard_alone(visit: Visit, served: Served) -> None:
     visitor.press("Tab", "Enter")
     visitor.page.wait_for_url("**/done")
     assert visitor.text(".code") == "C0DE-7"
-    (vote,) = votes(served)
+    (vote,) = own.votes(visitor.token)
     assert (vote.rating, vote.preferred, vote.language) == ("B", preferred, "en")
     assert vote.comment == "n p c / ? are letters here"
     assert vote.watched_s is not None
     assert vote.watched_s >= 2 * 2 + sum(end - start for start, end in DAMAGED)
 
 
+WIDTH = "document.documentElement.scrollWidth"
+
+
 @pytest.mark.parametrize(
     ("language", "phone", "dark"), [("ja", False, False), ("en", True, True), ("ja", True, False)]
 )
-def test_with_mouse_or_finger(visit: Visit, served: Served, language: str, phone: bool, dark: bool) -> None:
-    served.begin(served.pair(aspect="color"))
-    visitor = visit(language=language, phone=phone, dark=dark)
+def test_with_mouse_or_finger(visit: Visit, own: Served, language: str, phone: bool, dark: bool) -> None:
+    own.open(own.pair(aspect="color"))
+    visitor = visit(own, language=language, phone=phone, dark=dark)
     words = texts(language, "color")
     visitor.agree()
     assert visitor.text("h1") == words.aspect["name"]
     assert words.aspect["changed"] not in visitor.page.content()
-    width = "document.documentElement.scrollWidth"
-    assert visitor.page.evaluate(width) == (360 if phone else 1280)
+    assert visitor.page.evaluate(WIDTH) == (360 if phone else 1280)
     left, right = (visitor.page.locator(f"#{place}").bounding_box() for place in ("left", "right"))
     assert (right["y"] > left["y"] + left["height"]) if phone else (right["x"] > left["x"] + left["width"])
     visitor.look()
@@ -104,31 +96,20 @@ def test_with_mouse_or_finger(visit: Visit, served: Served, language: str, phone
     visitor.wait("!document.getElementById('part-seen').disabled")
     visitor.tap("#part-seen")
     visitor.tap("#part-rate")
-    assert visitor.page.evaluate(width) == (360 if phone else 1280)
-    visitor.tap(".rating >> nth=0")
-    visitor.tap("#send")
+    assert visitor.page.evaluate(WIDTH) == (360 if phone else 1280)
+    visitor.finish(0)
     visitor.page.wait_for_url("**/done")
     assert visitor.text("h1") == words.words["done"]["title"]
-    (vote,) = votes(served)
+    (vote,) = own.votes(visitor.token)
     assert (vote.rating, vote.preferred, vote.language, vote.comment) == ("A", preferred, language, "")
-
-
-def seen_of(served: Served) -> tuple[str, str]:
-    """Return what was played of the two videos of the only task, as it is stored."""
-    with (
-        Desk.open(served.serving.database, installation_key(served.root)) as desk,
-        desk.database.read() as connection,
-    ):
-        (row,) = connection.execute(ASSIGNMENTS.select()).all()
-        return row.seen_left, row.seen_right
 
 
 @pytest.mark.parametrize(("language", "phone"), [("en", False), ("ja", True)])
 def test_what_is_left_of_the_first_look_is_marked_and_played(
-    visit: Visit, served: Served, language: str, phone: bool, tmp_path: Path
+    visit: Visit, own: Served, language: str, phone: bool
 ) -> None:
-    served.begin(look_share=0.0, languages=(language,))
-    visitor = visit(language=language, phone=phone)
+    own.open(look_share=0.0, languages=(language,))
+    visitor = visit(own, language=language, phone=phone)
     words = texts(language, "aesthetics").words
     visitor.agree()
     marked = [(place, *part) for place in ("left", "right") for part in DAMAGED]
@@ -144,20 +125,21 @@ def test_what_is_left_of_the_first_look_is_marked_and_played(
     visitor.page.evaluate("document.getElementById('right').pause()")
     visitor.page.locator("#linked").click()
     assert visitor.page.locator("[data-prefer=left]").is_disabled()
-    visitor.page.screenshot(path=tmp_path / f"look-{language}.png", full_page=True)
+    assert visitor.page.evaluate(WIDTH) == (360 if phone else 1280)
     visitor.tap("#look-on")
     visitor.wait("!document.querySelector('[data-prefer]').disabled")
     assert visitor.page.locator("#look-on").is_hidden()
     assert visitor.page.locator(".wanted.done").count() == len(marked)
     visitor.prefer("left")
     # little else was played: a linked video runs beside the one that lacks a part, and players run on
-    assert all(length(read_spans(seen)) <= 6 + 4 for seen in seen_of(served))
+    with own.desk() as desk, desk.database.read() as connection:
+        (row,) = connection.execute(ASSIGNMENTS.select()).all()
+    assert all(length(read_spans(seen)) <= 6 + 4 for seen in (row.seen_left, row.seen_right))
     # what was seen at the first look need not be seen again
     assert visitor.page.locator(".stretches .seen").count() == len(DAMAGED)
 
 
-def test_nothing_tells_the_side_before_the_answer(visit: Visit, served: Served) -> None:
-    served.begin()
+def test_nothing_tells_the_side_before_the_answer_and_what_is_skipped_does_not_count(visit: Visit) -> None:
     visitor = visit()
     visitor.agree()
     visitor.look()
@@ -173,14 +155,6 @@ def test_nothing_tells_the_side_before_the_answer(visit: Visit, served: Served) 
     visitor.prefer("left")
     assert visitor.page.locator(".wanted").count() == len(DAMAGED)
     assert visitor.page.locator("#part-bar").is_visible()
-
-
-def test_what_is_skipped_does_not_count(visit: Visit, served: Served) -> None:
-    served.begin()
-    visitor = visit()
-    visitor.agree()
-    visitor.look()
-    visitor.prefer("left")
     for _ in range(12):
         visitor.press("ArrowRight")
         visitor.page.wait_for_timeout(50)
@@ -194,10 +168,15 @@ def test_what_is_skipped_does_not_count(visit: Visit, served: Served) -> None:
     visitor.wait("document.querySelector('[data-number=\"0\"] .state').textContent.includes('%')")
     visitor.press("Space")
     assert visitor.page.locator(".tick:not([disabled])").count() == 0
+    # the language can be changed in the middle
+    visitor.page.get_by_role("button", name="日本語").click()
+    visitor.wait("document.documentElement.lang === 'ja'")
+    visitor.settled()
+    visitor.both("document.querySelector(`#${id}-track .played`)")
+    assert visitor.text("#see-title").endswith(texts("ja").words["task"]["see_title"])
 
 
-def test_moving_the_videos_together_and_alone(visit: Visit, served: Served) -> None:
-    served.begin()
+def test_moving_the_videos_together_and_alone(visit: Visit) -> None:
     visitor = visit()
     visitor.agree()
     visitor.press("ArrowRight", "Shift+ArrowRight", "ArrowLeft")
@@ -223,20 +202,15 @@ def test_moving_the_videos_together_and_alone(visit: Visit, served: Served) -> N
     visitor.wait("!document.fullscreenElement")
 
 
-def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit, served: Served) -> None:
+def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit, own: Served) -> None:
     # two clips of 6 s are missing from the low side: the second join is 12 s earlier there
-    stretches = [
-        ("high", 6, 12, "removed"),
-        ("high", 30, 36, "removed"),
-        ("low", 4, 8, "join"),
-        ("low", 22, 26, "join"),
-    ]
-    must_see = tuple(Stretch(video=v, start_s=a, end_s=b, kind=k) for v, a, b, k in stretches)  # type: ignore[arg-type]
-    served.begin(served.pair(aspect="comprehensiveness", must_see=must_see))
-    visitor = visit()
-    visitor.agree()
-    visitor.look()
-    visitor.prefer("left")
+    must_see = (
+        *(Stretch(video="high", start_s=start, end_s=start + 6, kind="removed") for start in (6, 30)),
+        *(Stretch(video="low", start_s=start, end_s=start + 4, kind="join") for start in (4, 22)),
+    )
+    own.open(own.pair(aspect="comprehensiveness", must_see=must_see))
+    visitor = visit(own)
+    visitor.decided()
     low = "left" if side_of(visitor, "left") == "high" else "right"  # the list begins with the high side
     high = "right" if low == "left" else "left"
     for number, (at_high, at_low) in enumerate([(6, 6), (30, 24), (4, 4), (28, 22)]):
@@ -250,8 +224,7 @@ def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit
     assert "missing" in visitor.text("[data-number='0']")
 
 
-def test_the_prompt(visit: Visit, served: Served) -> None:
-    served.begin()
+def test_the_prompt(visit: Visit) -> None:
     visitor = visit(language="ja")
     visitor.agree()
     assert "owned" not in visitor.page.title()
@@ -276,25 +249,9 @@ def test_the_prompt(visit: Visit, served: Served) -> None:
     assert visitor.page.locator(".translation").nth(0).is_hidden()
 
 
-def test_language_can_be_changed_in_the_middle(visit: Visit, served: Served) -> None:
-    served.begin()
+def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit) -> None:
     visitor = visit()
-    visitor.agree()
-    visitor.look()
-    visitor.prefer("left")
-    visitor.page.get_by_role("button", name="日本語").click()
-    visitor.wait("document.documentElement.lang === 'ja'")
-    visitor.settled()
-    visitor.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
-    assert visitor.text("#see-title").endswith(texts("ja").words["task"]["see_title"])
-
-
-def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit, served: Served) -> None:
-    served.begin()
-    visitor = visit()
-    visitor.agree()
-    visitor.look()
-    visitor.prefer("left")
+    visitor.decided()
     unnamed = visitor.page.evaluate(
         "[...document.querySelectorAll('button, a, select, input:not([type=hidden]), textarea, video')]"
         ".filter((e) => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby')"

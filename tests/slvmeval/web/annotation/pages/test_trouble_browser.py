@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tasks.annotation.installation import media_folder
 from tests.slvmeval.web.annotation.pages.conftest import Served
-from tests.slvmeval.web.annotation.pages.test_task_browser import votes
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
 from tests.slvmeval.web.annotation.pieces import NAME
+from tests.slvmeval.web.reading import lacks
 
 pytestmark = pytest.mark.browser
 
@@ -21,8 +20,7 @@ Visit = Callable[..., Visitor]
 LOST = ("ERR_INTERNET_DISCONNECTED", "net::ERR_")
 
 
-def test_a_lost_connection_loses_nothing(visit: Visit, served: Served) -> None:
-    served.begin()
+def test_a_lost_connection_loses_nothing(visit: Visit) -> None:
     visitor = visit(expected=LOST)
     visitor.agree()
     visitor.look()
@@ -37,7 +35,7 @@ def test_a_lost_connection_loses_nothing(visit: Visit, served: Served) -> None:
     visitor.wait("document.getElementById('line').dataset.state === 'online'")
     # what is played without a connection is reported when there is one
     loaded = "const b = document.getElementById(id).buffered; return b.length && b.end(b.length - 1) > 45"
-    visitor.wait(f"['left', 'right'].every((id) => {{ {loaded}; }})")
+    visitor.both(f"{{ {loaded}; }}")
     visitor.context.set_offline(True)
     visitor.tap("[data-number='0'] button >> nth=0")
     visitor.wait("document.getElementById('line').dataset.state === 'offline'")
@@ -46,19 +44,18 @@ def test_a_lost_connection_loses_nothing(visit: Visit, served: Served) -> None:
     visitor.wait("document.querySelector('[data-number=\"0\"].seen')", 30)
 
 
-def test_a_busy_server_is_asked_again(visit: Visit, served: Served) -> None:
-    served.begin()
+def test_a_busy_server_is_asked_again(visit: Visit) -> None:
     visitor = visit(expected=("503",))
     visitor.agree()
     visitor.look()
     times = []
 
-    def away(route: object) -> None:
+    def away(route: Any) -> None:
         times.append(1)
         if len(times) < 3:
-            route.fulfill(status=503, json={"reason": "away", "message": "", "go_on": None})  # type: ignore[attr-defined]
+            route.fulfill(status=503, json={"reason": "away", "message": "", "go_on": None})
         else:
-            route.continue_()  # type: ignore[attr-defined]
+            route.continue_()
 
     visitor.page.route("**/prefer", away)
     visitor.tap("[data-prefer=left]")
@@ -68,22 +65,15 @@ def test_a_busy_server_is_asked_again(visit: Visit, served: Served) -> None:
     assert len(times) == 3
 
 
-def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, served: Served) -> None:
+def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit) -> None:
     """The browser receives the answers to a report and to a confirmation in reverse order."""
-    served.begin()
     visitor = visit()
-    visitor.agree()
-    visitor.look()
-    visitor.prefer("left")
+    visitor.decided()
     visitor.see(1)
     visitor.tap("[data-number='0'] button >> nth=0")
     visitor.wait("document.querySelector('[data-number=\"0\"].seen')")
     held: list[tuple[Any, Any]] = []
-
-    def late(route: Any) -> None:
-        held.append((route, route.fetch()))
-
-    visitor.page.route("**/play", late)
+    visitor.page.route("**/play", lambda route: held.append((route, route.fetch())))
     visitor.tap("#play")
     deadline = time.monotonic() + 20
     while not held:
@@ -102,7 +92,6 @@ def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, served: Serv
 
 
 def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, served: Served) -> None:
-    served.begin()
     visitor = visit(expected=("403", *LOST))
     visitor.agree()
     visitor.look()
@@ -120,31 +109,27 @@ def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, served: Serve
     assert "The left video" in visitor.text(".your-answer")
 
 
-def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, served: Served) -> None:
-    served.begin(lease_minutes=60 * 48)
-    today = visit()
-    today.agree()
-    today.look()
-    today.prefer("left")
+def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, own: Served) -> None:
+    own.open(lease_minutes=60 * 48)
+    today = visit(own)
+    today.decided()
     today.see(1)
-    today.close()
-    served.later += timedelta(days=1)
-    tomorrow = visit()
+    today.context.close()
+    own.clock.on(24 * 3600)
+    tomorrow = visit(own, today.token)
     tomorrow.enter()
     tomorrow.settled()
     assert tomorrow.page.locator("[data-number='1'].confirmed").count() == 1
     assert tomorrow.page.locator("[data-number='0'].confirmed").count() == 0
-    tomorrow.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
+    tomorrow.both("document.querySelector(`#${id}-track .played`)")
     tomorrow.fastest()
     tomorrow.see(0)
-    tomorrow.tap(".rating >> nth=2")
-    tomorrow.tap("#send")
+    tomorrow.finish(2)
     tomorrow.page.wait_for_url("**/done")
-    assert [vote.rating for vote in votes(served)] == ["C"]
+    assert [vote.rating for vote in own.votes(today.token)] == ["C"]
 
 
 def test_leaving_in_the_middle_keeps_what_was_played(visit: Visit, served: Served) -> None:
-    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.fastest()
@@ -154,17 +139,17 @@ def test_leaving_in_the_middle_keeps_what_was_played(visit: Visit, served: Serve
     visitor.page.goto(f"{served.address}/c/{NAME}/consent")
     visitor.page.goto(f"{served.address}/c/{NAME}/task")
     visitor.settled()
-    visitor.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
+    visitor.both("document.querySelector(`#${id}-track .played`)")
 
 
-def test_two_tabs(visit: Visit, served: Served) -> None:
-    served.begin(served.pair(1), served.pair(2, "color"))
-    visitor = visit()
+def test_two_tabs(visit: Visit, own: Served) -> None:
+    own.open(own.pair(1), own.pair(2, "color"))
+    visitor = visit(own)
     visitor.agree()
     first = visitor.page
     visitor.look()
     visitor.page = second = visitor.open_tab()
-    second.goto(f"{served.address}/c/{NAME}/task")
+    second.goto(f"{own.address}/c/{NAME}/task")
     visitor.settled()
     visitor.wait("!document.getElementById('alert').hidden")
     assert "another tab" in second.locator("#alert").inner_text()
@@ -176,55 +161,50 @@ def test_two_tabs(visit: Visit, served: Served) -> None:
     visitor.fastest()
     visitor.see(0)
     visitor.see(1)
-    visitor.tap(".rating >> nth=0")
-    visitor.tap("#send")
+    visitor.finish(0)
     visitor.wait("document.getElementById('step-see') === null")
     first.bring_to_front()
     visitor.wait("document.getElementById('step-see') === null", page=first)
     assert first.locator("h1").inner_text() == second.locator("h1").inner_text()
-    assert len(votes(served)) == 1
+    assert len(own.votes(visitor.token)) == 1
 
 
-def test_a_task_that_was_given_to_somebody_else(visit: Visit, served: Served) -> None:
-    served.begin(workers_per_pair=1, lease_minutes=30)
-    slow = visit(0, expected=("410", "409"))
+def test_a_task_that_was_given_to_somebody_else(visit: Visit, own: Served) -> None:
+    own.open(workers_per_pair=1, lease_minutes=30)
+    slow = visit(own, expected=("410", "409"))
     slow.agree()
     slow.look()
-    served.later += timedelta(hours=2)
-    quick = visit(1)
+    own.clock.on(2 * 3600)
+    quick = visit(own)
     quick.agree()
     slow.page.bring_to_front()
     slow.tap("[data-prefer=left]")
     slow.tap("#sure-yes")
     slow.wait("document.querySelector('#alert a')")
-    assert "has expired" in slow.text("#alert")
-    assert "does not count against you" in slow.text("#alert")
+    assert not lacks(slow.text("#alert"), "has expired", "does not count against you")
 
 
-def test_a_video_that_the_browser_cannot_play(visit: Visit, served: Served) -> None:
-    served.begin()
-    for video in served.filmed:
-        (media_folder(served.root) / video.name).write_bytes(b"\x00\x00\x00\x18ftypisom" + bytes(50_000))
-    visitor = visit()
+def test_a_video_that_the_browser_cannot_play(visit: Visit, own: Served) -> None:
+    own.open()
+    for video in own.filmed:
+        (media_folder(own.root) / video.name).write_bytes(b"\x00\x00\x00\x18ftypisom" + bytes(50_000))
+    visitor = visit(own)
     visitor.enter()
-    visitor.page.locator("input[name=agree]").check()
-    visitor.page.locator("form .button.primary").click()
+    visitor.consent()
     visitor.wait("document.querySelector('#left-veil b') && document.querySelector('#right-veil b')")
     veil = visitor.text("#left-veil")
-    assert "cannot play this video" in veil
-    assert "current Chrome, Edge, Firefox or Safari" in veil
+    assert not lacks(veil, "cannot play this video", "current Chrome, Edge, Firefox or Safari")
     # the organiser repairs it; the worker retries without losing the page
-    for video in served.filmed:
-        (media_folder(served.root) / video.name).write_bytes(video.read_bytes())
+    for video in own.filmed:
+        (media_folder(own.root) / video.name).write_bytes(video.read_bytes())
     for place in ("left", "right"):
         visitor.tap(f"#{place}-veil button")
-    visitor.wait("['left', 'right'].every((id) => document.getElementById(id).readyState >= 1)")
+    visitor.settled()
     assert visitor.page.locator(".veil:visible").count() == 0
     visitor.look()
 
 
-def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit, served: Served) -> None:
-    served.begin()
+def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit) -> None:
     visitor = visit(expected=(*LOST, "403"))
     visitor.agree()
     visitor.press("ArrowRight", "ArrowRight")
@@ -237,10 +217,8 @@ def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit, ser
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_a_link_that_was_changed(visit: Visit, served: Served, language: str) -> None:
-    served.begin()
-    served.tokens[0] = "changed" + served.tokens[0][7:]
-    visitor = visit(language=language, expected=("403",))
+def test_a_link_that_was_changed(visit: Visit, language: str) -> None:
+    visitor = visit(token="changed" + "x" * 36, language=language, expected=("403",))
     visitor.enter()
     assert visitor.page.locator("[data-reason=bad_link]").count() == 1
     assert ("正しくありません" if language == "ja" else "not valid") in visitor.text("h1")

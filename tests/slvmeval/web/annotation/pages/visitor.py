@@ -11,15 +11,7 @@ LANGUAGES = {"en": "en-US", "ja": "ja-JP"}
 
 
 class Visitor:
-    """One browser context, and the actions in it.
-
-    Parameters
-    ----------
-    phone
-        Whether it is a small touch screen.
-    expected
-        Parts of console messages that the test provokes.
-    """
+    """One browser context, and the actions in it; `expected` are parts of console messages."""
 
     def __init__(
         self,
@@ -32,12 +24,9 @@ class Visitor:
         dark: bool = False,
         expected: tuple[str, ...] = (),
     ) -> None:
-        self.address = address
-        self.token = token
-        self.phone = phone
+        self.address, self.token, self.phone, self._expected = address, token, phone, expected
         self.problems: list[str] = []
         self.requests: list[Any] = []
-        self._expected = expected
         self.context = chromium.new_context(
             viewport={"width": 360, "height": 740} if phone else {"width": 1280, "height": 900},
             has_touch=phone,
@@ -65,32 +54,37 @@ class Visitor:
         if not request.url.startswith((self.address, "data:", "blob:")):
             self.problems.append(f"a request to {request.url}")
 
-    def close(self) -> None:
-        self.context.close()
-
     def enter(self) -> None:
         """Follow the link, which leads to consent, a task or a refusal."""
         self.page.goto(f"{self.address}/c/{NAME}/enter?token={self.token}")
 
+    def consent(self) -> None:
+        """Agree on the page of the link."""
+        self.page.locator("input[name=agree]").check()
+        self.page.locator("form .button.primary").click()
+
     def agree(self) -> None:
         """Follow the link and agree; wait until both videos are loaded."""
         self.enter()
-        self.page.locator("input[name=agree]").check()
-        self.page.locator("form .button.primary").click()
+        self.consent()
         self.settled()
 
     def settled(self) -> None:
         """Wait until the task page is loaded and both videos can be played."""
         self.page.wait_for_url("**/task")
-        self.wait("['left', 'right'].every((id) => document.getElementById(id).readyState >= 1)")
+        self.both("document.getElementById(id).readyState >= 1")
+
+    def both(self, expression: str) -> None:
+        """Wait until an expression with `id` is true of both videos."""
+        self.wait(f"['left', 'right'].every((id) => {expression})")
 
     def wait(self, expression: str, seconds: float = 60, page: Any = None) -> None:
         """Wait until an expression is true; the pages' policy forbids Playwright's own way with eval."""
-        text = page or self.page
+        shown = page or self.page
         end = time.monotonic() + seconds
-        while not self._holds(text, expression):
+        while not self._holds(shown, expression):
             assert time.monotonic() < end, f"still not: {expression}"
-            text.wait_for_timeout(50)
+            shown.wait_for_timeout(50)
 
     @staticmethod
     def _holds(page: Any, expression: str) -> bool:
@@ -118,6 +112,17 @@ class Visitor:
             result.tap()
         else:
             result.click()
+
+    def decided(self) -> None:
+        """Agree, look and prefer the left video."""
+        self.agree()
+        self.look()
+        self.prefer("left")
+
+    def finish(self, rating: int) -> None:
+        """Choose a rating and send it."""
+        self.tap(f".rating >> nth={rating}")
+        self.tap("#send")
 
     def fastest(self) -> None:
         self.page.locator("#speed").select_option("4")

@@ -1,0 +1,57 @@
+"""A file system that does not answer for a moment: it says nothing about the data, and is asked again."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: Errors of a file system that does not answer, or whose server was replaced.
+AWAY_ERRNOS = frozenset(
+    {
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENODEV,
+        errno.ENOTCONN,
+        errno.ESHUTDOWN,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ETIMEDOUT,
+    }
+)
+
+#: Seconds before each further attempt to read.
+PAUSES_S = (0.1, 0.5, 2.0)
+
+
+def is_away(problem: BaseException | None) -> bool:
+    """Return whether an error, or one behind it, says that a file system does not answer.
+
+    Libraries put errors of their own in front of it: Python's ``zipfile`` calls such a file no ZIP file.
+    """
+    while problem is not None:
+        if isinstance(problem, OSError) and problem.errno in AWAY_ERRNOS:
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
+
+
+def ask_again(read: Callable[[], T]) -> T:
+    """Return what `read` returns; call it again if the file system does not answer.
+
+    Raises
+    ------
+    Exception
+        That of the last call. If it :func:`is_away`, it is no verdict on the data.
+    """
+    for pause_s in PAUSES_S:
+        try:
+            return read()
+        except Exception as problem:
+            if not is_away(problem):
+                raise
+        time.sleep(pause_s)
+    return read()

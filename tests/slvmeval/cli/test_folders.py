@@ -1,0 +1,103 @@
+"""Where one is and what comes next, new project folders, and where an output cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from infra.profile import load_profile
+from infra.progress import BuildProgress
+from storage_schemas.store import Store
+from tests.slvmeval.cli.running import NO_PROCESS, Run
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("SLVMEVAL_STORE", "SLVMEVAL_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_folder_with_nothing_and_a_project(tmp_path: Path, run: Run) -> None:
+    assert f"no store in {tmp_path}\nnext: slvmeval demo" in run().out
+    run("init", ".")
+    assert "next: slvmeval build --profile profile.toml --recipe recipe.toml" in run().out
+
+
+def test_a_store_through_its_stages(judged_store: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.setenv("SLVMEVAL_STORE", str(judged_store))
+    text = run().out
+    for said in (f"store: {judged_store}", "6 pairs of 2 sources\n", "next: slvmeval evaluate -e duration"):
+        assert said in text
+    run("evaluate", "-e", "duration", "--direct", "--quiet")
+    assert "next: slvmeval report --out report --open" in run().out
+
+
+def test_a_build_that_was_killed(tmp_path: Path, run: Run) -> None:
+    store = Store.create(tmp_path / "store")
+    state = BuildProgress(store.cache, quiet=True).state("running")
+    store.cache.mkdir(exist_ok=True)
+    (store.cache / "run-here-1.json").write_text(json.dumps(state))
+    assert "next: slvmeval status --store store --watch" in run().out
+    (store.cache / "run-here-1.json").write_text(json.dumps(state | {"pid": NO_PROCESS}))
+    text = run().out
+    assert "last build: was killed" in text
+    assert "next: the same slvmeval build as before" in text
+
+
+def test_a_site_with_a_cluster_has_the_files_that_the_documents_name(tmp_path: Path, run: Run) -> None:
+    run("init", tmp_path / "site", "--cluster")
+    for folder in ("slurm", "infra/postgres"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix != ".pyc" and not path.name.startswith("."):
+                copy = tmp_path / "site" / path.relative_to(ROOT)
+                assert copy.read_bytes() == path.read_bytes()
+                assert os.access(copy, os.X_OK) == path.read_bytes().startswith(b"#!")
+    assert load_profile(tmp_path / "site" / "profile.toml").name == "site-project"
+
+
+def test_nothing_is_overwritten(tmp_path: Path, run: Run) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "film.mp4").write_bytes(b"film")
+    (folder / "recipe.toml").symlink_to(tmp_path / "gone.toml")
+    assert "has recipe.toml already" in run("init", folder, code=1).err
+    assert sorted(path.name for path in folder.iterdir()) == ["film.mp4", "recipe.toml"]
+    (folder / "recipe.toml").unlink()
+    run("init", folder)
+    assert (folder / "film.mp4").read_bytes() == b"film"
+    assert "cannot be written" in run("init", folder / "film.mp4", code=1).err
+
+
+def test_a_file_in_the_way_of_a_folder_is_named(judged_store: Path, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text("{}")
+    (tmp_path / "taken").write_text("mine")
+    for words in (
+        "demo --folder",
+        "export --recipe-only --store store --out",
+        "gallery --store store --out",
+        "materialise --quiet --store store --out",
+        "models add mine checkpoint --kind detector --models",
+        "prompts export",
+    ):
+        said = run(*words.split(), "taken/inner", code=1).err
+        assert f"error: {tmp_path}/taken is a file, and a folder is needed there" in said, words
+        assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_where_the_summary_cannot_be_is_said_before_the_build(tmp_path: Path, run: Run) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "taken").write_text("mine")
+    build = ["build", "--direct", "--quiet", "--recipe", "cpu-approx", "--store", tmp_path / "new"]
+    build += ["--sources", tmp_path, "--summary"]
+    assert "pipe cannot be written: it is a named pipe" in run(*build, tmp_path / "pipe", code=1).err
+    said = run(*build, tmp_path / "taken" / "s.json", code=1).err
+    assert "taken is a file, and a folder is needed there" in said
+    assert (tmp_path / "pipe").is_fifo()
+    assert not (tmp_path / "new").exists()

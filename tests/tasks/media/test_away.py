@@ -1,0 +1,57 @@
+"""A video whose file system does not answer is neither damaged nor shorter."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.away import is_away
+from storage_schemas.errors import SetAside
+from storage_schemas.ids import digest_frame
+from tasks.media import source_file
+from tasks.media.decode import FrameSampler
+
+
+@pytest.fixture(params=["mp4", "mkv", "avi", "ts", "mpg", "mov", "ogv", "nut", "mxf"])
+def film(request: pytest.FixtureRequest, ffmpeg: str, tmp_path: Path) -> Path:
+    path = tmp_path / f"film.{request.param}"
+    # noise makes it larger than what is read at once
+    source = "testsrc2=size=320x180:rate=25:duration=6,noise=alls=60:allf=t"
+    codec = {"ogv": "libtheora", "mpg": "mpeg2video", "mxf": "mpeg2video"}.get(request.param, "mpeg4")
+    command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", codec, "-q:v", "2", str(path)]
+    subprocess.run(command, check=True, timeout=60)
+    return path
+
+
+def test_no_read_that_fails_makes_another_film_or_a_damaged_one(
+    film: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def frames() -> list[int]:
+        sampler = FrameSampler(film, fps=Fraction(2), long_side=64, damaged="refuse")
+        return [digest_frame(frame.planes) for frame in sampler]
+
+    calls, fails_at = 0, 0
+
+    def ask_again(read: Callable[[], Any]) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == fails_at:
+            raise OSError(errno.EIO, "Input/output error", str(film))
+        return read()
+
+    monkeypatch.setattr(source_file, "ask_again", ask_again)
+    whole, reads = frames(), calls
+    assert len(whole) == 12 and reads > 8
+    for number in {1, 2, 3, 4, reads // 2, reads - 2, reads - 1, reads}:
+        calls, fails_at = 0, number
+        try:
+            # what is read behind the last picture may be in vain
+            assert frames() == whole
+        except (OSError, SetAside) as problem:
+            assert is_away(problem), problem
