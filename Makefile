@@ -29,7 +29,7 @@ define install
 	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 endef
 
-.PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm bench results notebook pictures release lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm rewritten bench results notebook pictures release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -56,7 +56,13 @@ $(MODELS): $(STAMP) requirements-models.lock requirements-torch.txt
 demo: env  ## fetch two free films, build all ten aspects, write the gallery into build/demo
 	$(BIN)/slvmeval demo --folder build/demo
 
-test: env lint test-fast  ## types, style, the import rule and the fast tests
+test: env  ## types, style, the import rule and the fast tests
+	@$(MAKE) --no-print-directory -j 2 lint rewritten
+	@$(MAKE) --no-print-directory test-fast
+
+# pytest compiles the tests in a way of its own: once, not in each of its processes
+rewritten: env
+	@$(BIN)/python -m pytest $(ORDER) -q --collect-only >/dev/null
 
 # the small U²-Net, 4.6 MB, that the tests of two aspects run, and BRISQUE, 0.4 MB
 build/models/u2netp.onnx: $(STAMP)

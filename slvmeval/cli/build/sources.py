@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,7 +176,7 @@ def categorise(
 def _usable(source: Source) -> dict[str, Any]:
     """Probe a source; report what a build would set aside."""
     from storage_schemas.errors import SetAside
-    from tasks.media.packet_plan import probe_and_plan
+    from tasks.media.decode import FrameSampler
     from tasks.media.probe import probe
     from tasks.sources.clips import check_clips_against_duration
 
@@ -185,7 +184,7 @@ def _usable(source: Source) -> dict[str, Any]:
         info = probe(Path(source.video))
         if source.clips and source.clips[-1].end_s > info.duration_s:
             # what a header says of the length may be wrong: all packets tell
-            info, _ = probe_and_plan(Path(source.video), Fraction(1))
+            info = FrameSampler(Path(source.video)).info
         check_clips_against_duration(source.clips, info.duration_s)
     except SetAside as problem:
         return _set_aside(source.id, source.video, problem.reason.value, problem.message)
