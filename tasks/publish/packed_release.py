@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import tarfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, get_args
+from typing import IO, Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints, ValidationError
 
@@ -47,6 +48,8 @@ from tasks.report.owned_folder import OwnedFolder
 PACKED_FOLDER = "store"
 PACKED_LIST = f"{PACKED_FOLDER}/packed.json"
 _TABLES_FILE = f"{PACKED_FOLDER}/release.tar"
+#: Bytes of a manifest; that of a pair of a day's video has less than a tenth.
+_LARGEST_MANIFEST = 64 << 20
 _ARTIFACT = re.compile(r"artifacts/([a-z_]+)/([0-9a-f]{2})/([0-9a-f]{64})/(.+)")
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Kind = Literal["timeline", "frames", "degraded_clip", "pair", "verified"]
@@ -418,29 +421,41 @@ class Unpacking:
     def _extracted(
         self, tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo], folder: Path, what: str
     ) -> Manifest:
-        """Write members into a folder and return the manifest, which they fit."""
-        text = None
+        """Write members into a folder and return the manifest, which they fit.
+
+        Nothing is written before the members are those that the manifest lists, with their sizes: a file of a
+        megabyte can announce terabytes.
+        """
+        for info in members.values():
+            if not info.isreg() or info.issparse():
+                raise IntegrityError(f"{self.origin} holds something else than files: {info.name!r}")
+        told = members.pop(MANIFEST_NAME, None)
+        try:
+            if told is None or told.size > _LARGEST_MANIFEST:
+                raise ValueError
+            manifest = Manifest.model_validate_json(without_checksum(_content(tar, told).read()) or b"")
+        except ValueError as problem:
+            raise IntegrityError(f"{what} of {self.origin} has no valid manifest") from problem
+        announced = {name: file.bytes for name, file in manifest.files.items()}
+        if announced != {name: info.size for name, info in members.items()}:
+            raise IntegrityError(f"the files of {what} of {self.origin} do not match its manifest")
         for name, info in members.items():
             parts = PurePosixPath(name).parts
-            if not info.isreg() or not parts or ".." in parts or name.startswith("/"):
+            if not parts or ".." in parts or name.startswith("/"):
                 raise IntegrityError(f"{self.origin} holds a file of a strange name: {info.name!r}")
-            source = tar.extractfile(info)
-            assert source is not None
-            if name == MANIFEST_NAME:
-                text = without_checksum(source.read())
-                continue
             target = folder.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
-                while block := source.read(1 << 20):
-                    file.write(block)
-        try:
-            manifest = Manifest.model_validate_json(text or b"")
-        except ValidationError as problem:
-            raise IntegrityError(f"{what} of {self.origin} has no valid manifest") from problem
+                shutil.copyfileobj(_content(tar, info), file, 1 << 20)
         if payload_files(folder) != manifest.files:
             raise IntegrityError(f"the files of {what} of {self.origin} do not match its manifest")
         return manifest
+
+
+def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    content = tar.extractfile(info)
+    assert content is not None
+    return content
 
 
 def _grouped(

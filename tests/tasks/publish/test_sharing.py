@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
 from slvmeval.cli.main import main
-from storage_schemas.commit import MANIFEST_NAME, payload_files
+from storage_schemas.commit import MANIFEST_NAME, Manifest, StoredFile, payload_files
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_file
 from storage_schemas.json_checksum import read_checked_json, with_checksum
@@ -276,9 +277,66 @@ def test_a_tar_that_leads_out_of_the_store_is_refused(changed: Path, tmp_path: P
         kind, id_ = entry["artifacts"][0]
         tar.add(__file__, f"artifacts/{kind}/{id_[:2]}/{id_}/../../../../../owned")
     relist(changed, entry["path"])
+    with pytest.raises(IntegrityError, match="has no valid manifest"):
+        unpack_folder(changed, Store.create(tmp_path / "inner" / "store"))
+    # with a manifest that lists it
+    content = Path(__file__).read_bytes()
+    listed = StoredFile(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    manifest = Manifest(
+        kind=kind, id=id_, consumes={}, content_checksum="", files={"../../../../../owned": listed}
+    )
+    _add_member(changed, entry["path"], f"artifacts/{kind}/{id_[:2]}/{id_}/manifest.json", _sealed(manifest))
     with pytest.raises(IntegrityError, match="strange name"):
         unpack_folder(changed, Store.create(tmp_path / "inner" / "store"))
     assert not list(tmp_path.rglob("owned"))
+
+
+def _sealed(manifest: Manifest) -> bytes:
+    return with_checksum(manifest.model_dump_json())
+
+
+def _add_member(folder: Path, name: str, member: str, content: bytes) -> None:
+    with tarfile.open(folder / name, "a") as tar:
+        info = tarfile.TarInfo(member)
+        info.size = len(content)
+        tar.addfile(info, BytesIO(content))
+    relist(folder, name)
+
+
+@pytest.mark.parametrize("what", ["sparse", "unlisted", "longer", "many"])
+def test_what_the_manifest_does_not_announce_is_not_written(changed: Path, tmp_path: Path, what: str) -> None:
+    packed = json.loads(read_checked_json(changed / PACKED_LIST))
+    entry = next(file for file in packed["files"] if file["artifacts"])
+    path = changed / entry["path"]
+    with tarfile.open(path) as tar:
+        name = next(member.name for member in tar if member.name.endswith(".zip"))
+        folder = str(Path(name).parent)
+    if what == "sparse":
+        _add_member(changed, entry["path"], f"{folder}/hole", b"")
+        raw = bytearray(path.read_bytes())
+        place = raw.rindex(f"{folder}/hole".encode())
+        # GNU's old sparse file of 8 GiB without data
+        raw[place + 156 : place + 157] = b"S"
+        raw[place + 483 : place + 495] = b"100000000000"
+        raw[place + 148 : place + 156] = b" " * 8
+        raw[place + 148 : place + 156] = b"%06o\0 " % sum(raw[place : place + 512])
+        path.write_bytes(raw)
+        relist(changed, entry["path"])
+    elif what == "unlisted":
+        _add_member(changed, entry["path"], f"{folder}/more", b"x")
+    elif what == "longer":
+        _add_member(changed, entry["path"], name, bytes(1 << 20))
+    else:
+        with tarfile.open(path, "a") as tar:
+            for number in range(3000):
+                tar.addfile(tarfile.TarInfo(f"{folder}/{number}"))
+        relist(changed, entry["path"])
+    store = Store.create(tmp_path / "store")
+    with pytest.raises(
+        IntegrityError, match="something else than files" if what == "sparse" else "do not match its manifest"
+    ):
+        unpack_folder(changed, store)
+    assert not store.staging.exists() or not list(store.staging.iterdir())
 
 
 def test_tables_of_other_pairs_are_refused(changed: Path, tmp_path: Path) -> None:
