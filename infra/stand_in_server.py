@@ -110,6 +110,10 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+#: Maximum size of a request: a few hundred frames; and how much of one without the key is read.
+_MOST_BYTES, _MOST_STRANGE_BYTES = 256 << 20, 1 << 20
+
+
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/health":
@@ -122,9 +126,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(401, "wrong key")
 
     def do_POST(self) -> None:
-        # read it whatever the answer is, or the connection breaks
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if not self._may():
+        may, length = self._may(), self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > _MOST_BYTES:
+            self._refuse(413, f"a request has at most {_MOST_BYTES} bytes")
+            return
+        # some of it is read whatever the answer is, or the connection breaks; of a stranger's, not all
+        body = self.rfile.read(int(length) if may else min(int(length), _MOST_STRANGE_BYTES))
+        if not may:
             self._refuse(401, "wrong key")
         elif self.path != "/v1/chat/completions":
             self._refuse(404, f"there is no {self.path}")

@@ -19,8 +19,21 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 
-#: Packages whose versions must equal the driver's: ours, and those that transport work.
-SAME_VERSIONS = ("slvmeval", "dask", "distributed", "cloudpickle", "prefect", "prefect-dask", "pydantic")
+#: Packages whose versions must equal the driver's: ours, those that transport work, and those that decode,
+#: change and store pixels.
+SAME_VERSIONS = (
+    *("slvmeval", "dask", "distributed", "cloudpickle", "prefect", "prefect-dask", "pydantic"),
+    *(
+        "av",
+        "numpy",
+        "zarr",
+        "numcodecs",
+        "opencv-contrib-python-headless",
+        "pillow",
+        "onnxruntime",
+        "pyarrow",
+    ),
+)
 
 _NAME = "run.json"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -63,7 +64,11 @@ def deploy(
             "--notify",
             metavar="URL|BLOCK",
             help="Send a message when a deployed run fails or sets something aside: to a webhook (Slack, "
-            "Mattermost, …), or by a notification block of the server, such as sendgrid-email/lab.",
+            "Mattermost, …), or by a notification block of the server, such as sendgrid-email/lab. Others "
+            "can read a command line: give the secret address of a webhook in SLVMEVAL_NOTIFY, or - to read "
+            "it from standard input.",
+            envvar="SLVMEVAL_NOTIFY",
+            show_envvar=False,
         ),
     ] = None,
 ) -> None:
@@ -142,7 +147,8 @@ def deploy(
         if notify is not None:
             from flows import notifications
 
-            _report("automation", notifications.NOTIFICATION, notifications.notify(client, notify))
+            where = sys.stdin.readline().strip() if notify == "-" else notify
+            _report("automation", notifications.NOTIFICATION, notifications.notify(client, where))
         when = deployments.nightly_schedule(client)
     terminal.say(
         f"nightly:    {when}",

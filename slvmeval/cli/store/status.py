@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -107,6 +109,7 @@ def open_page(
     Example: `slvmeval open --store STORE`
     """
     opened = terminal.open_store(store, profile)
+    from infra.scratch import ScratchFolder
     from slvmeval.web.local_server import prepare_server
     from slvmeval.web.store_page.app import StorePage, create_app
     from slvmeval.web.store_page.overview import campaign_lines
@@ -117,6 +120,16 @@ def open_page(
     page = StorePage(opened, database)
     with prepare_server(lambda serving: create_app(page, serving), page.secret, port) as ready:
         terminal.say(f"open {ready.address}", "for this machine only; end it with Ctrl-C")
-        if browser:
-            typer.launch(ready.address)
-        ready.run()
+        with ScratchFolder() as folder:
+            if browser:
+                typer.launch(_redirection(folder.path, ready.address).as_uri())
+            ready.run()
+
+
+def _redirection(folder: Path, address: str) -> Path:
+    """Write a page that leads to an address: other users can read the command line of a browser."""
+    page = folder / "open.html"
+    page.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">\n', "utf-8"
+    )
+    return page
