@@ -19,6 +19,7 @@ from distributed.deploy.spec import SpecCluster
 
 from infra.dask_cluster import LOOPBACK, dask_settings
 from infra.exit_guard import ExitGuard
+from infra.open_files import allow_workers
 from infra.profile import Profile
 from infra.scratch import ScratchFolder
 from infra.slurm import commands
@@ -159,6 +160,7 @@ class SlurmCluster(SpecCluster):
         options = scheduler_options(profile, commands.nodes())
         check_prefect_server(profile, options)
         make_log_folder(profile, self.store)
+        allow_workers(sum(pool.maximum * pool.processes for pool in profile.pools.values()))
         self._credentials = new_credentials()
         security = self._credentials.security()
         pages = profile.dashboard_port is not None

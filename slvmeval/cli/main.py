@@ -5,8 +5,10 @@ Each command imports what it needs when it is called, so that help is fast.
 
 from __future__ import annotations
 
+import io
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -67,6 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from storage_schemas.secrets import strike_out_of_logs
 
     strike_out_of_logs()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a title may have letters that the terminal's encoding lacks
+            stream.reconfigure(errors="backslashreplace")
     try:
         prepare_surroundings()
         with _ending_cleanly():

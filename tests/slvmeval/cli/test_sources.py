@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,6 +68,25 @@ def test_the_adapter_gets_its_options(tmp_path: Path, run: Run) -> None:
     assert "video_missing" in run("sources", "scan", f"vript:{root}", "--json", code=3).out
     assert run("sources", "scan", f"vript:{root}?only_present=true", "--json").json == []
     assert "cannot unpack" in run("sources", "scan", f"vript:{root}?unpack=true", code=1).err
+
+
+def test_a_title_is_shown_where_the_terminal_lacks_its_letters(
+    tmp_path: Path, add_film: Callable[[Path, int], Path]
+) -> None:
+    videos = tmp_path / "videos"
+    film = add_film(videos, 1)
+    for path in (film, film.with_suffix(".jsonl")):
+        path.rename(path.with_stem("Кот"))
+    command = [sys.executable, "-m", "slvmeval", "sources", "scan", str(videos)]
+    shown = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1:strict", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert r"\u041a\u043e\u0442" in shown.stdout
 
 
 def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""The limit of open files, which a driver of many workers needs raised: each is some connections."""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+log = logging.getLogger(__name__)
+
+#: Connections of a driver to each of its workers (2.8 were measured with 350), and what else it opens.
+FILES_A_WORKER, FILES_BESIDES = 3, 300
+
+
+def allow_workers(workers: int) -> int:
+    """Raise this process's limit of open files as far as it may; warn if that does not do for the workers.
+
+    Parameters
+    ----------
+    workers
+        Maximum number of workers.
+
+    Returns
+    -------
+    int
+        The limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = workers * FILES_A_WORKER + FILES_BESIDES
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        log.warning(
+            "this process may open %d files, but the %d workers of all pools need %d: raise the limit "
+            "(`ulimit -Hn`, LimitNOFILE of a systemd unit), or lower `maximum` of the pools",
+            hard,
+            workers,
+            wanted,
+        )
+    return hard
