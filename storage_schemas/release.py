@@ -97,7 +97,13 @@ class Release:
             If its manifest is damaged.
         """
         name, number = find_version(store, name, version)
-        manifest = read_manifest(store.versions(name) / str(number))
+        path = store.versions(name) / str(number)
+        manifest = read_manifest(path)
+        if (manifest.kind, manifest.id) != (RELEASE, f"{name}/{number}"):
+            raise IntegrityError(
+                f"{path} has the manifest of {manifest.kind} {manifest.id}: `slvmeval verify --repair` removes "
+                "the version, and the next build writes it again"
+            )
         if manifest.schema_version != SCHEMA_VERSION:
             raise StoreError(
                 f"release {name} version {number} has schema version {manifest.schema_version}, "

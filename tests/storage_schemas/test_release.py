@@ -11,7 +11,7 @@ import pytest
 from storage_schemas.errors import IntegrityError, Reason, StoreError, UserInputError
 from storage_schemas.release import Release, release_names, release_versions
 from storage_schemas.set_aside import SetAsideRow
-from storage_schemas.store import FRAMES, Store
+from storage_schemas.store import FRAMES, PAIR, Store
 from tasks.publish.release import write_release
 from tasks.recipe import BUILT_IN
 from tests.resealed import reseal
@@ -144,6 +144,18 @@ def check_race(store: Store, planned: list[int]) -> None:
         assert release.manifest.id == f"race/{release.version}"
     assert sorted(release.info["planned"]["aesthetics"] for release in releases) == planned
     assert list(store.staging.iterdir()) == []
+
+
+def test_a_manifest_of_something_else_is_damage(store: Store) -> None:
+    """Although it is whole: that of an artifact, or of another version."""
+    (pair,) = store.manifests(PAIR)
+    write(store, "main", 1)
+    target = store.versions("main") / "2" / "manifest.json"
+    for other in (store.artifact_path(PAIR, pair.id), store.versions("main") / "1"):
+        shutil.copy(other / "manifest.json", target)
+        with pytest.raises(IntegrityError, match="has the manifest of (pair|release main/1)"):
+            Release.open(store)
+    assert Release.open(store, version=1).version == 1
 
 
 def test_a_number_that_another_build_takes_meanwhile_is_left_to_it(
