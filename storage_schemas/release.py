@@ -101,8 +101,8 @@ class Release:
         manifest = read_manifest(path)
         if (manifest.kind, manifest.id) != (RELEASE, f"{name}/{number}"):
             raise IntegrityError(
-                f"{path} has the manifest of {manifest.kind} {manifest.id}: `slvmeval verify --repair` removes "
-                "the version, and the next build writes it again"
+                f"{path} has the manifest of {manifest.kind} {manifest.id}: `slvmeval verify --repair` "
+                "removes the version, and the next build writes it again"
             )
         if manifest.schema_version != SCHEMA_VERSION:
             raise StoreError(

@@ -153,7 +153,7 @@ def test_a_manifest_of_something_else_is_damage(store: Store) -> None:
     target = store.versions("main") / "2" / "manifest.json"
     for other in (store.artifact_path(PAIR, pair.id), store.versions("main") / "1"):
         shutil.copy(other / "manifest.json", target)
-        with pytest.raises(IntegrityError, match="has the manifest of (pair|release main/1)"):
+        with pytest.raises(IntegrityError, match=r"has the manifest of (pair|release main/1)"):
             Release.open(store)
     assert Release.open(store, version=1).version == 1
 
