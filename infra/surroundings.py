@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from infra.scratch import ScratchFolder
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.proxies import mend_proxies
 from storage_schemas.user import TEMPORARY_HOME, can_write, home_folder
 
+#: Where Linux shows its processes.
+PROCESSES = Path("/proc")
 #: The folders of this process, each removed at its end.
 _folders: list[ScratchFolder] = []
 
@@ -19,8 +23,13 @@ def prepare_surroundings() -> None:
     Raises
     ------
     PrerequisiteError
-        If a folder for temporary files is needed, and there is no safe one.
+        If a folder for temporary files is needed, and there is no safe one; or if Linux shows no processes.
     """
+    if sys.platform == "linux" and not (PROCESSES / "self" / "stat").exists():
+        raise PrerequisiteError(
+            f"there is no {PROCESSES}, in which libraries look up this process: mount it "
+            f"(`mount -t proc proc {PROCESSES}`), or have the container do it"
+        )
     mend_proxies(os.environ.get("PREFECT_API_URL", ""))
     _find_home()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import surroundings
 from infra.executor import ProcessExecutor
 from infra.profile import default_model_folder
 from storage_schemas.errors import PrerequisiteError
@@ -90,3 +91,9 @@ def test_too_little_address_space_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("resource.getrlimit", lambda _: (3_000_000_000, -1))
     with pytest.raises(PrerequisiteError, match=r"`ulimit -v` allows 3\.0 GB .* at least 5 GB"):
         ProcessExecutor(1)
+
+
+def test_a_system_that_shows_no_processes_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(surroundings, "PROCESSES", tmp_path)
+    with pytest.raises(PrerequisiteError, match=rf"there is no {tmp_path}, in which libraries look up"):
+        surroundings.prepare_surroundings()
