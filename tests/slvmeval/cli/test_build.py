@@ -335,15 +335,3 @@ def test_the_flow_makes_what_the_direct_build_makes(
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert other.result()["content_checksum"] == first.result()["content_checksum"]
-
-
-@pytest.mark.slow
-def test_the_demonstration_has_all_ten_aspects(tmp_path: Path, run: Run) -> None:
-    words = ("demo", "--folder", tmp_path, "--direct", "--quiet")
-    page = tmp_path / "gallery" / "index.html"
-    assert str(page) in run(*words).out
-    made = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
-    assert [counts["built"] for counts in made["aspects"].values()] == [1] * 10
-    written = page.stat().st_mtime_ns
-    run(*words)
-    assert page.stat().st_mtime_ns == written
