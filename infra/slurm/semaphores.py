@@ -20,8 +20,11 @@ def remove_names() -> None:
     """Remove the names of the semaphores that this worker process has opened; it still can use them."""
     let_workers_remove_names()
     names = set(_NAME.findall(Path("/proc/self/maps").read_text()))
-    # numcodecs makes it at the first frame; a process's own are mapped under other names
-    if (own := blosc.get_mutex()._semlock.name) is not None:
+    # numcodecs makes it at the first frame; a process's own are mapped under other names. From 0.17 on, which
+    # needs Python 3.12, it is a lock of threads, without a name
+    if (mutex := getattr(blosc, "get_mutex", None)) is not None and (
+        own := mutex()._semlock.name
+    ) is not None:
         names.add(own.removeprefix("/"))
     for name in names:
         with suppress(FileNotFoundError):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from numcodecs import blosc
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED_MEMORY = Path("/dev/shm")
@@ -22,7 +23,8 @@ from infra.slurm.semaphores import let_workers_remove_names, remove_names
 def work(queue, back):
     remove_names()
     blosc.compress(b"x" * 1000, b"zstd", 1)
-    back.put([queue.get() + 1, blosc.get_mutex()._semlock.name])
+    mutex = getattr(blosc, "get_mutex", None)
+    back.put([queue.get() + 1, [] if mutex is None else [mutex()._semlock.name]])
 
 if __name__ == "__main__":
     let_workers_remove_names()
@@ -32,9 +34,9 @@ if __name__ == "__main__":
     process = context.Process(target=work, args=(queue, back))
     process.start()
     queue.put(1)
-    answer, own = back.get()
+    answer, own = back.get(timeout=50)
     assert answer == 2
-    print(_resource_tracker._pid, *names, own, flush=True)
+    print(_resource_tracker._pid, *names, *own, flush=True)
     process.join()
     if sys.argv[1] == "wait":
         sys.stdin.read()
@@ -50,8 +52,8 @@ def test_no_name_of_a_semaphore_stays(tmp_path: Path, ended: str) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     nanny = subprocess.Popen(command, env=environment, text=True, **piped)
     assert nanny.stdout is not None
-    tracker, *names = nanny.stdout.readline().split()
-    assert len(names) == 7
+    tracker, *names = nanny.stdout.readline().split() or [nanny.communicate(timeout=60)[1]]
+    assert len(names) == 6 + hasattr(blosc, "get_mutex"), tracker
     if ended == "killed":
         # SLURM kills all processes of a job, also that which would remove the names
         for process in (int(tracker), nanny.pid):
