@@ -99,7 +99,7 @@ class Release:
         name, number = find_version(store, name, version)
         path = store.versions(name) / str(number)
         manifest = read_manifest(path)
-        if (manifest.kind, manifest.id) != (RELEASE, f"{name}/{number}"):
+        if manifest.kind != RELEASE:
             raise IntegrityError(
                 f"{path} has the manifest of {manifest.kind} {manifest.id}: `slvmeval verify --repair` "
                 "removes the version, and the next build writes it again"
