@@ -134,6 +134,11 @@ def _lines(path: Path, text: str, delimiter: str, first: int) -> Iterator[tuple[
         except StopIteration:
             return
         except csv.Error as problem:
+            if "field larger" in str(problem):
+                raise UserInputError(
+                    f"{path}, line {begin}: a cell has over {_LONGEST_CELL} characters: is a "
+                    "quotation mark not closed?"
+                ) from problem
             raise UserInputError(
                 f"{path}, line {begin}: a quotation mark is not closed, or text follows its end "
                 f"({problem}): put the whole cell into quotation marks, and write each one within it twice"

@@ -73,7 +73,7 @@ def test_a_quotation_mark_that_is_never_closed_imports_nothing(lite: Desk, tmp_p
     head = f"task,worker,preferred,rating,comment\n{slot()},anna,left,A,fine\n"
     for unclosed in ('"hm', '"left, right', '"' + "x" * 140_000):
         path.write_text(head + f"{slot(1)},anna,left,A,{unclosed}\n" + f"{slot(2)},bo,left,A,\n" * 3)
-        with pytest.raises(UserInputError, match=r"a.csv, line 3: a quotation mark is not closed"):
+        with pytest.raises(UserInputError, match=r"a.csv, line 3: .*a quotation mark (is )?not closed"):
             taken(lite, path)
     # a later mark closes it
     path.write_text(head + f'{slot(1)},anna,left,A,"hm\n{slot(2)},bo,left,A,as he said"\n')
