@@ -233,7 +233,7 @@ class Store:
 
     def discard(self, kind: str, id_: str, problem: IntegrityError) -> None:
         """Remove an artifact that a build found damaged and is about to make again."""
-        log.warning("%s; making it again", problem)
+        log.warning("%s; it is removed, and made again", problem)
         # another process may have found the same
         with suppress(StoreError, FileNotFoundError):
             self.remove(kind, id_)
