@@ -35,7 +35,8 @@ def is_away(problem: BaseException | None) -> bool:
     while problem is not None:
         if isinstance(problem, OSError) and problem.errno in AWAY_ERRNOS:
             return True
-        problem = problem.__cause__ or problem.__context__
+        behind = None if problem.__suppress_context__ else problem.__context__
+        problem = problem.__cause__ or behind
     return False
 
 

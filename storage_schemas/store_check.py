@@ -6,6 +6,7 @@ checked: what is being written (``staging/``), states of runs, and what the anno
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,8 @@ _JSON = (
     "cache/build-request-*.json",
 )
 
+#: Errors that say that something is missing, or is no file: see ``regular_files.py``.
+_WRONG_KIND = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
 #: What a build makes again after :attr:`FileDamage.path` was removed.
 _REMAKEABLE = ("failures", "cache")
 
@@ -94,8 +97,6 @@ def check_place(store: Store, place: str) -> list[FileDamage]:
     try:
         return _damage_of(store, place)
     except OSError as problem:
-        if not is_away(problem):
-            raise
         return [FileDamage(place, unanswered(problem))]
 
 
@@ -134,7 +135,7 @@ def artifact_problems(store: Store, kind: str, id_: str) -> list[str]:
     Raises
     ------
     OSError
-        If its file system does not answer.
+        If it cannot be read for now: its file system does not answer, too many files are open.
     """
     path = store.artifact_path(kind, id_)
     try:
@@ -144,7 +145,8 @@ def artifact_problems(store: Store, kind: str, id_: str) -> list[str]:
         # files that are as they were written may have been written wrongly
         return file_problems(path) or _content_problems(store, manifest)
     except (StoreError, OSError) as problem:
-        if is_away(problem):
+        # no other error of the system says anything about what is stored
+        if is_away(problem) or (isinstance(problem, OSError) and problem.errno not in _WRONG_KIND):
             raise
         return [str(problem)]
 

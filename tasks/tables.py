@@ -89,7 +89,7 @@ def parse_table(path: Path, text: str, tabs: bool | None = None, needed: Collect
         If its first line is missing, damaged or lacks a column, or a quotation mark swallows rows.
     """
     tabs = path.suffix.lower() in _TAB_ENDINGS if tabs is None else tabs
-    said = text.split("\n", 1)[0].strip()
+    said = text.split("\n", 1)[0].rstrip("\r").strip('"')
     first = 1
     if said.lower().startswith("sep=") and len(said) == 5:
         delimiter, text, first = said[4], text.partition("\n")[2], 2
@@ -147,12 +147,19 @@ def _lines(path: Path, text: str, delimiter: str, first: int) -> Iterator[tuple[
 
 
 def _refuse_swallowed(path: Path, begin: int, cells: list[str], delimiter: str, columns: int) -> None:
-    """Refuse a cell with a line that is a row: its quotation mark was closed by that of a later row."""
-    for cell in cells if columns >= _LEAST_COLUMNS else ():
-        for line in cell.splitlines()[1:]:
+    """Refuse a cell with a line that is a row: its quotation mark was closed by that of a later row.
+
+    Of the row that closes it, the cells behind the mark follow as cells.
+    """
+    least = 2 if delimiter == "\t" else _LEAST_COLUMNS
+    for place, cell in enumerate(cells if columns >= _LEAST_COLUMNS else ()):
+        lines = cell.split("\n")[1:]
+        for number, line in enumerate(lines, 1):
             parts = line.split(delimiter)
+            behind = len(cells) - place - 1 if number == len(lines) else 0
             # sentences have a space after a comma
-            if len(parts) == columns and sum(" " in part for part in parts) < columns / 2:
+            spaced = any(part.startswith(" ") for part in parts[1:])
+            if not spaced and len(parts) >= least and columns in (len(parts), len(parts) + behind):
                 raise UserInputError(
                     f"{path}, line {begin}: a quotation mark opens a cell that holds the row {line[:60]!r}: "
                     "close it, or write it twice"

@@ -66,10 +66,12 @@ def is_cut_off(path: Path, pid: int | None = None) -> bool:
         if head[:4] == b"RIFF":
             return _riff_end(file, end) > end
         matroska = int.from_bytes(head[:4], "big") == _EBML
-        if (matroska or head.startswith(_FLV_ASF_OGG)) and _ends_in_zeros(file, end):
-            return True
         if matroska:
-            return _matroska_end(file, end) > end
+            said = _matroska_end(file, end)
+            # what follows the segment is no part of it
+            return said > end or _ends_in_zeros(file, said)
+        if head.startswith(_FLV_ASF_OGG) and _ends_in_zeros(file, end):
+            return True
     return looks_like_mp4(path) and _mp4_end(path, end) > end
 
 

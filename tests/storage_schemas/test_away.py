@@ -9,11 +9,12 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from storage_schemas import away
+from storage_schemas import away, store_check
 from storage_schemas.away import AWAY_ERRNOS, ask_again, is_away
 from storage_schemas.commit import payload_files, sync_tree
 from storage_schemas.errors import IntegrityError, StoreError
@@ -23,7 +24,7 @@ from storage_schemas.parquet import read_column
 from storage_schemas.regular_files import entries, read_regular
 from storage_schemas.row_store import parts_of, read_part
 from storage_schemas.store import FRAMES, PAIR, Store
-from storage_schemas.store_check import check_place, places
+from storage_schemas.store_check import artifact_problems, check_place, places
 from storage_schemas.zip_store import ZipRanges, check_written
 from tests.frame_arrays import write_frames
 
@@ -98,6 +99,13 @@ def test_an_error_behind_another_counts(number: int) -> None:
     assert not is_away(StoreError("no array"))
     assert not is_away(OSError(errno.ENOSPC, "full"))
     assert not is_away(None)
+    try:
+        try:
+            raise OSError(number, os.strerror(number))
+        except OSError:
+            raise StoreError("said anew") from None
+    except StoreError as outer:
+        assert not is_away(outer)
 
 
 @pytest.mark.parametrize("name", ["planes.zarr", "planes.zarr.zip"])
@@ -229,6 +237,18 @@ def test_a_check_names_what_does_not_answer_and_removes_nothing(
     (damage,) = [one for place in everything for one in check_place(whole_store, place)]
     assert "cannot be read (Stale file handle): look at its file system" in damage.problem
     assert damage.artifact is None and not damage.removable
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES])
+def test_no_other_error_of_the_system_makes_a_good_artifact_damaged(
+    whole_store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    (pair,) = whole_store.manifests(PAIR)
+    monkeypatch.setattr(store_check, "file_problems", Mock(side_effect=OSError(number, "so", "file")))
+    with pytest.raises(OSError, match="so"):
+        artifact_problems(whole_store, PAIR, pair.id)
+    damage = [one for place in places(whole_store) for one in check_place(whole_store, place)]
+    assert damage and all(one.artifact is None and not one.removable for one in damage)
 
 
 def test_frames_that_are_not_those_of_the_manifest_are_found_where_no_release_uses_them(store: Store) -> None:

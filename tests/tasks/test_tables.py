@@ -46,6 +46,12 @@ def test_rows_have_their_lines_and_what_they_lack_is_absent() -> None:
         ('a,b,c\n1,2,"3\n', "line 2: a quotation mark is not closed"),
         ('a,b,c\n1,"2" 3,4\n', "line 2: a quotation mark is not closed, or text follows its end"),
         ('a,b,c\n1,2,"3\n4,5,6"\n', "line 2: a quotation mark opens a cell that holds the row '4,5,6'"),
+        (
+            'id,title,c\n1,"a cat,x y\n2,a dog,is here"\n3,c d,c\n',
+            "line 2: .*holds the row '2,a dog,is here'",
+        ),
+        ('a,b,c,d\n1,2,"3\n4,5,6",7\n', "line 2: .*holds the row '4,5,6'"),
+        ('a\tb\tc\n1\t"hi\tx\n2\t5"\ty\n', "line 2: .*holds the row"),
         ('sep=;\na;b;c\n1;2;"3\n', "line 3: a quotation mark is not closed"),
     ],
 )

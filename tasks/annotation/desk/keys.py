@@ -16,9 +16,8 @@ _CODE_LETTERS = 8
 
 #: Places in a platform's address that it did not fill, and what scripts write for nothing.
 _NOBODY = re.compile(
-    r"\{\{.*\}\}|\$?\{.*\}|\[\[.*\]\]|%.*%|<.*>|\$\w+|(worker|assignment|participant|prolific)[_ -]?p?id"
-    r"|null|none|undefined|nan|#?n/a|ASSIGNMENT_ID_NOT_AVAILABLE",
-    re.IGNORECASE,
+    r"\{\{.*\}\}|\$\{.*\}|\[\[.*\]\]|%%.*%%|(?i:(worker|assignment|participant|prolific)[_ -]?p?id)"
+    r"|null|NULL|none|None|undefined|nan|NaN|#?N/A|ASSIGNMENT_ID_NOT_AVAILABLE"
 )
 
 

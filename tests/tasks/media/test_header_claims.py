@@ -79,6 +79,12 @@ def test_a_file_that_was_only_allocated_at_its_end_is_cut_off(film: Film, name: 
     assert before == after < 10 and abs(count - after) <= 1
 
 
+def test_zeros_behind_a_whole_matroska_file_are_no_part_of_it(film: Film) -> None:
+    path = film("whole.mkv", 4)
+    path.write_bytes(path.read_bytes() + bytes(50_000))
+    assert seconds_and_frames(path) == (4.0, 4.0, 4)
+
+
 def test_colours_that_change_in_mid_stream_are_stored_as_the_first_ones(film: Film, tmp_path: Path) -> None:
     def part(name: str, matrix: str, value_range: str) -> Path:
         colours = f"scale=out_color_matrix={matrix}:out_range={value_range},format=yuv420p"

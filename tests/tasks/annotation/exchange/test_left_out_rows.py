@@ -126,6 +126,8 @@ def test_a_place_that_a_platform_did_not_fill_is_nobody(lite: Desk, tmp_path: Pa
         ("utf-8-sig", ",", ""),
         ("utf-16", "\t", ""),
         ("utf-8", "|", "sep=|\n"),
+        ("utf-8", ";", '"sep=;"\r\n'),
+        ("utf-8", "\t", "sep=\t\n"),
     ],
 )
 def test_tables_as_spreadsheets_write_them_are_read(
