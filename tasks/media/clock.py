@@ -107,7 +107,7 @@ class PicturesEnd:
 
     def add(self, packet: Packet[VideoStream]) -> None:
         """Take note of the next packet."""
-        if packet.is_corrupt:
+        if packet.is_corrupt or packet.is_discard:
             return
         stamps = Stamps(packet.pts, packet.dts, packet.duration)
         if self._clock is not None:

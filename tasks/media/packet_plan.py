@@ -329,19 +329,20 @@ def probe_and_plan(
             proof = Proof(video, fps)
         except (NotProvable, InvalidBitstream, AbsurdTime) as error:
             refusal = str(error)
-        end = PicturesEnd(video) if may_claim(video) else None
+        end, to_the_end = PicturesEnd(video), may_claim(video)
         for packet in video.packets():
-            if end:
-                end.add(packet)
+            end.add(packet)
             first.offer(packet)
             if proof:
                 try:
                     proof.add(packet)
                 except (NotProvable, InvalidBitstream, AbsurdTime) as error:
                     proof, refusal = None, str(error)
-            if first.complete and not (proof or end):
+            if first.complete and not (proof or to_the_end):
+                info = describe(video, first.frame())
                 break
-        info = describe(video, first.frame(), end)
+        else:
+            info = describe(video, first.frame(), end)
         if proof:
             try:
                 proof.finish()

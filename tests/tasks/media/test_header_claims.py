@@ -53,6 +53,17 @@ def test_sound_that_is_longer_and_a_clock_that_starts_late_are_no_length(film: F
     assert round(probe(late).duration_s, 1) == 4.0
 
 
+def test_pictures_that_begin_late_end_late(film: Film, ffmpeg: str, tmp_path: Path) -> None:
+    late = tmp_path / "late.mp4"
+    inputs = ["-itsoffset", "5", "-i", str(film("six.mp4", 6)), "-f", "lavfi", "-i", "sine=duration=12"]
+    codecs = ["-map", "0:v", "-map", "1:a", "-c:v", "copy", "-c:a", "aac", str(late)]
+    subprocess.run([ffmpeg, "-v", "error", *inputs, *codecs], check=True, timeout=60)
+    before, after, count = seconds_and_frames(late)
+    # the numbers 5 to 10: none is before the first picture
+    assert (before, after, count) == (11.0, 11.0, 6)
+    assert seconds_and_frames(late, mode="full")[1:] == (11.0, 6)
+
+
 def test_a_clock_that_leaps_or_starts_again_is_as_long_as_its_pictures(film: Film, tmp_path: Path) -> None:
     one = film("one.ts", 4)
     far = film("far.ts", 6, "-c:v", "libx264", "-output_ts_offset", "5000")
