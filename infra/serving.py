@@ -15,6 +15,7 @@ import os
 import secrets
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ from types import FrameType
 from pydantic import ValidationError
 
 from infra.vllm import VLLM_ENVIRONMENT
-from storage_schemas.commit import write_atomic
+from storage_schemas.commit import private_modes, write_atomic
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
 from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
@@ -44,7 +45,7 @@ class ServerFile(Frozen):
     model
         Name of its model.
         key
-            Required API key; only this user may read the file.
+            Required API key; only this user, or the group of the store, may read the file.
     host, job, process
         The machine, the SLURM job if any, and the id of the process that wrote the file.
     since
@@ -66,11 +67,14 @@ def server_path(store: Path, name: str) -> Path:
 
 
 def write_server(store: Path, name: str, server: ServerFile) -> None:
-    """Announce a server in a file that only this user can read, since it contains the key."""
+    """Announce a server in a file that only this user or the group of the store can read: it has the key."""
     path = server_path(store, name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.chmod(0o700)
-    write_atomic(path, server.model_dump_json(indent=1).encode(), 0o600)
+    folder_mode, file_mode = private_modes(store)
+    # a colleague's folder has this mode already
+    if stat.S_IMODE(path.parent.stat().st_mode) != folder_mode:
+        path.parent.chmod(folder_mode)
+    write_atomic(path, server.model_dump_json(indent=1).encode(), file_mode)
 
 
 def read_server(store: Path, name: str) -> ServerFile | None:

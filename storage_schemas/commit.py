@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import socket
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -169,6 +170,15 @@ def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
         finally:
             draft.unlink(missing_ok=True)
         sync_path(path.parent)
+
+
+def private_modes(store: Path) -> tuple[int, int]:
+    """Return the modes of a folder and of a file with secrets in a store.
+
+    Only this user may read them; in a store that a group shares (``chmod g+ws``), the group, too.
+    """
+    group = stat.S_ISGID | stat.S_IWGRP
+    return (0o2770, 0o640) if store.stat().st_mode & group == group else (0o700, 0o600)
 
 
 def payload_files(folder: Path) -> dict[str, StoredFile]:

@@ -102,6 +102,17 @@ def test_a_server_that_does_not_come_up(
     assert read_server(tmp_path, NAME) is None
 
 
+def test_the_group_of_a_shared_store_can_read_an_announcement(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2775)
+    server = ServerFile(
+        url="http://127.0.0.1:1/v1", model="m", key="k", host="h", process=1, since="2026-01-01"
+    )
+    write_server(tmp_path, NAME, server)
+    path = server_path(tmp_path, NAME)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o2770
+
+
 def test_only_its_own_announcement_is_taken_back(tmp_path: Path) -> None:
     here = {"host": socket.gethostname(), "process": os.getpid(), "since": "2026-01-01"}
     ours = ServerFile.model_validate({"url": "http://127.0.0.1:1/v1", "model": "m", "key": "k", **here})
