@@ -29,7 +29,7 @@ define install
 	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 endef
 
-.PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm rewritten bench results notebook pictures release lint lock clean
+.PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm rewritten audit bench results notebook pictures release lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -114,6 +114,16 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
 	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest $(ORDER) -n 2 --dist loadfile --durations=15 \
 	  -m slurm tests/slurm
+
+# advisories that do not concern us: `--ignore-vuln ID`, each with the date and the reason in a comment
+NOT_OURS :=
+build/audit/bin/pip-audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install -q --disable-pip-version-check pip-audit==2.10.1
+
+audit: build/audit/bin/pip-audit  ## ask the package index for known vulnerabilities of the locked packages
+	build/audit/bin/pip-audit --disable-pip --require-hashes --progress-spinner off $(NOT_OURS) \
+	  $(addprefix -r ,$(wildcard requirements*.lock))
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with the sources: python -m bench.growth)
 	$(BIN)/python -m bench
