@@ -110,6 +110,16 @@ class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
     one_loads: ClassVar[bool] = False
 
     @abstractmethod
+    def options(self, parameters: Any, site: Profile) -> OptionsT:
+        """Resolve the parameters of a deployment's run into options.
+
+        Raises
+        ------
+        UserInputError
+            For invalid or missing values, before any work.
+        """
+
+    @abstractmethod
     def prepared(self, options: OptionsT, progress: BuildProgress) -> AbstractContextManager[RunT]:
         """Yield a prepared run: all inputs are read and model servers checked.
 

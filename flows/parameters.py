@@ -1,38 +1,104 @@
 """Parameters of a flow, as users write them, and the options resolved from them.
 
-A deployment's form and a command fill in the same parameters; :meth:`FlowParameters.options` resolves both.
+A deployment's form and a command fill in the same parameters, which a function of each flow resolves.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
 
-from infra.profile import Profile, load_profile
+from infra.profile import ENVIRONMENT_PREFIX, PROFILE_VARIABLE, Profile, load_profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, ModelServer
-from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
-from tasks.llm.prompt_files import require_prompts
+
+if TYPE_CHECKING:
+    from storage_schemas.store import Store
 
 _Model = TypeVar("_Model", bound=Frozen)
 
-ModelFolders = Annotated[tuple[str, ...], Field(description="Folders with downloaded weights.")]
+
+@dataclass(frozen=True)
+class Given:
+    """How a parameter is given on the command line, where it is not ``--name-of-the-field``.
+
+    Parameters
+    ----------
+    flags
+        Its flags; a word without dashes makes it an argument that follows the command's name.
+    metavar
+        What the help shows for its value.
+    panel
+        Section of the help.
+    path
+        Whether it is a path, or paths: relative to the working directory on the command line, absolute
+        in a form.
+    variable
+        Environment variable that sets it.
+    required
+        Whether the command line must have it, though a form can leave it empty.
+    """
+
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    panel: str | None = None
+    path: bool = False
+    variable: str = ""
+    required: bool = False
+
+
+def given(field: FieldInfo) -> Given:
+    """Return how a parameter is given on the command line."""
+    return next((part for part in field.metadata if isinstance(part, Given)), Given())
+
+
+#: Sections of the help.
+INPUT, SITE, OUTPUT, LIMITS = "Input", "Site", "Output", "Limits"
+
+ModelFolders = Annotated[
+    tuple[str, ...],
+    Given(("--models",), "DIR", SITE, path=True, variable=ENVIRONMENT_PREFIX + "MODEL_FOLDERS"),
+    Field(description="Folders with downloaded weights."),
+]
 Workers = Annotated[
     int | None,
+    Given(panel=SITE, variable=ENVIRONMENT_PREFIX + "WORKERS"),
     Field(ge=1, description="Number of parallel tasks if the profile has no worker pools."),
 ]
+ReleaseName = Annotated[
+    str | None,
+    Given(("release",), "RELEASE"),
+    Field(description="Name of the release; may be omitted if there is only one."),
+]
+ReleaseVersion = Annotated[
+    int | None, Field(ge=1, description="Version of the release; the newest by default.")
+]
 Retry = Annotated[bool, Field(description="Retry what failed before.")]
-MostDollars = Annotated[float | None, Field(ge=0, description="Stop the run before it costs more.")]
-MostTokens = Annotated[int | None, Field(ge=0, description="Stop the run before it uses more.")]
-PriceList = Annotated[str | None, Field(description="Path of a price list that replaces the built-in one.")]
+MaxDollars = Annotated[
+    float | None,
+    Given(("--most-dollars",), panel=LIMITS),
+    Field(ge=0, description="Stop the run before it costs more."),
+]
+MaxTokens = Annotated[
+    int | None,
+    Given(("--most-tokens",), panel=LIMITS),
+    Field(ge=0, description="Stop the run before it uses more."),
+]
+PriceList = Annotated[
+    str | None,
+    Given(metavar="FILE", panel=LIMITS, path=True),
+    Field(description="A price list that replaces the built-in one."),
+]
 OwnPrompts = Annotated[
     str | None,
+    Given(metavar="DIR", panel=INPUT, path=True),
     Field(
         description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
     ),
@@ -76,51 +142,54 @@ class RunOptions(Frozen):
 
     def open_store(self) -> Store:
         """Open the store, creating it if necessary."""
+        from storage_schemas.store import Store
+
         return Store.create(Path(self.store))
 
 
 class FlowParameters(Frozen):
     """User input of a flow as text, numbers and switches; None means not given.
 
+    A field is declared once: the command line and the deployment's form both have its type, default and
+    description from here.
+
     Class attributes
     ----------------
-    paths_in
-        Fields that are paths, in addition to those of the profile.
     site_fields
         Fields that override those of the profile.
     """
 
-    paths_in: ClassVar[tuple[str, ...]] = ()
     site_fields: ClassVar[tuple[str, ...]] = ("store", "model_folders", "workers")
 
-    store: str | None = Field(default=None, description="Folder of the store.")
-    profile: str | None = Field(
+    store: Annotated[
+        str | None, Given(metavar="DIR", panel=SITE, path=True, variable=ENVIRONMENT_PREFIX + "STORE")
+    ] = Field(default=None, description="Folder of the store.")
+    profile: Annotated[
+        str | None, Given(metavar="FILE", panel=SITE, path=True, variable=PROFILE_VARIABLE)
+    ] = Field(
         default=None,
-        description="Path of the site's settings, a .toml file with store, model servers and worker pools.",
+        description="Settings of the site, a .toml file with store, model servers and worker pools.",
     )
-    quiet: bool = Field(default=True, description="Do not draw progress bars in the worker's terminal.")
 
-    @abstractmethod
-    def options(self, site: Profile) -> RunOptions:
-        """Resolve these parameters into options for a site.
+    def paths(self) -> Mapping[str, Sequence[str]]:
+        """Return the given paths by field."""
+        own = [name for name, field in type(self).model_fields.items() if given(field).path]
+        values = {name: getattr(self, name) for name in own if name not in self.site_fields}
+        return {name: [value] for name, value in values.items() if value}
+
+    def site(self) -> Profile:
+        """Return the settings of the site: the profile with these parameters' overrides.
 
         Raises
         ------
         UserInputError
-            For invalid or missing values, before any work.
+            For a missing or invalid profile.
         """
+        overrides = {name: getattr(self, name, None) or None for name in self.site_fields}
+        return load_profile(Path(self.profile) if self.profile else None, overrides)
 
-    def options_on_worker(self, site: Profile) -> RunOptions:
-        """Resolve these parameters into options for a Prefect worker."""
-        return self.options(site)
-
-    def paths(self) -> Mapping[str, Sequence[str]]:
-        """Return the given paths by field."""
-        given = {name: getattr(self, name) for name in ("profile", *self.paths_in)}
-        return {name: [path] for name, path in given.items() if path}
-
-    def site(self) -> Profile:
-        """Return the settings of the worker's site: the profile with these parameters' overrides.
+    def site_on_worker(self) -> Profile:
+        """Return the settings of a worker's site.
 
         The working folder of a worker is arbitrary, so every path must be absolute.
 
@@ -132,8 +201,7 @@ class FlowParameters(Frozen):
         for what, paths in self.paths().items():
             for path in paths:
                 check_absolute(what, path)
-        given = {name: getattr(self, name, None) or None for name in self.site_fields}
-        site = load_profile(Path(self.profile) if self.profile else None, given)
+        site = self.site()
         gallery = [site.gallery] if site.gallery else []
         for what, paths in {
             "store": [site.store],
@@ -163,15 +231,20 @@ class FlowParameters(Frozen):
         )
 
     @classmethod
+    def fields(cls) -> tuple[str, ...]:
+        """Return the names of the fields, the flow's own first."""
+        levels = [level for level in cls.__mro__ if issubclass(level, FlowParameters)]
+        names = dict.fromkeys(name for level in levels for name in level.__annotations__)
+        return tuple(name for name in names if name in cls.model_fields)
+
+    @classmethod
     def form(cls) -> dict[str, tuple[Any, Any, str]]:
         """Return type, default and description of each form field, the flow's own fields first.
 
         A form has one plain field per parameter: empty or 0 represents None.
         """
-        levels = [level for level in cls.__mro__ if issubclass(level, FlowParameters)]
-        names = dict.fromkeys(name for level in levels for name in level.__annotations__)
         fields = {}
-        for name in (name for name in names if name in cls.model_fields):
+        for name in cls.fields():
             field = cls.model_fields[name]
             kind, default = field.annotation, field.default
             if default is None:
@@ -228,6 +301,8 @@ def checked_prompts(folder: str | None) -> str:
     UserInputError
         If the folder has mistakes; nothing has been sent.
     """
+    from tasks.llm.prompt_files import require_prompts
+
     require_prompts(folder)
     return full_or_none(folder) or ""
 

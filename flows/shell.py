@@ -62,10 +62,10 @@ def deployed(declared: FlowDeclaration[Any, Any, Any], function: str, module: st
         strike_out_of_logs()
         try:
             parameters = declared.parameters.of_form(given)
-            site = parameters.site()
-            options = parameters.options_on_worker(site)
+            site = parameters.site_on_worker()
+            options = declared.options(parameters, site)
             with struck_out_errors(), keep_termination(), RunBoard() as board:
-                return _run_on_worker(declared, board, options, site, parameters.quiet)
+                return _run_on_worker(declared, board, options, site)
         except SlvmevalError as problem:
             # the message says what to do; a traceback would not help
             log.error("%s", problem)
@@ -154,13 +154,14 @@ def without_secrets(settings: _Settings) -> _Settings:
 
 
 def _run_on_worker(
-    declared: FlowDeclaration[Any, Any, Any], board: RunBoard, options: Any, site: Profile, quiet: bool
+    declared: FlowDeclaration[Any, Any, Any], board: RunBoard, options: Any, site: Profile
 ) -> State[Any]:
     store = options.open_store()
     quiet_libraries()
     end_dead_runs(board, store)
     end_left_jobs(store, site)
-    with declared.progress(store.cache, quiet) as progress:
+    # no bars in the log of a worker
+    with declared.progress(store.cache, quiet=True) as progress:
         if (run_id := _run_id()) is not None:
             progress.note_flow_run(str(run_id))
         try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from flows.annotate.options import AnnotateOptions, AnnotateParameters
+from flows.annotate.options import AnnotateOptions, annotate_options
+from flows.annotate.parameters import AnnotateParameters
 from flows.annotate.run import Annotation, AnnotationResult, annotation, table
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from infra.prefect_server import ANNOTATE_FLOW_NAME
+from infra.profile import Profile
 from infra.progress import BuildProgress
 
 
@@ -18,6 +20,10 @@ class AnnotateFlow(FlowDeclaration[AnnotateOptions, Annotation, AnnotationResult
     name = ANNOTATE_FLOW_NAME
     parameters = AnnotateParameters
     counted = "sources"
+
+    def options(self, parameters: AnnotateParameters, site: Profile) -> AnnotateOptions:
+        """Resolve parameters into options."""
+        return annotate_options(parameters, site)
 
     def prepared(
         self, options: AnnotateOptions, progress: BuildProgress

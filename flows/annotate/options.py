@@ -1,13 +1,13 @@
-"""Parameters and options of an annotation."""
+"""Options of an annotation."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from flows.parameters import FlowParameters, OwnPrompts, RunOptions, Workers, checked_prompts
+from flows.annotate.parameters import AnnotateParameters, FilterTime, PublishParameters
+from flows.parameters import RunOptions, checked_prompts
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
@@ -15,9 +15,6 @@ from storage_schemas.value_problems import value_problem
 from tasks.annotation.installation import database_url
 from tasks.annotation.translation import TRANSLATION, TranslationParameters
 from tasks.llm.prompt_files import prompt_text
-
-#: When to filter the release: when every pair has its votes, now with the existing votes, or never.
-FilterTime = Literal["complete", "now", "never"]
 
 
 class AnnotateOptions(RunOptions):
@@ -58,74 +55,35 @@ class AnnotateOptions(RunOptions):
         return Store.open(Path(self.store))
 
 
-class AnnotateParameters(FlowParameters):
-    """Publish a release for annotation, collect the votes, and filter the release when they are complete.
+def annotate_options(parameters: PublishParameters, site: Profile) -> AnnotateOptions:
+    """Resolve the parameters of an annotation into options.
 
-    Completed steps are not repeated, so it may run every hour. Empty or 0 means the profile's value. Paths
-    are absolute, on the machine of the Prefect worker.
+    Raises
+    ------
+    UserInputError
+        If a value is invalid.
     """
-
-    paths_in: ClassVar[tuple[str, ...]] = ("settings", "prompts")
-
-    release: str | None = Field(
-        default=None, description="Name of the release; may be omitted if there is only one."
+    store = Path(site.store).expanduser().resolve()
+    if not isinstance(parameters, AnnotateParameters):
+        parameters = AnnotateParameters(**parameters.model_dump(), filter_when="never")
+    return AnnotateOptions.at(
+        site,
+        database=database_url(store, parameters.database),
+        release=parameters.release,
+        version=parameters.version,
+        campaign=parameters.campaign,
+        campaign_settings=parameters.settings or "",
+        private_audience=parameters.private_audience,
+        translation=translation_parameters(
+            parameters.translate_into,
+            parameters.translation_model,
+            parameters.translation_server,
+            parameters.prompts,
+            parameters.plain_sampling,
+        ),
+        filter=parameters.filter_when,
+        filtered=parameters.filtered,
     )
-    version: int | None = Field(
-        default=None, ge=1, description="Version of the release; the newest by default."
-    )
-    campaign: str = Field(default="", description="Name of the campaign; RELEASE-VERSION by default.")
-    settings: str | None = Field(
-        default=None, description="Path of a .toml file with the campaign's settings."
-    )
-    database: str | None = Field(
-        default=None, description="Address of the annotation database; SQLite in the store by default."
-    )
-    private_audience: bool = Field(
-        default=False,
-        description="Also show sources that must not be redistributed: all visitors accept your agreement.",
-    )
-    translate_into: str = Field(
-        default="",
-        description="Language to translate captions into, such as ja; empty for no translation.",
-    )
-    translation_model: str = Field(default="", description="Translation model.")
-    translation_server: str = Field(
-        default="", description="Name of its server in the profile's model_servers; translation by default."
-    )
-    prompts: OwnPrompts = None
-    plain_sampling: bool = Field(
-        default=False, description="Do not send vLLM-specific parameters to the translation server."
-    )
-    filter_when: FilterTime = Field(
-        default="complete",
-        description="When to filter the release: complete (every pair has its votes), now or never.",
-    )
-    filtered: str = Field(
-        default="", description="Name of the filtered release; RELEASE-filtered by default."
-    )
-    workers: Workers = None
-
-    def options(self, site: Profile) -> AnnotateOptions:
-        """Resolve these parameters into options."""
-        store = Path(site.store).expanduser().resolve()
-        return AnnotateOptions.at(
-            site,
-            database=database_url(store, self.database),
-            release=self.release,
-            version=self.version,
-            campaign=self.campaign,
-            campaign_settings=self.settings or "",
-            private_audience=self.private_audience,
-            translation=translation_parameters(
-                self.translate_into,
-                self.translation_model,
-                self.translation_server,
-                self.prompts,
-                self.plain_sampling,
-            ),
-            filter=self.filter_when,
-            filtered=self.filtered,
-        )
 
 
 def translation_parameters(

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows.build.options import BuildOptions, BuildParameters, remember
+from flows.build.options import BuildOptions, build_options, remember
+from flows.build.parameters import BuildParameters
 from flows.build.run import Build, BuildResult, counted
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
+from flows.parameters import check_absolute
 from infra.prefect_server import FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress
@@ -28,6 +30,13 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
     name = FLOW_NAME
     parameters = BuildParameters
     counted = "sources"
+
+    def options(self, parameters: BuildParameters, site: Profile) -> BuildOptions:
+        """Resolve parameters into options for a worker, whose builds are repeated."""
+        options = build_options(parameters, site)
+        for root in options.sources:
+            check_absolute("sources", root.path)
+        return options.model_copy(update={"leave_unsettled": True})
 
     @contextmanager
     def prepared(self, options: BuildOptions, progress: BuildProgress) -> Iterator[Build]:

@@ -1,4 +1,4 @@
-"""Parameters and options of a build, and the file that stores the last ones."""
+"""Options of a build, and the file that stores the last ones."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from flows.parameters import (
-    FlowParameters,
-    ModelFolders,
-    OwnPrompts,
-    Retry,
-    RunOptions,
-    Workers,
-    checked_prompts,
-)
+from flows.build.parameters import PlanParameters
+from flows.parameters import RunOptions, checked_prompts
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import IntegrityError, UserInputError, did_you_mean
+from storage_schemas.errors import IntegrityError, UserInputError, did_you_mean, suggestion
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.source import DamageRule
 from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
 from tasks.aspects.base import Pool
@@ -231,75 +225,36 @@ def _known(here: dict[str, Any], key: str, above: Sequence[str], change: str) ->
     raise UserInputError(f"--set {change}: {where} has no {key!r}.{hint} Keys: {', '.join(here)}")
 
 
-#: Default recipe.
-DEFAULT_RECIPE = "cpu-approx"
+def build_options(parameters: PlanParameters, site: Profile) -> BuildOptions:
+    """Resolve the parameters of a build into options; the site's sources are the default.
 
-
-class BuildParameters(FlowParameters):
-    """Build or update an SLVMEval release: only missing pairs are built.
-
-    Empty or 0 means the profile's value. Paths are absolute, on the machine of the Prefect worker.
+    Raises
+    ------
+    UserInputError
+        Without sources, or for an invalid value.
     """
-
-    paths_in: ClassVar[tuple[str, ...]] = ("prompts",)
-    site_fields: ClassVar[tuple[str, ...]] = (
-        *FlowParameters.site_fields,
-        "release",
-        "settle_s",
-        "gallery",
+    named = parameters.sources or site.sources
+    if not named:
+        raise UserInputError("no sources: give folder:PATH or vript:PATH, or set `sources` in the profile")
+    damaged = [f"damaged={_damage_rule(parameters.damaged)}"] if parameters.damaged else []
+    recipe = recipe_with(parameters.recipe, [*parameters.changes, *damaged])
+    return BuildOptions.at(
+        site,
+        sources=tuple(source_root(text) for text in named),
+        recipe=with_prompts(recipe, checked_prompts(parameters.prompts)),
+        release=site.release,
+        fresh=parameters.fresh,
+        retry=parameters.retry,
+        settle_s=site.settle_s,
+        quota_bytes=site.quota_bytes,
+        placement=site.placement,
     )
 
-    sources: tuple[str, ...] = Field(
-        default=(), description="Data sets, each KIND:PATH such as folder:/data/videos."
-    )
-    recipe: str = Field(
-        default=DEFAULT_RECIPE,
-        description="cpu-approx, paper, paper-eight, paper-lightning, or the path of a .toml or .json file.",
-    )
-    changes: tuple[str, ...] = Field(
-        default=(), description="Changed values of the recipe, each KEY=VALUE such as clips_per_pair=3."
-    )
-    release: str | None = Field(
-        default=None, description="Name of the release; a new version extends its newest one."
-    )
-    fresh: bool = Field(default=False, description="Extend no older version: draw all candidates again.")
-    retry: Retry = False
-    settle_s: float | None = Field(
-        default=None,
-        ge=0,
-        description="Leave files that changed less than this many seconds ago to the next run.",
-    )
-    gallery: str | None = Field(default=None, description="Folder to write the gallery to.")
-    prompts: OwnPrompts = None
-    model_folders: ModelFolders = ()
-    workers: Workers = None
 
-    def paths(self) -> Mapping[str, Sequence[str]]:
-        """Return the given paths by field."""
-        return {**super().paths(), "sources": [source_root(text).path for text in self.sources]}
-
-    def options(self, site: Profile) -> BuildOptions:
-        """Resolve these parameters into options; the site's sources are the default."""
-        named = self.sources or site.sources
-        if not named:
-            raise UserInputError(
-                "no sources: give folder:PATH or vript:PATH, or set `sources` in the profile"
-            )
-        return BuildOptions.at(
-            site,
-            sources=tuple(source_root(text) for text in named),
-            recipe=with_prompts(recipe_with(self.recipe, self.changes), checked_prompts(self.prompts)),
-            release=site.release,
-            fresh=self.fresh,
-            retry=self.retry,
-            settle_s=site.settle_s,
-            quota_bytes=site.quota_bytes,
-            placement=site.placement,
-        )
-
-    def options_on_worker(self, site: Profile) -> BuildOptions:
-        """Resolve these parameters into options for a Prefect worker, whose builds are repeated."""
-        return self.options(site).model_copy(update={"leave_unsettled": True})
+def _damage_rule(text: str) -> str:
+    if text not in get_args(DamageRule):
+        raise UserInputError(f"--damaged {text}: {suggestion(text, get_args(DamageRule), 'choose')}")
+    return text
 
 
 def remember(store: Store, options: BuildOptions) -> None:

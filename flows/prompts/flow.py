@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flows.declaration import Artifact, FlowDeclaration, RunLabel
-from flows.prompts.run import PromptsOptions, PromptsParameters, PromptsResult, PromptsRun
+from flows.prompts.parameters import PromptsParameters
+from flows.prompts.run import PromptsOptions, PromptsResult, PromptsRun, prompts_options
 from infra.prefect_server import PROMPTS_FLOW_NAME
+from infra.profile import Profile
 from infra.progress import BuildProgress
 
 
@@ -17,6 +19,10 @@ class PromptsFlow(FlowDeclaration[PromptsOptions, PromptsRun, PromptsResult]):
     name = PROMPTS_FLOW_NAME
     parameters = PromptsParameters
     counted = "videos"
+
+    def options(self, parameters: PromptsParameters, site: Profile) -> PromptsOptions:
+        """Resolve parameters into options."""
+        return prompts_options(parameters, site)
 
     @contextmanager
     def prepared(self, options: PromptsOptions, progress: BuildProgress) -> Iterator[PromptsRun]:

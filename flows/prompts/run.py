@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
-from flows.parameters import (
-    FlowParameters,
-    MostDollars,
-    MostTokens,
-    PriceList,
-    RunOptions,
-    full_or_none,
-    required,
-)
+from flows.parameters import RunOptions, full_or_none, required
+from flows.prompts.parameters import PromptsParameters
 from flows.score.options import settings_from_text
 from infra.profile import Profile
 from infra.progress import BuildProgress
@@ -70,44 +63,25 @@ class PromptsOptions(RunOptions):
     dry_run: bool = False
 
 
-class PromptsParameters(FlowParameters):
-    """Make prompts from videos: drafts first, then the remaining steps for accepted drafts.
+def prompts_options(parameters: PromptsParameters, site: Profile) -> PromptsOptions:
+    """Resolve the parameters into options.
 
-    Answers are kept, so it may run any number of times. It only calls model servers and starts no cluster.
-    Empty or 0 means the profile's value, or no limit. Paths are absolute, on the machine of the Prefect
-    worker.
+    Raises
+    ------
+    UserInputError
+        If a path is missing, or a value is invalid.
     """
-
-    paths_in: ClassVar[tuple[str, ...]] = ("videos", "out", "prices")
-
-    videos: str | None = Field(
-        default=None, description="A folder of videos, or a .csv or .jsonl file that lists them."
+    return PromptsOptions.at(
+        site,
+        videos=required("videos", parameters.videos),
+        out=required("out", parameters.out),
+        settings=prompt_suite_settings(settings_from_text(parameters.settings)),
+        without_review=parameters.without_review,
+        concurrency=parameters.concurrency,
+        limits={"usd": parameters.most_dollars, "tokens": parameters.most_tokens},
+        prices=full_or_none(parameters.prices),
+        dry_run=parameters.dry_run,
     )
-    out: str | None = Field(
-        default=None,
-        description="Folder of drafts, reviews and prompts; review it with `slvmeval suite prompts review`.",
-    )
-    settings: tuple[str, ...] = Field(default=(), description="Settings, each KEY=VALUE.")
-    without_review: bool = Field(default=False, description="Accept drafts without review.")
-    concurrency: int = Field(default=4, description="Number of videos processed at once.")
-    most_dollars: MostDollars = None
-    most_tokens: MostTokens = None
-    prices: PriceList = None
-    dry_run: bool = Field(default=False, description="Only estimate the cost; no requests are made.")
-
-    def options(self, site: Profile) -> PromptsOptions:
-        """Resolve these parameters into options."""
-        return PromptsOptions.at(
-            site,
-            videos=required("videos", self.videos),
-            out=required("out", self.out),
-            settings=prompt_suite_settings(settings_from_text(self.settings)),
-            without_review=self.without_review,
-            concurrency=self.concurrency,
-            limits={"usd": self.most_dollars, "tokens": self.most_tokens},
-            prices=full_or_none(self.prices),
-            dry_run=self.dry_run,
-        )
 
 
 class PromptsResult(Frozen):

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
-from flows.score.options import EvaluateOptions, EvaluateParameters
+from flows.score.options import EvaluateOptions, evaluate_options
+from flows.score.parameters import EvaluateParameters
 from flows.score.results import AspectCount, EvaluationResult, EvaluatorResult, RequestProgress
 from flows.score.scoring_run import RunPart, ScoringRun
 from infra.prefect_server import EVALUATE_FLOW_NAME
+from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
@@ -360,6 +362,10 @@ class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult
     name = EVALUATE_FLOW_NAME
     parameters = EvaluateParameters
     progress = RequestProgress
+
+    def options(self, parameters: EvaluateParameters, site: Profile) -> EvaluateOptions:
+        """Resolve parameters into options."""
+        return evaluate_options(parameters, site)
 
     @contextmanager
     def prepared(self, options: EvaluateOptions, progress: BuildProgress) -> Iterator[Evaluation]:

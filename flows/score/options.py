@@ -1,27 +1,16 @@
-"""Parameters and options of evaluations and of suites' runs."""
+"""Options of evaluations and of suites' runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
-from flows.parameters import (
-    FlowParameters,
-    ModelFolders,
-    MostDollars,
-    MostTokens,
-    OwnPrompts,
-    PriceList,
-    RunOptions,
-    Workers,
-    checked_prompts,
-    full_or_none,
-    required,
-)
+from flows.parameters import RunOptions, checked_prompts, full_or_none, required
+from flows.score.parameters import EvaluateParameters, SuiteParameters
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
@@ -61,29 +50,6 @@ class ScoringOptions(RunOptions):
     prompts: str = ""
     model_folders: tuple[str, ...] = ()
     allow_cpu_models: bool = False
-
-
-class ScoringParameters(FlowParameters):
-    """Parameters that evaluations and suites' runs have in common."""
-
-    repeats: int = Field(default=1, description="Number of times each request is made.")
-    retry: bool = Field(default=False, description="Repeat requests that failed before.")
-    most_dollars: MostDollars = None
-    most_tokens: MostTokens = None
-    prices: PriceList = None
-    prompts: OwnPrompts = None
-    model_folders: ModelFolders = ()
-    workers: Workers = None
-
-    def common(self) -> dict[str, Any]:
-        """Return the fields of :class:`ScoringOptions`."""
-        return {
-            "repeats": self.repeats,
-            "retry": self.retry,
-            "limits": {"usd": self.most_dollars, "tokens": self.most_tokens},
-            "prices": full_or_none(self.prices),
-            "prompts": full_or_none(self.prompts) or "",
-        }
 
 
 class EvaluateOptions(ScoringOptions):
@@ -133,86 +99,6 @@ class EvaluateOptions(ScoringOptions):
             model_folders=self.model_folders,
             model_servers=self.model_servers,
             prompts=self.prompts,
-        )
-
-
-class EvaluateParameters(ScoringParameters):
-    """Let evaluators judge the pairs of a release; answered requests are not repeated.
-
-    Empty fields and 0 stand for the profile's value, or for no limit. Paths are absolute, on the machine of
-    the Prefect worker.
-    """
-
-    paths_in: ClassVar[tuple[str, ...]] = ("evaluators_file", "prices", "prompts")
-
-    evaluators: tuple[str, ...] = Field(
-        default=(), description="Evaluators, each NAME or NAME?key=value&key=value."
-    )
-    evaluators_file: str | None = Field(
-        default=None, description="Path of a .toml file with evaluators and their settings."
-    )
-    release: str | None = Field(
-        default=None, description="Name of the release; may be left out if there is one."
-    )
-    version: int | None = Field(
-        default=None, ge=1, description="Version of the release; the newest by default."
-    )
-    pairs: str | None = Field(
-        default=None, description="Other pairs in place of a release's, NAME:PATH, such as uve:/data/UVE."
-    )
-    pair_ids: tuple[str, ...] = Field(default=(), description="Only these pairs.")
-    aspects: tuple[str, ...] = Field(default=(), description="Only pairs of these aspects.")
-    strengths: tuple[str, ...] = Field(default=(), description="Only pairs of these severities.")
-    clips: tuple[int, ...] = Field(default=(), description="Only pairs with this number of degraded clips.")
-    most_per_aspect: int | None = Field(
-        default=None, ge=1, description="Maximum number of pairs of each aspect, drawn at random."
-    )
-
-    batch: bool = Field(
-        default=False, description="Ask by the providers' batch interfaces, at half the price, within a day."
-    )
-    wait: bool = Field(
-        default=True, description="Wait for the batches; if not, another run with `batch` collects them."
-    )
-
-    def paths(self) -> Mapping[str, Sequence[str]]:
-        """Return the given paths by field."""
-        return {**super().paths(), **({"pairs": [self.pairs.partition(":")[2]]} if self.pairs else {})}
-
-    def options(self, site: Profile, pairs_from: MetaSetPairs | ProxyPairs | None = None) -> EvaluateOptions:
-        """Return the options of an evaluation.
-
-        Parameters
-        ----------
-        pairs_from
-            Pairs that no text names, such as the proxy study's.
-        """
-        choices = [choice_from_text(text) for text in self.evaluators]
-        choices += choices_from_file(Path(self.evaluators_file)) if self.evaluators_file else []
-        for place, choice in enumerate(choices):
-            evaluator_factory(choice.use)
-            if own := choice.settings.get("prompts"):
-                # in full, since workers have another working folder
-                settings = {**choice.settings, "prompts": checked_prompts(own)}
-                choices[place] = choice.model_copy(update={"settings": settings})
-        if self.pairs and (self.release or self.version):
-            raise UserInputError("pairs of another set take the place of a release: name one of the two")
-        return EvaluateOptions.at(
-            site,
-            **self.common(),
-            evaluators=tuple(choices),
-            release=self.release,
-            version=self.version,
-            pairs_from=meta_set_from_text(self.pairs) if self.pairs else pairs_from,
-            batch=self.batch,
-            wait=self.wait,
-            selection={
-                "aspects": self.aspects,
-                "pairs": self.pair_ids,
-                "strengths": self.strengths,
-                "clips": self.clips,
-                "most_per_aspect": self.most_per_aspect,
-            },
         )
 
 
@@ -276,73 +162,81 @@ class SuiteOptions(ScoringOptions):
         )
 
 
-class SuiteParameters(ScoringParameters):
-    """Score videos with a suite; existing scores are not computed again.
+def evaluate_options(
+    parameters: EvaluateParameters, site: Profile, pairs_from: MetaSetPairs | ProxyPairs | None = None
+) -> EvaluateOptions:
+    """Resolve the parameters of an evaluation into options.
 
-    Empty fields and 0 stand for the profile's or the suite's value, or for no limit. Paths are absolute, on
-    the machine of the Prefect worker.
+    Parameters
+    ----------
+    pairs_from
+        Pairs that no text names, such as the proxy study's.
+
+    Raises
+    ------
+    UserInputError
+        For an unknown evaluator, an invalid setting, or pairs of two sets.
     """
+    choices = [choice_from_text(text) for text in parameters.evaluators]
+    choices += choices_from_file(Path(parameters.evaluators_file)) if parameters.evaluators_file else []
+    for place, choice in enumerate(choices):
+        evaluator_factory(choice.use)
+        if own := choice.settings.get("prompts"):
+            # in full, since workers have another working folder
+            settings = {**choice.settings, "prompts": checked_prompts(own)}
+            choices[place] = choice.model_copy(update={"settings": settings})
+    if parameters.pairs and (parameters.release or parameters.version):
+        raise UserInputError("pairs of another set take the place of a release: name one of the two")
+    return EvaluateOptions.at(
+        site,
+        **parameters.common(),
+        evaluators=tuple(choices),
+        release=parameters.release,
+        version=parameters.version,
+        pairs_from=meta_set_from_text(parameters.pairs) if parameters.pairs else pairs_from,
+        batch=parameters.batch,
+        wait=parameters.wait,
+        selection={
+            "aspects": parameters.aspects,
+            "pairs": parameters.pair_ids,
+            "strengths": parameters.strengths,
+            "clips": parameters.clips,
+            "most_per_aspect": parameters.most_per_aspect,
+        },
+    )
 
-    paths_in: ClassVar[tuple[str, ...]] = ("videos", "prompt_suite", "manifest", "prices", "prompts")
 
-    suite: str | None = Field(default=None, description="Name of the suite, such as video-bench.")
-    videos: str | None = Field(
-        default=None, description="Folder of the videos; paths of the manifest are relative to it."
-    )
-    prompt_suite: str | None = Field(
-        default=None, description="Path of the videos' prompts, as CSV, JSON Lines or as published."
-    )
-    manifest: str | None = Field(
-        default=None,
-        description="Path of the file that says which video is which; by default the one in that folder.",
-    )
-    dimensions: tuple[str, ...] = Field(default=(), description="Only these dimensions.")
-    generators: tuple[str, ...] = Field(
-        default=(), description="Only videos of these models of the manifest."
-    )
-    mini: int | None = Field(
-        default=None,
-        ge=1,
-        description="Number of prompts of each dimension, drawn at random; default: all.",
-    )
-    seed: int = Field(default=0, description="Seed of that draw.")
-    fps: str | None = Field(
-        default=None, description="Frames per second at which videos are sampled, or native."
-    )
-    long_side: int | None = Field(default=None, description="Longer side of the frames in pixels.")
-    blur: float = Field(
-        default=0.0, description="Blur videos by this number of pixels; such scores are kept apart."
-    )
-    settings: tuple[str, ...] = Field(default=(), description="Settings of the suite, each KEY=VALUE.")
-    variant: str | None = Field(
-        default=None,
-        description="Ablation of the suite, or a name for its settings; such scores are kept apart.",
-    )
-    concurrency: int | None = Field(default=None, description="Number of concurrent scores in one process.")
+def suite_options(parameters: SuiteParameters, site: Profile) -> SuiteOptions:
+    """Resolve the parameters of a suite's run into options.
 
-    def options(self, site: Profile) -> SuiteOptions:
-        """Return the options of a run."""
-        if not self.suite:
-            raise UserInputError(f"suite is empty: give {' or '.join(suite_names())}")
-        suite_factory(self.suite)
-        return SuiteOptions.at(
-            site,
-            **self.common(),
-            suite=self.suite,
-            videos=required("videos", self.videos),
-            prompt_suite=required("prompt_suite", self.prompt_suite),
-            manifest=full_or_none(self.manifest) or "",
-            settings=settings_of_variant(self.suite, self.variant or "", settings_from_text(self.settings)),
-            variant=self.variant or "",
-            dimensions=self.dimensions,
-            generators=self.generators,
-            mini=self.mini,
-            seed=self.seed,
-            fps=self.fps or "",
-            long_side=self.long_side,
-            blur=self.blur,
-            concurrency=self.concurrency,
-        )
+    Raises
+    ------
+    UserInputError
+        For an unknown suite, a missing path, or an invalid setting.
+    """
+    if not parameters.suite:
+        raise UserInputError(f"suite is empty: give {' or '.join(suite_names())}")
+    suite_factory(parameters.suite)
+    return SuiteOptions.at(
+        site,
+        **parameters.common(),
+        suite=parameters.suite,
+        videos=required("videos", parameters.videos),
+        prompt_suite=required("prompt_suite", parameters.prompt_suite),
+        manifest=full_or_none(parameters.manifest) or "",
+        settings=settings_of_variant(
+            parameters.suite, parameters.variant or "", settings_from_text(parameters.settings)
+        ),
+        variant=parameters.variant or "",
+        dimensions=parameters.dimensions,
+        generators=parameters.generators,
+        mini=parameters.mini,
+        seed=parameters.seed,
+        fps=parameters.fps or "",
+        long_side=parameters.long_side,
+        blur=parameters.blur,
+        concurrency=parameters.concurrency,
+    )
 
 
 def settings_from_text(given: Iterable[str]) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from types import TracebackType
 from typing import Any
 
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
-from flows.score.options import SuiteOptions, SuiteParameters
+from flows.score.options import SuiteOptions, suite_options
+from flows.score.parameters import SuiteParameters
 from flows.score.results import DimensionResult, RequestProgress, SuiteResult
 from flows.score.scoring_run import RunPart, ScoringRun
 from infra.executor import Executor, Handle, ProcessExecutor
 from infra.pool import GPU_POOL
 from infra.prefect_server import SUITE_FLOW_NAME
+from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
@@ -308,6 +310,10 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
     progress = RequestProgress
     # each process would load the same models
     one_loads = True
+
+    def options(self, parameters: SuiteParameters, site: Profile) -> SuiteOptions:
+        """Resolve parameters into options."""
+        return suite_options(parameters, site)
 
     @contextmanager
     def prepared(self, options: SuiteOptions, progress: BuildProgress) -> Iterator[SuiteRun]:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import typer
 
 from flows.build.run import BuildResult
-from slvmeval.cli.terminal import console, counted, print_json, say, table
+from slvmeval.cli.terminal import RunSwitches, console, counted, print_json, say, table
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow
 from storage_schemas.source import DAMAGE_TEXTS
@@ -65,21 +65,17 @@ class ScoringResult(Protocol):
 R = TypeVar("R", bound=ScoringResult)
 
 
-def finish(result: R, show: Callable[[R], None], summary: Path | None, as_json: bool) -> NoReturn:
-    """Write and print a result, and exit with its code.
+def finish(result: R, show: Callable[[R], None], run: RunSwitches) -> NoReturn:
+    """Write and print a result as the switches say, and exit with its code.
 
     Parameters
     ----------
     show
         Prints the result for a person.
-    summary
-        File to write the result to, as JSON.
-    as_json
-        Print JSON instead.
     """
-    if summary is not None:
-        write_summary(summary, result.summary())
-    if as_json:
+    if run.summary is not None:
+        write_summary(Path(run.summary), result.summary())
+    if run.as_json:
         print_json(result.summary())
     else:
         show(result)

@@ -8,9 +8,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
+
+from flows.build.parameters import BuildParameters, PlanParameters
+from flows.parameters import LIMITS, OUTPUT, SITE, FlowParameters, Given
+from flows.score.parameters import EvaluateParameters
+from slvmeval.cli.declared import option
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -27,141 +34,53 @@ if TYPE_CHECKING:
 FAILED = 1
 SOME_SET_ASIDE = 3
 
-SOURCES_PANEL = "Input"
-SITE_PANEL = "Site"
-OUTPUT_PANEL = "Output"
 
-SourcesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sources",
-        "-s",
-        metavar="KIND:PATH",
-        help="A data set: folder:PATH or vript:PATH; a plain PATH is a folder. Options follow a ?: "
-        "'vript:PATH?unpack=true&only_present=true'. Repeatable.",
-        rich_help_panel=SOURCES_PANEL,
-    ),
-]
-RecipeOption = Annotated[
-    str,
-    typer.Option(
-        "--recipe",
-        metavar="NAME|FILE",
-        help="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json file; "
-        "a pinned recipe rebuilds exactly its pairs.",
-        rich_help_panel=SOURCES_PANEL,
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change one value of the recipe: clips_per_pair=3, "
-        "aspects.aesthetics.parameters.contrast=-0.5. Repeatable.",
-        rich_help_panel=SOURCES_PANEL,
-    ),
-]
-DamagedOption = Annotated[
-    str | None,
-    typer.Option(
-        "--damaged",
-        metavar="refuse|truncate|conceal",
-        help="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last whole "
-        "picture (truncate), or use it as FFmpeg plays it (conceal). Short for --set damaged=….",
-        rich_help_panel=SOURCES_PANEL,
-    ),
-]
-StoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        metavar="DIR",
-        help="Folder of the store.  [env: SLVMEVAL_STORE]",
-        rich_help_panel=SITE_PANEL,
-    ),
-]
-ReleaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--release",
-        metavar="NAME",
-        help="Name of the release; a build extends its newest version.  [env: SLVMEVAL_RELEASE]",
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
-PromptsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--prompts",
-        metavar="DIR",
-        help="Folder of prompts that replace the built-in ones; see `slvmeval prompts`.",
-    ),
-]
-ModelFoldersOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--models",
-        metavar="DIR",
-        help="Model folder; repeatable.  [env: SLVMEVAL_MODEL_FOLDERS]",
-        rich_help_panel=SITE_PANEL,
-    ),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        help="Number of sources processed in parallel.  [env: SLVMEVAL_WORKERS]",
-        rich_help_panel=SITE_PANEL,
-    ),
-]
-ProfileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--profile",
-        metavar="FILE",
-        help="Settings of a site, as TOML.  [env: SLVMEVAL_PROFILE]",
-        rich_help_panel=SITE_PANEL,
-    ),
-]
-SettleOption = Annotated[
-    float | None,
-    typer.Option(
-        "--settle",
-        min=0,
-        metavar="SECONDS",
-        help="Ignore files that changed within this time.  [env: SLVMEVAL_SETTLE_S]",
-        rich_help_panel=SITE_PANEL,
-    ),
-]
-DirectOption = Annotated[
-    bool,
-    typer.Option(
-        "--direct", help="Run without Prefect and Dask, in local processes.", rich_help_panel=SITE_PANEL
-    ),
-]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=OUTPUT_PANEL)
-]
-SummaryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--summary",
-        metavar="FILE",
-        dir_okay=False,
-        help="Write a summary of the result as JSON.",
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-VersionOption = Annotated[
-    int | None, typer.Option("--version", min=1, help="Version of the release; the newest by default.")
-]
-ReleaseArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="[RELEASE]", help="Name of the release; optional if there is only one."),
-]
+class RunSwitches(Frozen):
+    """What a command does with a run, beside the run's parameters."""
+
+    dry_run: Annotated[bool, Given(panel=LIMITS)] = Field(
+        default=False, description="Only estimate the cost; send no requests."
+    )
+    sample: Annotated[int | None, Given(panel=LIMITS)] = Field(
+        default=None,
+        ge=1,
+        description="With --dry-run, look at only this number of items per row and extrapolate.",
+    )
+    direct: Annotated[bool, Given(panel=SITE)] = Field(
+        default=False, description="Run without Prefect and Dask, in local processes."
+    )
+    summary: Annotated[str | None, Given(metavar="FILE", panel=OUTPUT, path=True)] = Field(
+        default=None, description="Write a summary of the result as JSON."
+    )
+    as_json: Annotated[bool, Given(("--json",), panel=OUTPUT)] = Field(
+        default=False, description="Print JSON, for programs."
+    )
+    quiet: Annotated[bool, Given(("--quiet", "-q"), panel=OUTPUT)] = Field(
+        default=False, description="Show no progress."
+    )
+
+
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")]
+# single options, for commands that take no model
+StoreOption = Annotated[Path | None, option(FlowParameters, "store")]
+ProfileOption = Annotated[Path | None, option(FlowParameters, "profile")]
+RecipeOption = Annotated[str, option(PlanParameters, "recipe")]
+SetOption = Annotated[list[str] | None, option(PlanParameters, "changes")]
+DamagedOption = Annotated[str | None, option(PlanParameters, "damaged")]
+ReleaseOption = Annotated[str | None, option(PlanParameters, "release")]
+PromptsOption = Annotated[Path | None, option(PlanParameters, "prompts")]
+ModelFoldersOption = Annotated[list[Path] | None, option(PlanParameters, "model_folders")]
+WorkersOption = Annotated[int | None, option(BuildParameters, "workers")]
+DirectOption = Annotated[bool, option(RunSwitches, "direct")]
+QuietOption = Annotated[bool, option(RunSwitches, "quiet")]
+JsonOption = Annotated[bool, option(RunSwitches, "as_json")]
+VersionOption = Annotated[int | None, option(EvaluateParameters, "version")]
+ReleaseArgument = Annotated[str | None, option(EvaluateParameters, "release")]
+MaxDollarsOption = Annotated[float | None, option(EvaluateParameters, "most_dollars")]
+MaxTokensOption = Annotated[int | None, option(EvaluateParameters, "most_tokens")]
+PricesOption = Annotated[Path | None, option(EvaluateParameters, "prices")]
+SettleOption = Annotated[float | None, option(PlanParameters, "settle_s")]
+DryRunOption = Annotated[bool, option(RunSwitches, "dry_run")]
 
 
 def console(stderr: bool = False) -> Console:
@@ -286,23 +205,6 @@ def settings(
     return load_profile(profile, given)
 
 
-def recipe_changes(changes: Sequence[str] | None, damaged: str | None) -> tuple[str, ...]:
-    """Return the changes of the recipe that ``--set`` and ``--damaged`` ask for.
-
-    Raises
-    ------
-    UserInputError
-        If `damaged` is no rule for damaged videos.
-    """
-    from storage_schemas.errors import UserInputError, suggestion
-    from storage_schemas.source import DamageRule
-
-    if damaged is not None and damaged not in get_args(DamageRule):
-        hint = suggestion(damaged, get_args(DamageRule), "choose")
-        raise UserInputError(f"--damaged {damaged}: {hint}")
-    return (*(changes or ()), *([f"damaged={damaged}"] if damaged is not None else ()))
-
-
 def path_text(path: Path | None) -> str | None:
     """Return a path as absolute text; None if it is None."""
     return None if path is None else str(path.expanduser().resolve())
@@ -328,46 +230,3 @@ def open_release(
     from storage_schemas.release import Release
 
     return Release.open(open_store(store, profile), name, version)
-
-
-LIMITS_PANEL = "Limits"
-
-MostDollarsOption = Annotated[
-    float | None,
-    typer.Option(
-        "--most-dollars", min=0, help="Stop the run before it costs more.", rich_help_panel=LIMITS_PANEL
-    ),
-]
-MostTokensOption = Annotated[
-    int | None,
-    typer.Option(
-        "--most-tokens", min=0, help="Stop the run before it uses more.", rich_help_panel=LIMITS_PANEL
-    ),
-]
-PricesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--prices",
-        metavar="FILE",
-        help="Your own price list.",
-        rich_help_panel=LIMITS_PANEL,
-    ),
-]
-DryRunOption = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Only estimate the cost; send no requests.", rich_help_panel=LIMITS_PANEL),
-]
-SampleOption = Annotated[
-    int | None,
-    typer.Option(
-        "--sample",
-        min=1,
-        help="With --dry-run, look at only this number of items per row and extrapolate.",
-        rich_help_panel=LIMITS_PANEL,
-    ),
-]
-RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Number of times each request is made.")]
-RetryOption = Annotated[bool, typer.Option("--retry", help="Repeat requests that failed before.")]
-ResultAsJsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
-]

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from flows.annotate.options import AnnotateOptions, AnnotateParameters
+from flows.annotate.flow import ANNOTATE
+from flows.annotate.options import AnnotateOptions
+from flows.annotate.parameters import AnnotateParameters
 from flows.annotate.run import Annotation, annotation, table
 from infra.executor import InlineExecutor, ProcessExecutor, WorkerDied
 from infra.profile import Profile
@@ -311,4 +313,4 @@ def test_what_a_run_on_a_worker_cannot_mean_is_said(monkeypatch: pytest.MonkeyPa
     for given, said in cases:
         with pytest.raises(UserInputError, match=said):
             parameters = AnnotateParameters.of_form({"profile": "", "store": "/nowhere", **given})
-            parameters.options(parameters.site())
+            ANNOTATE.options(parameters, parameters.site_on_worker())

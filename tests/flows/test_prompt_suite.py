@@ -11,7 +11,8 @@ import pytest
 from flows.command_runs import run_flow
 from flows.deployed import prompts_slvmeval
 from flows.prompts.flow import PROMPTS
-from flows.prompts.run import PromptsParameters, PromptsResult
+from flows.prompts.parameters import PromptsParameters
+from flows.prompts.run import PromptsResult
 from infra.prefect_server import prefect_server
 from storage_schemas.errors import UserInputError
 from tests.flows.prefect_servers import PrefectServer
@@ -26,8 +27,8 @@ SETTINGS = (f"multimodal={MODEL}", f"language={MODEL}", "rounds=1", "least_words
 def make_prompts(**given: Any) -> PromptsResult:
     """Make prompts without Prefect, from the parameters of a form."""
     parameters = PromptsParameters.of_form(given)
-    site = parameters.site()
-    return run_flow(PROMPTS, parameters.options(site), site, direct=True, quiet=True)
+    site = parameters.site_on_worker()
+    return run_flow(PROMPTS, PROMPTS.options(parameters, site), site, direct=True, quiet=True)
 
 
 @pytest.mark.slow

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, BuildParameters
+from flows.build.flow import BUILD
+from flows.build.options import BuildOptions
+from flows.build.parameters import BuildParameters
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 
@@ -15,8 +17,8 @@ from storage_schemas.errors import UserInputError
 def on_worker(**given: object) -> tuple[BuildOptions, Profile]:
     """Return options and settings of a run, as the shell makes them of a form."""
     parameters = BuildParameters.of_form(given)
-    site = parameters.site()
-    return parameters.options_on_worker(site), site
+    site = parameters.site_on_worker()
+    return BUILD.options(parameters, site), site
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from flows.score.options import SuiteOptions, SuiteParameters
+from flows.score.options import SuiteOptions
+from flows.score.parameters import SuiteParameters
+from flows.score.suite_run import SUITE
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from tasks.models.device import visible_gpus
@@ -90,8 +92,8 @@ def test_what_a_worker_lacks_becomes_rows_and_the_rest_goes_on(scored: Scored) -
 def on_worker(**given: object) -> tuple[SuiteOptions, Profile]:
     """Return options and settings of a run, as the shell makes them of a form."""
     parameters = SuiteParameters.of_form(given)
-    site = parameters.site()
-    return parameters.options(site), site
+    site = parameters.site_on_worker()
+    return SUITE.options(parameters, site), site
 
 
 def test_a_run_on_a_worker_says_what_is_wrong_before_any_work(tmp_path: Path) -> None:

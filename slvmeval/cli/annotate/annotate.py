@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -66,14 +65,7 @@ def serve(
             help="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
         ),
     ] = "",
-    private_audience: Annotated[
-        bool,
-        typer.Option(
-            "--private-audience",
-            help="Also serve sources that may not be redistributed: all workers are covered by your "
-            "agreement with their owner.",
-        ),
-    ] = False,
+    private_audience: exchange.PrivateOption = False,
     platform: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,10 +74,7 @@ def serve(
             help="Also admit workers with this platform's parameters, without a token; repeatable.",
         ),
     ] = None,
-    texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="DIR", help="Folder of texts that replace the built-in ones."),
-    ] = None,
+    texts: exchange.TextsOption = None,
     processes: Annotated[
         int,
         typer.Option(

@@ -7,26 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flows.annotate.parameters import PublishParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import option
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
     from tasks.annotation.desk.desk import Desk
 
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        metavar="URL",
-        help="postgresql+psycopg://USER:PASSWORD@HOST/NAME; by default SQLite in the store.  "
-        "[env: SLVMEVAL_ANNOTATION_DATABASE]",
-        envvar="SLVMEVAL_ANNOTATION_DATABASE",
-        show_envvar=False,
-        rich_help_panel=terminal.SITE_PANEL,
-    ),
-]
+DatabaseOption = Annotated[str | None, option(PublishParameters, "database")]
 
 
 @contextmanager

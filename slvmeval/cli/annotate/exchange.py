@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.annotate.parameters import PublishParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import DatabaseOption, opened_desk, pairs_campaign
+from slvmeval.cli.declared import Only, option, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,21 +28,18 @@ CampaignOption = Annotated[
     str | None,
     typer.Option("--campaign", metavar="NAME", help="The campaign; optional if there is only one."),
 ]
-PrivateOption = Annotated[
-    bool,
-    typer.Option(
-        "--private-audience",
-        help="Also include sources that may not be redistributed: all viewers are covered by your "
-        "agreement with their owner.",
-    ),
+TextsOption = Annotated[
+    Path | None,
+    typer.Option("--texts", metavar="DIR", help="Folder of texts that replace the built-in ones."),
 ]
+PrivateOption = Annotated[bool, option(PublishParameters, "private_audience")]
 
 
 def register(annotate: typer.Typer) -> None:
     """Add the commands."""
     annotate.command()(export)
     annotate.command(name="import")(import_)
-    annotate.command()(publish)
+    annotate.command()(with_options(publish))
     annotate.command()(translate)
     annotate.command()(collect)
 
@@ -77,10 +76,7 @@ def export(
     language: Annotated[
         str, typer.Option("--language", metavar="en|ja", help="Language of the questions, without links.")
     ] = "en",
-    texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="DIR", help="Folder of texts that replace the built-in ones."),
-    ] = None,
+    texts: TextsOption = None,
     every: Annotated[
         bool, typer.Option("--all", help="Include tasks that already have their votes.")
     ] = False,
@@ -220,27 +216,12 @@ def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[st
 
 
 def publish(
-    release: terminal.ReleaseArgument = None,
-    version: terminal.VersionOption = None,
-    campaign: Annotated[
-        str,
-        typer.Option("--campaign", metavar="NAME", help="Name of the campaign; RELEASE-VERSION by default."),
-    ] = "",
-    settings: Annotated[
-        Path | None,
-        typer.Option("--settings", metavar="FILE", help="Settings of the campaign, as TOML."),
-    ] = None,
-    private_audience: PrivateOption = False,
+    parameters: PublishParameters,
+    run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")],
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only print how many answers are needed, and their time and pay."),
     ] = False,
-    workers: terminal.WorkersOption = None,
-    database: DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
-    quiet: terminal.QuietOption = False,
 ) -> None:
     """Publish a release to annotators: write the videos they see, and queue its pairs.
 
@@ -253,21 +234,15 @@ def publish(
     from dataclasses import asdict
     from functools import partial
 
-    from flows.annotate.options import AnnotateParameters
+    from flows.annotate.options import annotate_options
     from flows.annotate.run import annotation
     from flows.command_runs import log_to_stderr
     from infra.executor import ProcessExecutor
     from infra.progress import BuildProgress
 
-    site = terminal.settings(profile, store=store, workers=workers)
-    options = AnnotateParameters(
-        release=release,
-        version=version,
-        campaign=campaign,
-        settings=terminal.path_text(settings),
-        database=database,
-        private_audience=private_audience,
-    ).options(site)
+    site = parameters.site()
+    options = annotate_options(parameters, site)
+    as_json, quiet = run.as_json, run.quiet
     log_to_stderr(quiet or as_json)
     with (
         BuildProgress(options.open_store().cache, quiet or as_json) as progress,

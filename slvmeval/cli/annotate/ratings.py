@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import DatabaseOption
+from slvmeval.cli.declared import option
+from slvmeval.cli.suite.run import ManifestOption, VideosOption
 
 
 def register(annotate: typer.Typer) -> None:
@@ -18,33 +21,13 @@ def register(annotate: typer.Typer) -> None:
 
 def publish_ratings(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite, such as video-bench.")],
-    videos: Annotated[Path, typer.Option("--videos", metavar="DIR", help="Folder of the videos.")],
-    prompt_suite: Annotated[
-        Path,
-        typer.Option(
-            "--prompt-suite", metavar="FILE", help="The videos' prompts, as CSV, JSON Lines or as published."
-        ),
-    ],
-    manifest: Annotated[
-        Path | None,
-        typer.Option(
-            "--manifest",
-            metavar="FILE",
-            help="File with model and prompt of each video; manifest.csv or .jsonl in DIR by default.",
-        ),
-    ] = None,
-    dimensions: Annotated[
-        list[str] | None,
-        typer.Option("--dimension", metavar="NAME", help="Only this dimension; repeatable."),
-    ] = None,
-    generators: Annotated[
-        list[str] | None,
-        typer.Option("--generator", metavar="MODEL", help="Only videos of this model; repeatable."),
-    ] = None,
-    mini: Annotated[
-        int, typer.Option("--mini", min=0, metavar="N", help="Random prompts of each dimension; 0 for all.")
-    ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of --mini.")] = 0,
+    videos: VideosOption,
+    prompt_suite: Annotated[Path, option(SuiteParameters, "prompt_suite")],
+    manifest: ManifestOption = None,
+    dimensions: Annotated[list[str] | None, option(SuiteParameters, "dimensions")] = None,
+    generators: Annotated[list[str] | None, option(SuiteParameters, "generators")] = None,
+    mini: Annotated[int | None, option(SuiteParameters, "mini")] = None,
+    seed: Annotated[int, option(SuiteParameters, "seed")] = 0,
     campaign: Annotated[
         str,
         typer.Option(
@@ -107,7 +90,7 @@ def publish_ratings(
         terminal.step_bar("videos", quiet or as_json) as step,
     ):
         wanted = rating_campaign(desk.campaigns.all(), made, names, campaign, settings, guides)
-        result = publish(desk, root, key, wanted, made, material, mini, seed, step)
+        result = publish(desk, root, key, wanted, made, material, mini or 0, seed, step)
     if as_json:
         output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
         counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}

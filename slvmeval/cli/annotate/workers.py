@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 #: Where the server listens without an address of its own.
 LOCAL_ADDRESS = "http://127.0.0.1:8017"
 
+CsvOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="A new CSV file; by default standard output.")
+]
 COLUMNS = ("code", "answers", "pay", "currency", "standing", "platform", "session", "worker")
 
 
 def codes(
     campaign: CampaignArgument = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="A new CSV file; by default standard output.")
-    ] = None,
+    out: CsvOption = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
@@ -286,10 +287,7 @@ def _print_workers(
 def links(
     campaign: CampaignArgument = None,
     count: Annotated[int, typer.Option("--count", min=1, max=100_000, help="Number of links.")] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="A new CSV file; by default standard output."),
-    ] = None,
+    out: CsvOption = None,
     note: Annotated[
         str, typer.Option("--note", metavar="TEXT", help="Whom the links are for, which is recorded.")
     ] = "",
@@ -339,10 +337,7 @@ def links(
 
 
 def erase(
-    worker: Annotated[
-        str,
-        typer.Argument(metavar="[WORKER]", help="Id of the worker, or an unambiguous prefix."),
-    ] = "",
+    worker: WorkerArgument = "",
     platform: Annotated[
         str,
         typer.Option("--platform", metavar="NAME", help="The worker's platform: prolific, mturk, link, …"),
@@ -359,10 +354,7 @@ def erase(
         list[str] | None,
         typer.Option("--campaign", metavar="NAME", help="Only this campaign; repeatable."),
     ] = None,
-    by: Annotated[
-        str,
-        typer.Option("--by", metavar="NAME", help="Name to record; by default your login name."),
-    ] = "",
+    by: ByOption = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,

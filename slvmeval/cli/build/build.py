@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.build.parameters import BuildParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import Only, with_options
 
 if TYPE_CHECKING:
     from flows.build.options import BuildOptions
@@ -15,46 +17,16 @@ if TYPE_CHECKING:
     from infra.profile import Profile
 
 
-GalleryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--gallery",
-        metavar="DIR",
-        help="Also write a gallery to this folder.",
-        rich_help_panel=terminal.OUTPUT_PANEL,
-    ),
-]
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel="Build")(build)
-    app.command(rich_help_panel="Build")(retry)
-    app.command(rich_help_panel="Start here")(demo)
+    app.command(rich_help_panel="Build")(with_options(build))
+    app.command(rich_help_panel="Build")(with_options(retry))
+    app.command(rich_help_panel="Start here")(with_options(demo))
 
 
 def build(
-    sources: terminal.SourcesOption = None,
-    recipe: terminal.RecipeOption = "cpu-approx",
-    changes: terminal.SetOption = None,
-    damaged: terminal.DamagedOption = None,
-    prompts: terminal.PromptsOption = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Do not extend an older version: draw all candidates again.")
-    ] = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry", help="Retry what failed in earlier builds.")
-    ] = False,
-    store: terminal.StoreOption = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    workers: terminal.WorkersOption = None,
-    profile: terminal.ProfileOption = None,
-    settle: terminal.SettleOption = None,
-    direct: terminal.DirectOption = False,
-    release: terminal.ReleaseOption = None,
-    gallery: GalleryOption = None,
-    summary: terminal.SummaryOption = None,
-    quiet: terminal.QuietOption = False,
+    parameters: BuildParameters,
+    run: Annotated[terminal.RunSwitches, Only("direct", "summary", "quiet")],
 ) -> None:
     """Build a release, or update it: only what is missing is made.
 
@@ -66,32 +38,16 @@ def build(
     More examples: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
     `slvmeval build -s VIDEOS --set clips_per_pair=3`
     """
-    from flows.build.options import BuildParameters
+    from flows.build.options import build_options
 
-    site = terminal.settings(
-        profile, store=store, model_folders=model_folders, workers=workers, settle_s=settle, release=release
-    )
-    terminal.need_sources(sources, site)
-    parameters = BuildParameters(
-        sources=tuple(sources or ()),
-        recipe=recipe,
-        changes=terminal.recipe_changes(changes, damaged),
-        prompts=terminal.path_text(prompts),
-        fresh=fresh,
-        retry=retry_failed,
-    )
-    _build(parameters.options(site), site, direct, gallery, summary, quiet)
+    site = parameters.site()
+    terminal.need_sources(parameters.sources, site)
+    _build(build_options(parameters, site), site, run)
 
 
 def retry(
-    store: terminal.StoreOption = None,
-    release: terminal.ReleaseOption = None,
-    workers: terminal.WorkersOption = None,
-    profile: terminal.ProfileOption = None,
-    direct: terminal.DirectOption = False,
-    gallery: GalleryOption = None,
-    summary: terminal.SummaryOption = None,
-    quiet: terminal.QuietOption = False,
+    parameters: Annotated[BuildParameters, Only("store", "release", "workers", "profile", "gallery")],
+    run: Annotated[terminal.RunSwitches, Only("direct", "summary", "quiet")],
 ) -> None:
     """Run the last build of a release again, including what failed.
 
@@ -100,22 +56,17 @@ def retry(
     from flows.build.options import last_options
     from storage_schemas.store import Store
 
-    site = terminal.settings(profile, store=store, workers=workers, release=release)
+    site = parameters.site()
     options = last_options(Store.open(Path(site.store)), site.release)
     changes = {"retry": True, "leave_unsettled": False, "store": str(Path(site.store).resolve())}
-    _build(options.model_copy(update=changes), site, direct, gallery, summary, quiet)
+    _build(options.model_copy(update=changes), site, run)
 
 
-def _build(
-    options: BuildOptions,
-    site: Profile,
-    direct: bool,
-    gallery: Path | None,
-    summary: Path | None,
-    quiet: bool,
-) -> None:
+def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> None:
     from storage_schemas.commit import refuse_special_target
 
+    gallery = Path(site.gallery) if site.gallery else None
+    summary = Path(run.summary) if run.summary else None
     # user errors are reported before the heavy imports, and before the work
     if summary is not None:
         refuse_special_target(summary)
@@ -123,7 +74,9 @@ def _build(
     from flows.build.flow import BUILD
     from flows.command_runs import run_flow
 
-    raise typer.Exit(finish(run_flow(BUILD, options, site, direct, quiet), gallery, summary, quiet))
+    raise typer.Exit(
+        finish(run_flow(BUILD, options, site, run.direct, run.quiet), gallery, summary, run.quiet)
+    )
 
 
 def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool) -> int:
@@ -150,12 +103,11 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
 
 
 def demo(
+    run: Annotated[terminal.RunSwitches, Only("direct", "quiet")],
     folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Folder for all files.")] = Path(
         "build/demo"
     ),
     workers: terminal.WorkersOption = None,
-    direct: terminal.DirectOption = False,
-    quiet: terminal.QuietOption = False,
 ) -> None:
     """Build a small, verified release of all ten aspects from real films, with a gallery.
 
@@ -165,7 +117,7 @@ def demo(
     Example: `slvmeval demo --folder build/demo`
     """
     from flows.build.flow import BUILD
-    from flows.build.options import BuildParameters
+    from flows.build.options import build_options
     from flows.command_runs import run_flow
     from slvmeval.demo.fetch import fetch_demo
 
@@ -173,9 +125,9 @@ def demo(
     site = terminal.settings(
         store=folder / "store", model_folders=[files.u2netp.parent], workers=workers, release="demo"
     )
-    options = BuildParameters(sources=(f"folder:{files.videos}",)).options(site)
-    result = run_flow(BUILD, options, site, direct, quiet)
-    finish(result, folder / "gallery", folder / "summary.json", quiet)
+    options = build_options(BuildParameters(sources=(f"folder:{files.videos}",)), site)
+    result = run_flow(BUILD, options, site, run.direct, run.quiet)
+    finish(result, folder / "gallery", folder / "summary.json", run.quiet)
     counts = result.release.summary()
     empty = [aspect for aspect, count in counts.items() if not count["built"]]
     if empty:

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.build.parameters import PlanParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import Only, with_options
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -22,22 +24,12 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel="Build")(plan)
+    app.command(rich_help_panel="Build")(with_options(plan))
 
 
 def plan(
-    sources: terminal.SourcesOption = None,
-    recipe: terminal.RecipeOption = "cpu-approx",
-    changes: terminal.SetOption = None,
-    damaged: terminal.DamagedOption = None,
-    fresh: bool = typer.Option(False, "--fresh", help="Do not extend an older version."),
-    retry: bool = typer.Option(False, "--retry", help="Include what failed in earlier builds."),
-    store: terminal.StoreOption = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
-    settle: terminal.SettleOption = None,
-    release: terminal.ReleaseOption = None,
-    as_json: terminal.JsonOption = False,
+    parameters: PlanParameters,
+    run: Annotated[terminal.RunSwitches, Only("as_json")],
 ) -> None:
     """Show what a build would make and its cost: pairs, frames, bytes, GPU hours. No pixels are read.
 
@@ -46,21 +38,13 @@ def plan(
 
     Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
     """
-    from flows.build.options import BuildParameters
+    from flows.build.options import build_options
     from tasks.aspects.speeds import measured_speeds
     from tasks.captions.stage import make_analyser
 
-    site = terminal.settings(
-        profile, store=store, model_folders=model_folders, settle_s=settle, release=release
-    )
-    terminal.need_sources(sources, site)
-    options = BuildParameters(
-        sources=tuple(sources or ()),
-        recipe=recipe,
-        changes=terminal.recipe_changes(changes, damaged),
-        fresh=fresh,
-        retry=retry,
-    ).options(site.model_copy(update={"store_wait_s": 0.0}))
+    site = parameters.site()
+    terminal.need_sources(parameters.sources, site)
+    options = build_options(parameters, site.model_copy(update={"store_wait_s": 0.0}))
     from tasks.pairs.release_plan import space_problem
 
     with ExitStack() as stack:
@@ -72,7 +56,7 @@ def plan(
         from infra.executor import InlineExecutor
         from infra.progress import BuildProgress
 
-        progress = stack.enter_context(BuildProgress(quiet=as_json))
+        progress = stack.enter_context(BuildProgress(quiet=run.as_json))
         build = Build(options, progress)
         build.prepare()
         build.inspect(InlineExecutor)
@@ -81,7 +65,7 @@ def plan(
     space = values["bytes"]
     space["free"] = shutil.disk_usage(_existing(place)).free
     space["problem"] = space_problem(space["needed"], place, space["free"], options.quota_bytes)
-    if as_json:
+    if run.as_json:
         terminal.print_json(values)
     else:
         _print(values)

@@ -83,8 +83,10 @@ def deploy(
     """
     import os
 
-    from flows.build.options import BuildParameters
-    from flows.score.options import EvaluateParameters
+    from flows.build.flow import BUILD
+    from flows.build.parameters import BuildParameters
+    from flows.score.options import evaluate_options
+    from flows.score.parameters import EvaluateParameters
     from infra.prefect_server import (
         ANNOTATE_FLOW_NAME,
         EVALUATE_FLOW_NAME,
@@ -110,11 +112,11 @@ def deploy(
         )
     # report now what would make the runs fail
     parameters = BuildParameters(**given)
-    site = parameters.site()
-    parameters.options_on_worker(site)
+    site = parameters.site_on_worker()
+    BUILD.options(parameters, site)
     judging: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
     if evaluators:
-        EvaluateParameters(evaluators=tuple(evaluators)).options(site)
+        evaluate_options(EvaluateParameters(evaluators=tuple(evaluators)), site)
         judging["evaluators"] = tuple(evaluators)
     elif evaluate_cron:
         raise typer.BadParameter("name the evaluators for the schedule", param_hint="--evaluator")

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import with_options
 from slvmeval.cli.evaluate.evaluators import evaluators as evaluators_commands
 
 if TYPE_CHECKING:
@@ -20,102 +22,16 @@ if TYPE_CHECKING:
 
 
 EVALUATE_PANEL = "Judges"
-PAIRS_PANEL = "Which pairs"
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel=EVALUATE_PANEL)(evaluate)
+    app.command(rich_help_panel=EVALUATE_PANEL)(with_options(evaluate))
     app.add_typer(evaluators_commands, name="evaluators", rich_help_panel=EVALUATE_PANEL)
     app.add_typer(judgements, name="judgements", rich_help_panel="Judges")
 
 
-def evaluate(
-    release: terminal.ReleaseArgument = None,
-    evaluators: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--evaluator",
-            "-e",
-            metavar="NAME[?KEY=VALUE&…]",
-            help="An evaluator with settings, see `slvmeval evaluators list`. May be given several times.",
-        ),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--evaluators", metavar="FILE", help="Evaluators with settings, as TOML."),
-    ] = None,
-    version: terminal.VersionOption = None,
-    pairs_from: Annotated[
-        str | None,
-        typer.Option(
-            "--pairs",
-            metavar="NAME:PATH",
-            help="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE.",
-            rich_help_panel=PAIRS_PANEL,
-        ),
-    ] = None,
-    aspects: Annotated[
-        list[str] | None,
-        typer.Option("--aspect", metavar="NAME", help="Only this one.", rich_help_panel=PAIRS_PANEL),
-    ] = None,
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option("--pair", metavar="ID", help="Only this one.", rich_help_panel=PAIRS_PANEL),
-    ] = None,
-    most: Annotated[
-        int | None,
-        typer.Option(
-            "--most-per-aspect",
-            min=1,
-            help="Maximum number of pairs of each aspect, drawn at random; smaller draws are subsets.",
-            rich_help_panel=PAIRS_PANEL,
-        ),
-    ] = None,
-    strengths: Annotated[
-        list[str] | None,
-        typer.Option("--strength", metavar="NAME", help="Only this severity.", rich_help_panel=PAIRS_PANEL),
-    ] = None,
-    clips: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--clips",
-            min=1,
-            help="Only pairs with this number of degraded clips.",
-            rich_help_panel=PAIRS_PANEL,
-        ),
-    ] = None,
-    repeats: terminal.RepeatsOption = 1,
-    retry: terminal.RetryOption = False,
-    batch: Annotated[
-        bool,
-        typer.Option(
-            "--batch", help="Ask by the providers' batch interfaces: half the price, answers within a day."
-        ),
-    ] = False,
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait/--no-wait",
-            help="With --batch: wait for the answers, or end when all is handed over; the same command "
-            "collects them later.",
-        ),
-    ] = True,
-    usd: terminal.MostDollarsOption = None,
-    tokens: terminal.MostTokensOption = None,
-    prices: terminal.PricesOption = None,
-    dry_run: terminal.DryRunOption = False,
-    sample: terminal.SampleOption = None,
-    prompts: terminal.PromptsOption = None,
-    store: terminal.StoreOption = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    workers: terminal.WorkersOption = None,
-    profile: terminal.ProfileOption = None,
-    direct: terminal.DirectOption = False,
-    summary: terminal.SummaryOption = None,
-    as_json: terminal.ResultAsJsonOption = False,
-    quiet: terminal.QuietOption = False,
-) -> None:
+def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
     """Let evaluators judge the pairs of a release. Answered requests are not repeated.
 
     It can be stopped at any time; the same command continues. Exit code 0: every request has an answer, 3:
@@ -128,40 +44,20 @@ def evaluate(
     More: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
     `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
     """
-    from flows.score.options import EvaluateParameters
+    from flows.score.options import evaluate_options
 
-    if not evaluators and file is None:
+    if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
-    site = terminal.settings(profile, store=store, model_folders=model_folders, workers=workers)
-    parameters = EvaluateParameters(
-        evaluators=tuple(evaluators or ()),
-        evaluators_file=terminal.path_text(file),
-        release=release,
-        version=version,
-        pairs=pairs_from,
-        pair_ids=tuple(pairs or ()),
-        aspects=tuple(aspects or ()),
-        strengths=tuple(strengths or ()),
-        clips=tuple(clips or ()),
-        most_per_aspect=most,
-        repeats=repeats,
-        retry=retry,
-        batch=batch,
-        wait=wait,
-        most_dollars=usd,
-        most_tokens=tokens,
-        prices=terminal.path_text(prices),
-        prompts=terminal.path_text(prompts),
-    )
-    options = parameters.options(site)
-    if dry_run:
-        _say_estimate(options, sample, as_json, quiet)
+    site = parameters.site()
+    options = evaluate_options(parameters, site)
+    if run.dry_run:
+        _say_estimate(options, run)
         return
     from flows.command_runs import run_flow
     from flows.score.evaluate_run import EVALUATE
     from slvmeval.cli.runs import finish
 
-    finish(run_flow(EVALUATE, options, site, direct, quiet), print_result, summary, as_json)
+    finish(run_flow(EVALUATE, options, site, run.direct, run.quiet), print_result, run)
 
 
 def print_result(result: EvaluationResult) -> None:
@@ -190,14 +86,14 @@ def print_result(result: EvaluationResult) -> None:
             terminal.say(f"{one.label} stopped: {one.stopped}")
 
 
-def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, quiet: bool) -> None:
+def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
     from flows.score.evaluate_run import Evaluation, estimate
     from flows.score.results import RequestProgress
 
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
-    rows = estimate(evaluation, sample, terminal.teller(quiet or as_json))
-    if as_json:
+    rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.as_json))
+    if run.as_json:
         basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
         refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
         output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}

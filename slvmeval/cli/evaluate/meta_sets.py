@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
+from flows.parameters import OUTPUT
+from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.terminal import OUTPUT_PANEL
+from slvmeval.cli.declared import Only, with_options
 
 if TYPE_CHECKING:
     from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
@@ -31,20 +33,18 @@ def proxy_study(
     fetv: Annotated[
         Path, typer.Argument(metavar="FETV", help="Folder with FETV's scores, prompts and videos.")
     ],
-    evaluators: Annotated[
-        list[str] | None,
-        typer.Option("--evaluator", "-e", metavar="NAME[?KEY=VALUE&…]", help="Who is ranked; several."),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--evaluators", metavar="FILE", help="Evaluators with settings, as TOML.")
-    ] = None,
+    parameters: Annotated[
+        EvaluateParameters,
+        Only("evaluators", "evaluators_file", "most_dollars", "store", "model_folders", "workers", "profile"),
+    ],
+    run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="DIR",
             help="Write a page, JSON, tables and the figure.",
-            rich_help_panel=OUTPUT_PANEL,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     videos: Annotated[
@@ -75,16 +75,6 @@ def proxy_study(
         str, typer.Option("--fps", help="Frames a second that are looked at.", rich_help_panel=STUDY_PANEL)
     ] = "1",
     ties: TiesOption = "half",
-    usd: Annotated[
-        float | None, typer.Option("--most-dollars", min=0, help="End it before it costs more.")
-    ] = None,
-    store: terminal.StoreOption = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    workers: terminal.WorkersOption = None,
-    profile: terminal.ProfileOption = None,
-    direct: terminal.DirectOption = False,
-    as_json: terminal.JsonOption = False,
-    quiet: terminal.QuietOption = False,
 ) -> None:
     """Rank evaluators on real against generated and on real against degraded videos; say how alike.
 
@@ -95,11 +85,11 @@ def proxy_study(
     """
     from flows.command_runs import run_flow
     from flows.score.evaluate_run import EVALUATE, study_result
-    from flows.score.options import EvaluateParameters
+    from flows.score.options import evaluate_options
     from tasks.scoring.judges.meta_sets.provider import rate_of
     from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 
-    if not evaluators and file is None:
+    if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
     policy, _ = tie_policy(ties), rate_of(fps)
     study = ProxyPairs(
@@ -113,16 +103,13 @@ def proxy_study(
         seed=seed,
         fps=fps,
     )
-    site = terminal.settings(profile, store=store, model_folders=model_folders, workers=workers)
-    parameters = EvaluateParameters(
-        evaluators=tuple(evaluators or ()), evaluators_file=terminal.path_text(file), most_dollars=usd
-    )
-    options = parameters.options(site, pairs_from=study)
-    ran = run_flow(EVALUATE, options, site, direct, quiet)
+    site = parameters.site()
+    options = evaluate_options(parameters, site, pairs_from=study)
+    ran = run_flow(EVALUATE, options, site, run.direct, run.quiet)
     result = study_result(options, study, policy)
     if out is not None:
         _write(result, out)
-    if as_json:
+    if run.as_json:
         terminal.print_json(result.as_json())
     else:
         _print_study(result)
@@ -197,7 +184,7 @@ SetArgument = Annotated[
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    app.command(name="proxy-study")(proxy_study)
+    app.command(name="proxy-study")(with_options(proxy_study))
     parent.add_typer(app, name="meta-sets", rich_help_panel="Judges")
 
 

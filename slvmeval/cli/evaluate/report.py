@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.store.publish import OpenOption, OutOption, RevisionOption
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -43,6 +43,17 @@ PairsOption = Annotated[
 ]
 
 
+TiesOption = Annotated[
+    str, typer.Option("--ties", metavar="half|wrong|dropped", help="How an answer without a winner counts.")
+]
+IntervalOption = Annotated[
+    str,
+    typer.Option(
+        "--interval", metavar="clustered|wilson|paper", help="The interval on the page; the CSV has all."
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="Judges")(report)
@@ -58,16 +69,8 @@ def report(
         list[str] | None,
         typer.Option("--evaluator", "-e", metavar="NAME", help="Only this one. May be given several times."),
     ] = None,
-    interval: Annotated[
-        str,
-        typer.Option(
-            "--interval", metavar="clustered|wilson|paper", help="The interval on the page; the CSV has all."
-        ),
-    ] = "clustered",
-    ties: Annotated[
-        str,
-        typer.Option("--ties", metavar="half|wrong|dropped", help="How an answer without a winner counts."),
-    ] = "half",
+    interval: IntervalOption = "clustered",
+    ties: TiesOption = "half",
     campaigns: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,11 +100,11 @@ def report(
             help="Show published values beside the release's: those of the paper, or of a TOML file.",
         ),
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_it: OpenOption = False,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Write a page, tables (CSV, LaTeX, Markdown) and figures (SVG, PDF) on the judgements of a release.
 
@@ -164,14 +167,11 @@ def compare(
         float,
         typer.Option("--points", metavar="N", help="How many pairs would show a difference of N points?"),
     ] = 5.0,
-    ties: Annotated[
-        str,
-        typer.Option("--ties", metavar="half|wrong|dropped", help="How an answer without a winner counts."),
-    ] = "half",
+    ties: TiesOption = "half",
     release: ReleaseOption = None,
     version: terminal.VersionOption = None,
     pairs: PairsOption = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    open_it: OpenOption = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -416,9 +416,7 @@ def push(
 def pull(
     repository: Annotated[str, typer.Argument(metavar="ORG/NAME", help="A dataset of the Hugging Face hub.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the submissions.")],
-    revision: Annotated[
-        str, typer.Option("--revision", metavar="NAME", help="A branch, tag or commit of the dataset.")
-    ] = "main",
+    revision: RevisionOption = "main",
 ) -> None:
     """Download the submissions of a dataset; `slvmeval leaderboard` reads the folder.
 
@@ -438,12 +436,7 @@ def leaderboard(
         list[Path], typer.Argument(metavar="SUBMISSION...", help="JSON files, or folders of them.")
     ],
     out: OutOption,
-    interval: Annotated[
-        str,
-        typer.Option(
-            "--interval", metavar="clustered|wilson|paper", help="The interval on the page; the CSV has all."
-        ),
-    ] = "clustered",
+    interval: IntervalOption = "clustered",
     release: ReleaseOption = None,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tasks.publish.pair_videos import SideName
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
+OpenOption = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
+RevisionOption = Annotated[
+    str, typer.Option("--revision", metavar="NAME", help="A branch, tag or commit of the dataset.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,9 +38,9 @@ def gallery(
             "--public", help="Leave out what may not be redistributed, so that the pages may be published."
         ),
     ] = False,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_it: OpenOption = False,
     store: terminal.StoreOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Write pages for viewing a release: players side by side, timelines, reasons, statistics.
 
@@ -77,7 +81,7 @@ def materialise(
     ] = None,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. Unchanged parts are encoded once per source.
 
@@ -213,7 +217,7 @@ def export(
     ] = False,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
@@ -305,12 +309,10 @@ def pull(
             help="A dataset of the Hugging Face hub, or a folder that `export --packed` wrote.",
         ),
     ],
-    revision: Annotated[
-        str, typer.Option("--revision", metavar="NAME", help="A branch, tag or commit of the dataset.")
-    ] = "main",
+    revision: RevisionOption = "main",
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Bring a release that somebody handed on into a store, which is created if necessary.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
+from slvmeval.cli.annotate.database import DatabaseOption
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -85,20 +86,11 @@ def _watch(store: Store) -> None:
 
 
 def open_page(
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")] = 8019,
+    port: terminal.PortOption = 8019,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open it in the browser at once.")
     ] = True,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database",
-            metavar="URL",
-            help="Where campaigns are, if not in the store.  [env: SLVMEVAL_ANNOTATION_DATABASE]",
-            envvar="SLVMEVAL_ANNOTATION_DATABASE",
-            show_envvar=False,
-        ),
-    ] = None,
+    database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:

@@ -60,7 +60,7 @@ def verify(
     workers: terminal.WorkersOption = None,
     store: terminal.StoreOption = None,
     as_json: terminal.JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Check a release by reading it back: its files, the frames of its sources, every pair.
 

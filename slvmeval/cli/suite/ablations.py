@@ -9,7 +9,7 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
-from slvmeval.cli.suite.scores import SuiteArgument, print_left_out, the_suite
+from slvmeval.cli.suite.scores import RatingsOption, SuiteArgument, print_left_out, the_suite
 
 if TYPE_CHECKING:
     from tasks.report.table import Table
@@ -21,9 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def ablations(
-    ratings: Annotated[
-        Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
-    ],
+    ratings: RatingsOption,
     out: OutOption,
     suite: SuiteArgument = None,
     variants: Annotated[

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.prompts.parameters import PromptsParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import Only, with_options
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.scores import CategoriesOption
-from slvmeval.cli.terminal import DryRunOption, MostDollarsOption, MostTokensOption, PricesOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,34 +130,12 @@ app = typer.Typer(no_args_is_help=True, help="Complex prompts from your own vide
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
+    app.command()(with_options(make))
     parent.add_typer(app, name="prompts")
 
 
-@app.command()
 def make(
-    videos: Annotated[
-        Path,
-        typer.Argument(
-            metavar="VIDEOS",
-            help="A folder, or a .csv or .jsonl file with file, and maybe prompt_id and theme.",
-        ),
-    ],
-    out: OutOption,
-    settings: SetOption = None,
-    without_review: Annotated[
-        bool, typer.Option("--without-review", help="Use drafts that nobody has reviewed.")
-    ] = False,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, help="Number of concurrent videos.")
-    ] = 4,
-    usd: MostDollarsOption = None,
-    tokens: MostTokensOption = None,
-    prices: PricesOption = None,
-    dry_run: DryRunOption = False,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
-    quiet: terminal.QuietOption = False,
+    parameters: PromptsParameters, run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")]
 ) -> None:
     """Make prompts as far as possible: drafts first, then the rest for drafts that a person accepted.
 
@@ -168,34 +147,24 @@ def make(
     """
     from flows.command_runs import run_flow
     from flows.prompts.flow import PROMPTS
-    from flows.prompts.run import PromptsParameters, PromptsRun
+    from flows.prompts.run import PromptsRun, prompts_options
     from infra.progress import BuildProgress
 
-    site = terminal.settings(profile, store=store)
-    options = PromptsParameters(
-        videos=terminal.path_text(videos),
-        out=terminal.path_text(out),
-        settings=tuple(settings or ()),
-        without_review=without_review,
-        concurrency=concurrency,
-        most_dollars=usd,
-        most_tokens=tokens,
-        prices=terminal.path_text(prices),
-        dry_run=dry_run,
-    ).options(site)
-    if dry_run:
+    site = parameters.site()
+    options = prompts_options(parameters, site)
+    if options.dry_run:
         prepared = PromptsRun(options, BuildProgress(quiet=True))
         prepared.prepare()
         result = prepared.run()
         assert result.expected is not None
-        say_expected(result.expected, prepared.prices, result.left_out, as_json)
+        say_expected(result.expected, prepared.prices, result.left_out, run.as_json)
         return
-    result = run_flow(PROMPTS, options, site, direct=True, quiet=quiet)
+    result = run_flow(PROMPTS, options, site, direct=True, quiet=run.quiet)
     made, left_out = result.made, result.left_out
-    if as_json:
+    if run.as_json:
         terminal.print_json(summary(made, left_out))
     else:
-        print_made(made, out)
+        print_made(made, Path(result.out))
         say_left_out(left_out)
     failed = any(one.state in ("failed", "unfinished") for one in made)
     raise typer.Exit(terminal.SOME_SET_ASIDE if failed or left_out else 0)
@@ -208,7 +177,7 @@ def review(
         bool, typer.Option("--edit", help="Write a file for each open draft instead, to edit anywhere.")
     ] = False,
     by: ByOption = "",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")] = 8018,
+    port: terminal.PortOption = 8018,
 ) -> None:
     """Show drafts beside stills of their videos on a local page, where they are corrected and accepted.
 

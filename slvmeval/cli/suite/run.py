@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import Without, option, with_options
 
 if TYPE_CHECKING:
     from flows.score.options import SuiteOptions
@@ -62,16 +62,16 @@ def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
         terminal.say(f"warning: without {', '.join(names)}: {reason}")
 
 
-def say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quiet: bool) -> None:
+def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
     """Print the estimated cost by dimension, and what cannot be scored, without asking any model."""
     from flows.score.results import RequestProgress
     from flows.score.suite_run import SuiteRun
 
     run = SuiteRun(options, RequestProgress(quiet=True))
     run.prepare(ask_servers=False)
-    rows = run.estimate(sample, terminal.teller(quiet or as_json))
+    rows = run.estimate(switches.sample, terminal.teller(switches.quiet or switches.as_json))
     refused = {one.dimension.name: one.refused for one in run.dimension_parts if one.refused}
-    if as_json:
+    if switches.as_json:
         output = {"prices_as_of": run.prices.as_of, "rows": [row.as_json() for row in rows]}
         terminal.print_json({**output, "refused": refused, "left_out": [vars(one) for one in run.left_out]})
         return
@@ -103,160 +103,33 @@ def _print_estimate(run: SuiteRun, rows: list[DimensionEstimate]) -> None:
     print_prices(run.prices)
 
 
-WHICH_PANEL = "Which videos and dimensions"
-
-VideosOption = Annotated[
-    Path,
-    typer.Option(
-        "--videos", metavar="DIR", help="Folder of the videos; paths of the manifest are relative to it."
-    ),
-]
-ManifestOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--manifest",
-        metavar="FILE",
-        help="File with the model and the prompt of each video; manifest.csv or .jsonl in DIR by default.",
-    ),
-]
+VideosOption = Annotated[Path, option(SuiteParameters, "videos")]
+ManifestOption = Annotated[Path | None, option(SuiteParameters, "manifest")]
 
 
 def suite_command(name: str) -> Callable[..., None]:
     """Return the command of a suite."""
 
-    def run(
-        videos: VideosOption,
-        prompt_suite: Annotated[
-            Path,
-            typer.Option(
-                "--prompt-suite",
-                metavar="FILE",
-                help="The videos' prompts, as CSV, JSON Lines or as published.",
-            ),
-        ],
-        manifest: ManifestOption = None,
-        dimensions: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--dimension",
-                metavar="NAME",
-                help="Only this one. May be given several times.",
-                rich_help_panel=WHICH_PANEL,
-            ),
-        ] = None,
-        generators: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--generator",
-                metavar="NAME",
-                help="Only videos of this model of the manifest. May be given several times.",
-                rich_help_panel=WHICH_PANEL,
-            ),
-        ] = None,
-        mini: Annotated[
-            int | None,
-            typer.Option(
-                "--mini",
-                min=1,
-                help="Number of prompts of each dimension, drawn at random; smaller draws are subsets.",
-                rich_help_panel=WHICH_PANEL,
-            ),
-        ] = None,
-        seed: Annotated[
-            int, typer.Option("--seed", help="Seed of that draw.", rich_help_panel=WHICH_PANEL)
-        ] = 0,
-        fps: Annotated[
-            str | None,
-            typer.Option("--fps", metavar="N|native", help="Frames per second at which videos are sampled."),
-        ] = None,
-        long_side: Annotated[
-            int | None, typer.Option("--long-side", min=4, help="Longer side of the frames in pixels.")
-        ] = None,
-        blur: Annotated[
-            float,
-            typer.Option(
-                "--blur",
-                min=0,
-                metavar="PIXELS",
-                help="Blur videos slightly; such scores are stored separately.",
-            ),
-        ] = 0.0,
-        settings: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set", metavar="KEY=VALUE", help="A setting of the suite. May be given several times."
-            ),
-        ] = None,
-        variant: Annotated[
-            str | None,
-            typer.Option(
-                "--variant",
-                metavar="NAME",
-                help="An ablation of the suite, or your name for what --set changes; its scores are stored "
-                "separately.",
-            ),
-        ] = None,
-        repeats: terminal.RepeatsOption = 1,
-        retry: terminal.RetryOption = False,
-        concurrency: Annotated[
-            int | None,
-            typer.Option("--concurrency", min=1, help="Number of concurrent scores in one process."),
-        ] = None,
-        usd: terminal.MostDollarsOption = None,
-        tokens: terminal.MostTokensOption = None,
-        prices: terminal.PricesOption = None,
-        prompts: terminal.PromptsOption = None,
-        dry_run: terminal.DryRunOption = False,
-        sample: terminal.SampleOption = None,
-        store: terminal.StoreOption = None,
-        model_folders: terminal.ModelFoldersOption = None,
-        workers: terminal.WorkersOption = None,
-        profile: terminal.ProfileOption = None,
-        direct: terminal.DirectOption = False,
-        summary: terminal.SummaryOption = None,
-        as_json: terminal.ResultAsJsonOption = False,
-        quiet: terminal.QuietOption = False,
-    ) -> None:
-        from flows.score.options import SuiteParameters
+    def score(parameters: Annotated[SuiteParameters, Without("suite")], run: terminal.RunSwitches) -> None:
+        from flows.score.options import suite_options
 
-        site = terminal.settings(profile, store=store, model_folders=model_folders, workers=workers)
-        parameters = SuiteParameters(
-            suite=name,
-            videos=terminal.path_text(videos),
-            prompt_suite=terminal.path_text(prompt_suite),
-            prompts=terminal.path_text(prompts),
-            manifest=terminal.path_text(manifest),
-            settings=tuple(settings or ()),
-            variant=variant,
-            dimensions=tuple(dimensions or ()),
-            generators=tuple(generators or ()),
-            mini=mini,
-            seed=seed,
-            fps=fps,
-            long_side=long_side,
-            blur=blur,
-            repeats=repeats,
-            retry=retry,
-            concurrency=concurrency,
-            most_dollars=usd,
-            most_tokens=tokens,
-            prices=terminal.path_text(prices),
-        )
-        options = parameters.options(site)
-        if dry_run:
-            say_estimate(options, sample, as_json, quiet)
+        asked = parameters.model_copy(update={"suite": name})
+        site = asked.site()
+        options = suite_options(asked, site)
+        if run.dry_run:
+            say_estimate(options, run)
             return
         from flows.command_runs import run_flow
         from flows.score.suite_run import SUITE
         from slvmeval.cli.runs import finish
 
-        finish(run_flow(SUITE, options, site, direct, quiet), print_result, summary, as_json)
+        finish(run_flow(SUITE, options, site, run.direct, run.quiet), print_result, run)
 
-    run.__doc__ = f"""Score videos with {name}. Existing scores are not computed again.
+    score.__doc__ = f"""Score videos with {name}. Existing scores are not computed again.
 
     It can be stopped at any time; the same command continues. Exit code 0: every video has its scores, 3:
     some are missing, or rows of the files were left out, 1: failed.
 
     Example: `slvmeval suite {name} --videos DIR --prompt-suite FILE --store STORE`
     """
-    return run
+    return with_options(score)

@@ -51,6 +51,11 @@ CategoriesOption = Annotated[
 ]
 
 
+RatingsOption = Annotated[
+    Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(manifest)
@@ -210,9 +215,7 @@ def print_left_out(left_out: Sequence[UnusedLine]) -> None:
 
 
 def alignment(
-    ratings: Annotated[
-        Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
-    ],
+    ratings: RatingsOption,
     out: OutOption,
     suite: SuiteArgument = None,
     settings: SettingsOption = None,

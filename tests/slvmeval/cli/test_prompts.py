@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.score.options import EvaluateParameters
+from flows.score.options import evaluate_options
+from flows.score.parameters import EvaluateParameters
 from infra.profile import load_profile
 from storage_schemas.errors import UserInputError
 from tasks.llm.prompt_files import prompt_catalogue, prompt_text
@@ -74,9 +75,9 @@ def test_prompts_of_one_evaluator_are_checked_and_found_from_everywhere(
     (own / "video_judge_system.txt").write_text("Which?")
     site = load_profile(None, {"store": str(tmp_path / "store")}, {})
     parameters = EvaluateParameters(evaluators=("gpt-5-video", "gpt-5-video?label=mine&prompts=mine"))
-    ours, mine = parameters.options(site).evaluators
+    ours, mine = evaluate_options(parameters, site).evaluators
     assert "prompts" not in ours.settings
     assert mine.settings["prompts"] == str(tmp_path / "mine")
     (own / "video_judge_sytem.txt").write_text("Which?")
     with pytest.raises(UserInputError, match=r"video_judge_sytem\.txt: there is no such prompt"):
-        parameters.options(site)
+        evaluate_options(parameters, site)

@@ -1,0 +1,79 @@
+"""Parameters of a build, and of the plan of one, as users write them."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from flows.parameters import (
+    INPUT,
+    OUTPUT,
+    SITE,
+    FlowParameters,
+    Given,
+    ModelFolders,
+    OwnPrompts,
+    Retry,
+    Workers,
+)
+from infra.profile import ENVIRONMENT_PREFIX
+
+#: Default recipe.
+DEFAULT_RECIPE = "cpu-approx"
+
+
+class PlanParameters(FlowParameters):
+    """What to build: all parameters that change a build's plan."""
+
+    site_fields: ClassVar[tuple[str, ...]] = (*FlowParameters.site_fields, "release", "settle_s")
+
+    sources: Annotated[tuple[str, ...], Given(("--sources", "-s"), "KIND:PATH", INPUT)] = Field(
+        default=(),
+        description="A data set: folder:PATH or vript:PATH; a plain PATH is a folder. Options follow a ?: "
+        "'vript:PATH?unpack=true&only_present=true'.",
+    )
+    recipe: Annotated[str, Given(metavar="NAME|FILE", panel=INPUT)] = Field(
+        default=DEFAULT_RECIPE,
+        description="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json "
+        "file; a pinned recipe rebuilds exactly its pairs.",
+    )
+    changes: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE", INPUT)] = Field(
+        default=(),
+        description="A changed value of the recipe: clips_per_pair=3, "
+        "aspects.aesthetics.parameters.contrast=-0.5.",
+    )
+    damaged: Annotated[str | None, Given(metavar="refuse|truncate|conceal", panel=INPUT)] = Field(
+        default=None,
+        description="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last "
+        "whole picture (truncate), or use it as FFmpeg plays it (conceal). Short for damaged=….",
+    )
+    prompts: OwnPrompts = None
+    release: Annotated[
+        str | None, Given(metavar="NAME", panel=OUTPUT, variable=ENVIRONMENT_PREFIX + "RELEASE")
+    ] = Field(default=None, description="Name of the release; a new version extends its newest one.")
+    fresh: bool = Field(default=False, description="Extend no older version: draw all candidates again.")
+    retry: Retry = False
+    settle_s: Annotated[
+        float | None,
+        Given(("--settle",), "SECONDS", SITE, variable=ENVIRONMENT_PREFIX + "SETTLE_S"),
+    ] = Field(
+        default=None,
+        ge=0,
+        description="Leave files that changed less than this many seconds ago to the next run.",
+    )
+    model_folders: ModelFolders = ()
+
+
+class BuildParameters(PlanParameters):
+    """Build or update an SLVMEval release: only missing pairs are built.
+
+    Empty or 0 means the profile's value. Paths are absolute, on the machine of the Prefect worker.
+    """
+
+    site_fields: ClassVar[tuple[str, ...]] = (*PlanParameters.site_fields, "gallery")
+
+    gallery: Annotated[str | None, Given(metavar="DIR", panel=OUTPUT, path=True)] = Field(
+        default=None, description="Also write a gallery to this folder."
+    )
+    workers: Workers = None

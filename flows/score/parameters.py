@@ -1,0 +1,150 @@
+"""Parameters of evaluations and of suites' runs, as users write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from flows.parameters import (
+    FlowParameters,
+    Given,
+    MaxDollars,
+    MaxTokens,
+    ModelFolders,
+    OwnPrompts,
+    PriceList,
+    ReleaseName,
+    ReleaseVersion,
+    Workers,
+    full_or_none,
+)
+
+#: Sections of the help.
+_PAIRS, _VIDEOS = "Which pairs", "Which videos and dimensions"
+
+
+class ScoringParameters(FlowParameters):
+    """Parameters that evaluations and suites' runs have in common."""
+
+    repeats: int = Field(default=1, ge=1, description="Number of times each request is made.")
+    retry: bool = Field(default=False, description="Repeat requests that failed before.")
+    most_dollars: MaxDollars = None
+    most_tokens: MaxTokens = None
+    prices: PriceList = None
+    prompts: OwnPrompts = None
+    model_folders: ModelFolders = ()
+    workers: Workers = None
+
+    def common(self) -> dict[str, Any]:
+        """Return the fields of :class:`flows.score.options.ScoringOptions`."""
+        return {
+            "repeats": self.repeats,
+            "retry": self.retry,
+            "limits": {"usd": self.most_dollars, "tokens": self.most_tokens},
+            "prices": full_or_none(self.prices),
+            "prompts": full_or_none(self.prompts) or "",
+        }
+
+
+class EvaluateParameters(ScoringParameters):
+    """Let evaluators judge the pairs of a release; answered requests are not repeated.
+
+    Empty fields and 0 stand for the profile's value, or for no limit. Paths are absolute, on the machine of
+    the Prefect worker.
+    """
+
+    evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME[?KEY=VALUE&…]")] = Field(
+        default=(), description="An evaluator with settings, see `slvmeval evaluators list`."
+    )
+    evaluators_file: Annotated[str | None, Given(("--evaluators",), "FILE", path=True)] = Field(
+        default=None, description="Evaluators with settings, a .toml file."
+    )
+    release: ReleaseName = None
+    version: ReleaseVersion = None
+    pairs: Annotated[str | None, Given(metavar="NAME:PATH", panel=_PAIRS)] = Field(
+        default=None,
+        description="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE.",
+    )
+    pair_ids: Annotated[tuple[str, ...], Given(("--pair",), "ID", _PAIRS)] = Field(
+        default=(), description="Only this pair."
+    )
+    aspects: Annotated[tuple[str, ...], Given(("--aspect",), "NAME", _PAIRS)] = Field(
+        default=(), description="Only pairs of this aspect."
+    )
+    strengths: Annotated[tuple[str, ...], Given(("--strength",), "NAME", _PAIRS)] = Field(
+        default=(), description="Only pairs of this severity."
+    )
+    clips: Annotated[tuple[int, ...], Given(panel=_PAIRS)] = Field(
+        default=(), description="Only pairs with this number of degraded clips."
+    )
+    most_per_aspect: Annotated[int | None, Given(panel=_PAIRS)] = Field(
+        default=None,
+        ge=1,
+        description="Maximum number of pairs of each aspect, drawn at random; smaller draws are subsets.",
+    )
+    batch: bool = Field(
+        default=False,
+        description="Ask by the providers' batch interfaces: half the price, answers within a day.",
+    )
+    wait: bool = Field(
+        default=True,
+        description="With batches: wait for the answers, or end when all is handed over; the same command "
+        "collects them later.",
+    )
+
+    def paths(self) -> Mapping[str, Sequence[str]]:
+        """Return the given paths by field."""
+        return {**super().paths(), **({"pairs": [self.pairs.partition(":")[2]]} if self.pairs else {})}
+
+
+class SuiteParameters(ScoringParameters):
+    """Score videos with a suite; existing scores are not computed again.
+
+    Empty fields and 0 stand for the profile's or the suite's value, or for no limit. Paths are absolute, on
+    the machine of the Prefect worker.
+    """
+
+    suite: str | None = Field(default=None, description="Name of the suite, such as video-bench.")
+    videos: Annotated[str | None, Given(metavar="DIR", path=True, required=True)] = Field(
+        default=None, description="Folder of the videos; paths of the manifest are relative to it."
+    )
+    prompt_suite: Annotated[str | None, Given(metavar="FILE", path=True, required=True)] = Field(
+        default=None, description="The videos' prompts, as CSV, JSON Lines or as published."
+    )
+    manifest: Annotated[str | None, Given(metavar="FILE", path=True)] = Field(
+        default=None,
+        description="File with the model and the prompt of each video; manifest.csv or .jsonl in the folder "
+        "by default.",
+    )
+    dimensions: Annotated[tuple[str, ...], Given(("--dimension",), "NAME", _VIDEOS)] = Field(
+        default=(), description="Only this dimension."
+    )
+    generators: Annotated[tuple[str, ...], Given(("--generator",), "NAME", _VIDEOS)] = Field(
+        default=(), description="Only videos of this model of the manifest."
+    )
+    mini: Annotated[int | None, Given(panel=_VIDEOS)] = Field(
+        default=None,
+        ge=1,
+        description="Number of prompts of each dimension, drawn at random; smaller draws are subsets.",
+    )
+    seed: Annotated[int, Given(panel=_VIDEOS)] = Field(default=0, description="Seed of that draw.")
+    fps: Annotated[str | None, Given(metavar="N|native")] = Field(
+        default=None, description="Frames per second at which videos are sampled, or native."
+    )
+    long_side: int | None = Field(default=None, ge=4, description="Longer side of the frames in pixels.")
+    blur: Annotated[float, Given(metavar="PIXELS")] = Field(
+        default=0.0, ge=0, description="Blur videos slightly; such scores are stored separately."
+    )
+    settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
+        default=(), description="A setting of the suite."
+    )
+    variant: Annotated[str | None, Given(metavar="NAME")] = Field(
+        default=None,
+        description="An ablation of the suite, or your name for changed settings; its scores are stored "
+        "separately.",
+    )
+    concurrency: int | None = Field(
+        default=None, ge=1, description="Number of concurrent scores in one process."
+    )

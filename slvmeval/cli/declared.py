@@ -1,0 +1,165 @@
+"""Command-line options from models: a field is declared once, with its type, default and description.
+
+A command takes models in place of options. :func:`with_options` returns the function that Typer needs, with
+an option for each field; :func:`option` gives that of a single field to commands that take no model.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from flows.parameters import FlowParameters, Given, given, validated
+from infra.profile import ENVIRONMENT_PREFIX, Profile
+from storage_schemas.model import Frozen
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Only:
+    """The fields of a model that a command takes."""
+
+    fields: tuple[str, ...]
+
+    def __init__(self, *fields: str) -> None:
+        object.__setattr__(self, "fields", fields)
+
+
+@dataclass(frozen=True)
+class Without:
+    """The fields of a model that a command does not take."""
+
+    fields: tuple[str, ...]
+
+    def __init__(self, *fields: str) -> None:
+        object.__setattr__(self, "fields", fields)
+
+
+def with_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Return a command for Typer with an option for each field of the models that the command takes."""
+    hints = get_type_hints(command, include_extras=True)
+    models: dict[str, tuple[type[Frozen], tuple[str, ...]]] = {}
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        model, names = _fields(hints[name])
+        if model is None:
+            parameters.append(parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY))
+            continue
+        models[name] = model, names
+        parameters += [_parameter(field, model.model_fields[field]) for field in names]
+
+    @wraps(command)
+    def run(**values: Any) -> R:
+        for name, (model, names) in models.items():
+            of_model = {field: values.pop(field) for field in names}
+            values[name] = _filled(model, of_model)
+        return command(**values)
+
+    del run.__wrapped__  # else Typer reads the original signature
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def option(model: type[BaseModel], name: str) -> Any:
+    """Return the option, or argument, of a field of a model."""
+    return get_args(_parameter(name, model.model_fields[name]).annotation)[1]
+
+
+def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
+    """Return a parameter's model and the fields that the command takes; None if it is no model."""
+    model, rules = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
+    if not (isinstance(model, type) and issubclass(model, Frozen)):
+        return None, ()
+    names = model.fields() if issubclass(model, FlowParameters) else tuple(model.model_fields)
+    for rule in rules:
+        if isinstance(rule, Only):
+            names = rule.fields
+        elif isinstance(rule, Without):
+            names = tuple(name for name in names if name not in rule.fields)
+    return model, names
+
+
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+    """Return the parameter of a Typer command for a field."""
+    how, many = given(field), get_origin(field.annotation) is tuple
+    default = inspect.Parameter.empty if how.required or field.is_required() else field.default
+    text = (field.description or "") + (" Repeatable." if many else "")
+    text += f"  [env: {how.variable}]" if how.variable else ""
+    limits = {
+        name: getattr(part, sign)
+        for part in field.metadata
+        for name, sign in (("min", "ge"), ("max", "le"))
+        if hasattr(part, sign)
+    }
+    made: Any
+    if how.flags and not how.flags[0].startswith("-"):
+        made = typer.Argument(metavar=how.metavar, help=text)
+    else:
+        made = typer.Option(
+            *_flags(name, how, default),
+            metavar=_metavar(field.annotation, how),
+            help=text,
+            rich_help_panel=how.panel,
+            # the profile's variables are read with the profile
+            envvar=None if _of_profile(how.variable) else how.variable,
+            show_envvar=False,
+            **limits,
+        )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None if many else default,
+        annotation=Annotated[_kind(field.annotation, how, many), made],
+    )
+
+
+def _metavar(annotation: Any, how: Given) -> str | None:
+    """Return what the help shows for the value: nothing for a switch, N for a number."""
+    if how.metavar is not None:
+        return how.metavar
+    if annotation is bool:
+        return ""
+    return "N" if {int, float} & {annotation, *get_args(annotation)} else None
+
+
+def _of_profile(variable: str) -> bool:
+    return variable.removeprefix(ENVIRONMENT_PREFIX).lower() in (*Profile.model_fields, "profile", "")
+
+
+def _flags(name: str, how: Given, default: object) -> tuple[str, ...]:
+    plain = name.replace("_", "-")
+    if default is True:
+        return (f"--{plain}/--no-{plain}",)
+    return how.flags or (f"--{plain}",)
+
+
+def _kind(annotation: Any, how: Given, many: bool) -> Any:
+    """Return the type that Typer converts to: a path, a list, or the field's own without None."""
+    if many:
+        return list[Path if how.path else get_args(annotation)[0]] | None  # type: ignore[misc]
+    optional = get_origin(annotation) in (Union, UnionType)
+    kind = next(part for part in get_args(annotation) if part is not NoneType) if optional else annotation
+    kind = Path if how.path else kind
+    return kind | None if optional and not how.required else kind
+
+
+def _filled(model: type[Frozen], values: Mapping[str, Any]) -> Any:
+    """Return a model with the values that were given; paths are made absolute."""
+    return validated(model, {name: _value(value) for name, value in values.items() if value is not None})
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.expanduser().resolve())
+    return tuple(map(_value, value)) if isinstance(value, list) else value

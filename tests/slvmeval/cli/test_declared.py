@@ -1,0 +1,111 @@
+"""Options that commands have from models."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from pydantic import Field
+from typer.testing import CliRunner
+
+from flows.annotate.parameters import PublishParameters
+from flows.build.parameters import BuildParameters, PlanParameters
+from flows.parameters import FlowParameters, Given
+from flows.prompts.parameters import PromptsParameters
+from flows.score.parameters import EvaluateParameters, SuiteParameters
+from slvmeval.cli import declared, main
+from slvmeval.cli.declared import Only, Without, with_options
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+
+
+class Asked(Frozen):
+    """A field of each kind."""
+
+    where: Annotated[str, Given(("where",), "DIR", path=True)] = Field(description="A folder.")
+    files: Annotated[tuple[str, ...], Given(("--file", "-f"), path=True)] = Field(
+        default=(), description="F."
+    )
+    numbers: tuple[int, ...] = Field(default=(), description="Some.")
+    count: int | None = Field(default=None, ge=1, le=9, description="How many.")
+    fast: bool = Field(default=False, description="Hurry.")
+    wait: bool = Field(default=True, description="Stay.")
+    key: Annotated[str, Given(variable="A_KEY")] = Field(default="", max_length=3, description="A key.")
+
+
+def asked(*words: str, of: Any = Asked, **environment: str) -> tuple[Any, str]:
+    """Return what a command got, and what it printed."""
+    got = []
+
+    def command(asked: of, more: Annotated[int, typer.Option("--more", help="Its own.")] = 0) -> None:
+        got.append((asked, more))
+
+    app = typer.Typer()
+    command.__annotations__["asked"] = of
+    app.command()(with_options(command))
+    ran = CliRunner().invoke(app, words, env=environment)
+    if ran.exception is not None and not isinstance(ran.exception, SystemExit):
+        raise ran.exception
+    return (got[0] if got else None), ran.output
+
+
+def test_a_command_gets_a_model_of_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = str(tmp_path)
+    assert asked(".")[0] == (Asked(where=here), 0)
+    words = ". -f a --file /b --numbers 1 --numbers 2 --count 9 --fast --no-wait --more 3"
+    (got, more), _ = asked(*words.split(), A_KEY="k")
+    assert more == 3
+    assert got == Asked(
+        where=here, files=(f"{here}/a", "/b"), numbers=(1, 2), count=9, fast=True, wait=False, key="k"
+    )
+    with pytest.raises(UserInputError, match="key: "):
+        asked(".", "--key", "long")
+    for wrong in ("", ". --count 10", ". --count 0", ". --fast 1"):
+        assert "Usage:" in asked(*wrong.split())[1]
+
+
+def test_a_command_may_take_some_fields_of_a_model() -> None:
+    assert asked(".", "--fast", of=Annotated[Asked, Only("where", "fast")])[0][0].fast
+    assert "--count" not in asked("--help", of=Annotated[Asked, Only("where", "fast")])[1]
+    assert "No such option" in asked(".", "--fast", of=Annotated[Asked, Without("fast")])[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "without"),
+    [
+        ("build", BuildParameters, ()),
+        ("plan", PlanParameters, ()),
+        ("evaluate", EvaluateParameters, ()),
+        ("suite video-bench", SuiteParameters, ("suite",)),
+        ("suite prompts make", PromptsParameters, ()),
+        ("annotate publish", PublishParameters, ()),
+    ],
+)
+def test_form_and_command_say_the_same_of_each_field(
+    words: str, model: type[FlowParameters], without: tuple[str, ...]
+) -> None:
+    command: Any = typer.main.get_command(main.app)
+    for word in words.split():
+        command = command.commands[word]
+    of_command = {parameter.name: parameter for parameter in command.params}
+    for name, (_, _, description) in model.form().items():
+        if name not in without:
+            assert of_command[name].help.startswith(description)
+
+
+def test_no_option_is_declared_twice() -> None:
+    """Neither with the same flags and help, nor beside a model that has it."""
+    seen = Counter[tuple[tuple[str, ...], str]]()
+    for path in Path(declared.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("Option", "Argument"):
+                texts = tuple(part.value for part in node.args if isinstance(part, ast.Constant))
+                help_ = next((ast.unparse(word.value) for word in node.keywords if word.arg == "help"), "")
+                seen[texts, help_] += 1
+    del seen[(), "text"]
+    assert [declared for declared, times in seen.items() if times > 1] == []
