@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
+from flows.annotate.parameters import PublishParameters
 from flows.build.parameters import BuildParameters, PlanParameters
 from flows.parameters import LIMITS, OUTPUT, SITE, FlowParameters, Given
-from flows.score.parameters import EvaluateParameters
+from flows.score.parameters import EvaluateParameters, SuiteParameters
 from slvmeval.cli.declared import option
 from storage_schemas.model import Frozen
 
@@ -80,6 +81,9 @@ MaxDollarsOption = Annotated[float | None, option(EvaluateParameters, "most_doll
 MaxTokensOption = Annotated[int | None, option(EvaluateParameters, "most_tokens")]
 PricesOption = Annotated[Path | None, option(EvaluateParameters, "prices")]
 SettleOption = Annotated[float | None, option(PlanParameters, "settle_s")]
+DatabaseOption = Annotated[str | None, option(PublishParameters, "database")]
+VideosOption = Annotated[Path, option(SuiteParameters, "videos")]
+ManifestOption = Annotated[Path | None, option(SuiteParameters, "manifest")]
 DryRunOption = Annotated[bool, option(RunSwitches, "dry_run")]
 
 

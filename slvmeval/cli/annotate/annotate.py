@@ -8,7 +8,6 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import backups, exchange, filter, ratings, simulate
-from slvmeval.cli.annotate import database as databases
 
 annotate = typer.Typer(
     no_args_is_help=True,
@@ -89,7 +88,7 @@ def serve(
         int,
         typer.Option("--per-address", min=0, help="Maximum requests per address and minute; 0 for no limit."),
     ] = 6000,
-    database: databases.DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:

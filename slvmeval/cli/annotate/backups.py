@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate.database import DatabaseOption, opened_desk
+from slvmeval.cli.annotate.database import opened_desk
 
 if TYPE_CHECKING:
     from tasks.annotation.desk.backup import BackedUp
@@ -24,7 +24,7 @@ def register(annotate: typer.Typer) -> None:
 
 def backup(
     file: FileArgument,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
@@ -45,7 +45,7 @@ def backup(
 
 def restore(
     file: FileArgument,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,

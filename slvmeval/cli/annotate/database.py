@@ -1,21 +1,17 @@
-"""The database option of the ``slvmeval annotate`` commands, and opening the database."""
+"""Opening the database of the ``slvmeval annotate`` commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from flows.annotate.parameters import PublishParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import option
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
     from tasks.annotation.desk.desk import Desk
-
-DatabaseOption = Annotated[str | None, option(PublishParameters, "database")]
 
 
 @contextmanager

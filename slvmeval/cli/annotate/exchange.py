@@ -9,7 +9,7 @@ import typer
 
 from flows.annotate.parameters import PublishParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate.database import DatabaseOption, opened_desk, pairs_campaign
+from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
 from slvmeval.cli.declared import Only, option, with_options
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def export(
         str, typer.Option("--encoding", metavar="utf-8|utf-8-sig|cp932", help="Encoding of the file.")
     ] = "utf-8",
     private_audience: PrivateOption = False,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -147,7 +147,7 @@ def import_(
             "--report", metavar="FILE", help="Report of the rows left out; by default next to the first file."
         ),
     ] = None,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
@@ -374,7 +374,7 @@ def prompt_texts(path: Path, suite: str, root: Path) -> list[str]:
 
 def collect(
     campaign: CampaignArgument = None,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,

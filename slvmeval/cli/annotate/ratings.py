@@ -9,9 +9,7 @@ import typer
 
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate.database import DatabaseOption
 from slvmeval.cli.declared import option
-from slvmeval.cli.suite.run import ManifestOption, VideosOption
 
 
 def register(annotate: typer.Typer) -> None:
@@ -21,9 +19,9 @@ def register(annotate: typer.Typer) -> None:
 
 def publish_ratings(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite, such as video-bench.")],
-    videos: VideosOption,
+    videos: terminal.VideosOption,
     prompt_suite: Annotated[Path, option(SuiteParameters, "prompt_suite")],
-    manifest: ManifestOption = None,
+    manifest: terminal.ManifestOption = None,
     dimensions: Annotated[list[str] | None, option(SuiteParameters, "dimensions")] = None,
     generators: Annotated[list[str] | None, option(SuiteParameters, "generators")] = None,
     mini: Annotated[int | None, option(SuiteParameters, "mini")] = None,
@@ -46,7 +44,7 @@ def publish_ratings(
         ),
     ] = None,
     prompts: terminal.PromptsOption = None,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,

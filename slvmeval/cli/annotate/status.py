@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate.database import DatabaseOption, opened_desk
+from slvmeval.cli.annotate.database import opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def status(
             help="Pay per task, for the cost; by default what the campaign pays.",
         ),
     ] = None,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,

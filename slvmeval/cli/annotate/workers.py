@@ -12,7 +12,7 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import status
-from slvmeval.cli.annotate.database import DatabaseOption, one_campaign, opened_desk
+from slvmeval.cli.annotate.database import one_campaign, opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ COLUMNS = ("code", "answers", "pay", "currency", "standing", "platform", "sessio
 def codes(
     campaign: CampaignArgument = None,
     out: CsvOption = None,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -169,7 +169,7 @@ def exclude(
     worker: WorkerArgument,
     note: NoteOption,
     by: ByOption = "",
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -187,7 +187,7 @@ def clear(
     worker: WorkerArgument,
     note: NoteOption,
     by: ByOption = "",
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -299,7 +299,7 @@ def links(
             help="The address that workers use; by default the campaign's public_url, else this machine's.",
         ),
     ] = None,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -356,7 +356,7 @@ def erase(
     ] = None,
     by: ByOption = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate.database import DatabaseOption
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def open_page(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open it in the browser at once.")
     ] = True,
-    database: DatabaseOption = None,
+    database: terminal.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:

@@ -6,12 +6,11 @@ The result of a run, or its estimate, as printed in a terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Without, option, with_options
+from slvmeval.cli.declared import Without, with_options
 
 if TYPE_CHECKING:
     from flows.score.options import SuiteOptions
@@ -101,10 +100,6 @@ def _print_estimate(run: SuiteRun, rows: list[DimensionEstimate]) -> None:
     cells.append(("all", sum(row.videos for row in rows), *total_cells(row.cost for row in rows), "", ""))
     terminal.console().print(terminal.table(run.suite.title, (*columns, *per_video), cells, numbers=8))
     print_prices(run.prices)
-
-
-VideosOption = Annotated[Path, option(SuiteParameters, "videos")]
-ManifestOption = Annotated[Path | None, option(SuiteParameters, "manifest")]
 
 
 def suite_command(name: str) -> Callable[..., None]:

@@ -13,7 +13,6 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
-from slvmeval.cli.suite.run import VideosOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +66,7 @@ def register(app: typer.Typer) -> None:
 
 
 def manifest(
-    videos: VideosOption,
+    videos: terminal.VideosOption,
     out: Annotated[
         Path | None,
         typer.Option(
