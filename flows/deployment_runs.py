@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from prefect.utilities.urls import url_for
 
 from infra.prefect_server import FLOW_NAMES
 from storage_schemas.errors import UserInputError, did_you_mean
+from storage_schemas.names import key_value
 
 _LOOK_EVERY_S = 2.0
 _LINES_AT_ONCE = 200
@@ -67,18 +67,13 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
     known = (deployment.parameter_openapi_schema or {}).get("properties", {})
     values: dict[str, Any] = {}
     for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UserInputError(f"--param {text}: write KEY=VALUE, such as release=eight")
+        key, value = key_value(text, f"--param {text}", "KEY=VALUE, such as release=eight")
         if known and key not in known:
             hint = did_you_mean(key, known)
             raise UserInputError(
                 f"--param {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
             )
-        try:
-            values[key] = json.loads(value)
-        except json.JSONDecodeError:
-            values[key] = value
+        values[key] = value
         if known.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
             values[key] = [values[key]]
     return values

@@ -68,6 +68,10 @@ _ERRORS = frozenset(
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("slvmeval")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if foreign := foreign_packages():

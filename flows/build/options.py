@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError, did_you_mean, suggestion
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.names import NAME_RULE, is_name, key_value
 from storage_schemas.source import DamageRule
 from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
@@ -26,8 +25,6 @@ from tasks.aspects.base import Pool
 from tasks.recipe import Recipe, load_recipe, own_name, recipe_from, with_prompts
 from tasks.sources.base import SourceAdapter
 from tasks.sources.registry import ADAPTERS
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class SourceRoot(Frozen):
@@ -83,8 +80,8 @@ class BuildOptions(RunOptions):
     @field_validator("release")
     @classmethod
     def _plain_name(cls, value: str) -> str:
-        if not _NAME.fullmatch(value):
-            raise ValueError("a release's name has at most 64 letters, digits, '.', '_' and '-'")
+        if not is_name(value):
+            raise ValueError(f"a release's name has {NAME_RULE}")
         return value
 
 
@@ -125,13 +122,8 @@ def _split_options(text: str) -> tuple[str, str]:
 def _adapter_options(kind: str, given: str, text: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for part in filter(None, given.split("&")):
-        key, equals, value = part.partition("=")
-        if not equals or not key:
-            raise UserInputError(f"--sources {text}: after the ? write KEY=VALUE&KEY=VALUE")
-        try:
-            options[key] = json.loads(value)
-        except json.JSONDecodeError:
-            options[key] = value
+        key, value = key_value(part, f"--sources {text}", "KEY=VALUE&KEY=VALUE after the ?")
+        options[key] = value
     return typed_options(kind, options)
 
 
@@ -189,13 +181,7 @@ def recipe_with(name_or_path: str, changes: Sequence[str] = ()) -> Recipe:
         raise UserInputError(f"recipe {name_or_path} pins its pairs: its values cannot be changed with --set")
     fields["name"] = f"{recipe.name}-changed"
     for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals or not key:
-            raise UserInputError(f"--set {change}: write KEY=VALUE, such as clips_per_pair=3")
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError:
-            value = text
+        key, value = key_value(change, f"--set {change}", "KEY=VALUE, such as clips_per_pair=3")
         _put(fields, key.split("."), value, change)
     try:
         return own_name(recipe_from(fields))

@@ -13,6 +13,7 @@ from flows.parameters import RunOptions, checked_prompts, full_or_none, required
 from flows.score.parameters import EvaluateParameters, SuiteParameters
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
+from storage_schemas.names import key_value
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
 from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
@@ -249,13 +250,8 @@ def settings_from_text(given: Iterable[str]) -> dict[str, Any]:
     """
     settings: dict[str, Any] = {}
     for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UserInputError(f"--set {text}: write KEY=VALUE")
-        try:
-            settings[key] = json.loads(value)
-        except json.JSONDecodeError:
-            settings[key] = value
+        key, value = key_value(text, f"--set {text}")
+        settings[key] = value
     if isinstance(own := settings.get("prompts"), str):
         # in full, since workers have another working folder
         settings["prompts"] = checked_prompts(own)

@@ -22,6 +22,7 @@ from infra.slurm import worker_setup
 from infra.slurm.run_folder import log_folder, run_folder
 from infra.tls import Credentials, credential_files
 from storage_schemas.errors import UserInputError
+from storage_schemas.names import NAME_RULE, is_name
 from storage_schemas.store import Store
 
 #: Time for a worker to reach its scheduler, seconds. It includes the first imports from a shared file system,
@@ -48,7 +49,6 @@ OUTLIVE = (
 #: Where the folder of :func:`temporary_folder` is created.
 SCRATCH = "SLVMEVAL_SCRATCH"
 
-_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Characters that sbatch interprets in a line.
 _SBATCH_SIGNS = re.compile(r"[\"'\\#\x00-\x1f\x7f]")
 #: Options set by us, which a profile must not override.
@@ -67,10 +67,8 @@ def job_name(run: str, pool_name: str) -> str:
     UserInputError
         If `run` is not a plain name.
     """
-    if not _RUN.fullmatch(run):
-        raise UserInputError(
-            f"a run's name has at most 64 letters, digits, '.', '_' and '-': {run!r} is not valid"
-        )
+    if not is_name(run):
+        raise UserInputError(f"a run's name has {NAME_RULE}: {run!r} is not valid")
     return f"slvmeval-{run}-{pool_name}"
 
 

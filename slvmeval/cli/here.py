@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,7 +23,23 @@ def register(app: typer.Typer) -> None:
     app.callback(invoke_without_command=True)(here)
 
 
-def here(context: typer.Context) -> None:
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("slvmeval"))
+        raise typer.Exit
+
+
+def here(
+    context: typer.Context,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", metavar="", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
     """Builds SLVMEval: long-video pairs with known damage, to measure the judges of generated video.
 
     Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own:

@@ -33,7 +33,9 @@ app = typer.Typer(
     name="slvmeval",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
 for group in (
     here,
     doctor,

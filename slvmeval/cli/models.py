@@ -217,7 +217,7 @@ def add(
 
 @app.command()
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All by default.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="All by default.")] = None,
     model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     again: Annotated[

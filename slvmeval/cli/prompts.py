@@ -24,7 +24,7 @@ def register(parent: typer.Typer) -> None:
 
 @app.command(name="list")
 def list_prompts(
-    area: Annotated[str | None, typer.Argument(metavar="[AREA]", help="Only this area.")] = None,
+    area: Annotated[str | None, typer.Argument(metavar="AREA", help="Only this area.")] = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """List the prompts: who sends them, where a paper prints their wording, what a replacement needs.

@@ -224,7 +224,14 @@ def open_store(store: Path | None, profile: Path | None = None) -> Store:
     """Open the store that the settings name."""
     from storage_schemas.store import Store
 
-    return Store.open(Path(settings(profile, store=store).store))
+    return Store.open(store_folder(store, profile))
+
+
+def store_folder(store: Path | None, profile: Path | None = None) -> Path:
+    """Return the folder of the store that the settings name, or ``store`` in it, as in a project's folder."""
+    root = Path(settings(profile, store=store).store)
+    below = root / "store"
+    return below if not (root / "store.json").exists() and (below / "store.json").is_file() else root
 
 
 def open_release(

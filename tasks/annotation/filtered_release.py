@@ -8,7 +8,6 @@ release, so that a release can be shared and contains no personal data.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ import pyarrow as pa
 from storage_schemas.commit import Manifest, commit_folder, payload_files, staging_folder
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import canonical_json, digest_text, digest_value
+from storage_schemas.names import NAME_RULE, is_name
 from storage_schemas.pair import PairRecord
 from storage_schemas.parquet import write_rows
 from storage_schemas.provenance import provenance, utc_now
@@ -43,8 +43,6 @@ OUTCOMES = pa.schema(
         ("clear", pa.float64()),
     ]
 )
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -176,11 +174,8 @@ def _check(parent: Release, people: ReleaseVotes, name: str) -> None:
             f"no pair of release {parent.name} passed the filter: {open_} of {len(people.outcomes)} pairs "
             f"{_undecided(people.rule)}, the others were excluded"
         )
-    if not _NAME.fullmatch(name):
-        raise UserInputError(
-            f"{name!r} is not a valid release name (at most 64 letters, digits, '.', '_' and '-'): "
-            "choose one with --as"
-        )
+    if not is_name(name):
+        raise UserInputError(f"{name!r} is not a valid release name ({NAME_RULE}): choose one with --as")
     if name == parent.name:
         raise UserInputError(f"a filtered release needs a name other than {name!r}: choose one with --as")
     versions = release_versions(parent.store, name)

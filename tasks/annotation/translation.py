@@ -17,6 +17,7 @@ from pydantic import Field
 from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
+from storage_schemas.names import Name
 from storage_schemas.rng import derived_seed
 from tasks.annotation.installation import annotation_folder
 from tasks.llm.answers import UnusableAnswer
@@ -154,7 +155,7 @@ class TranslationParameters(Frozen):
 
     language: str = Field(default="ja", min_length=2)
     model: str = Field(default=MODEL, min_length=1)
-    server: str = Field(default="translation", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    server: Name = "translation"
     prompt: str = Field(default_factory=default_prompt, min_length=1)
     temperature: float = Field(default=0.7, ge=0, le=2)
     top_p: float = Field(default=0.8, gt=0, le=1)

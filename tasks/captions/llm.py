@@ -17,6 +17,7 @@ from storage_schemas.analysis import CaptionAnalysis, CaptionAnswer
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
+from storage_schemas.names import Name
 from storage_schemas.provenance import utc_now
 from storage_schemas.rng import derived_seed
 from tasks.captions.analyser import AnswerJournal, CaptionAnalyser, NotAnalysed
@@ -65,7 +66,7 @@ class ThinkingModel(Frozen):
 
     model: str = Field(default=MODEL, min_length=1)
     revision: str | None = None
-    server: str = Field(default="caption-analysis", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    server: Name = "caption-analysis"
     thinking: bool = True
     temperature: float = Field(default=0.6, ge=0, le=2)
     top_p: float = Field(default=0.95, gt=0, le=1)

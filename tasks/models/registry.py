@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from storage_schemas.errors import UserInputError, suggestion
+from storage_schemas.names import NAME_RULE, is_name
 
 #: Kind of models that run behind a model server; they are never loaded here.
 SERVED = "served"
@@ -138,9 +138,6 @@ class ModelSpec:
             return str(self.files[0].sha256)
         return {"repository": self.repository, "revision": self.revision}
 
-
-#: Valid model names, which are also folder names.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 # Sizes and checksums of hub files are those that the hub lists at the pinned commits, confirmed by at least
 # two public repositories that verify them; with fewer sources none is given here, and the hub's own list
@@ -515,9 +512,6 @@ def check_model_name(name: str) -> str:
     UserInputError
         If it is not a portable folder name.
     """
-    if not _NAME.fullmatch(name) or name == "backgrounds":
-        raise UserInputError(
-            f"{name!r} is not a valid model name: use at most 64 letters, digits, '.', '_' and '-', the "
-            "first a letter or digit"
-        )
+    if not is_name(name) or name == "backgrounds":
+        raise UserInputError(f"{name!r} is not a valid model name: use {NAME_RULE}")
     return name

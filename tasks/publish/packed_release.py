@@ -34,6 +34,7 @@ from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.ids import artifact_id, digest_file, digest_value
 from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.names import Name
 from storage_schemas.provenance import without_place
 from storage_schemas.regular_files import read_regular, why_unread
 from storage_schemas.release import RELEASE, Release, release_versions
@@ -77,7 +78,7 @@ class PackedList(Frozen):
 
     format: Literal["slvmeval-packed-release"] = "slvmeval-packed-release"
     schema_version: int = SCHEMA_VERSION
-    release: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    release: Name
     version: Annotated[int, Field(ge=1)]
     content_checksum: _Digest
     earlier: dict[int, _Digest]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
 import tomllib
 from collections import Counter
@@ -18,6 +17,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
 from storage_schemas.model import Frozen
+from storage_schemas.names import key_value
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.value_problems import first_error
 from tasks.plugins import added_points
@@ -75,13 +75,8 @@ def choice_from_text(text: str) -> EvaluatorChoice:
     name, _, query = text.partition("?")
     values: dict[str, Any] = {}
     for part in filter(None, query.split("&")):
-        key, equals, value = part.partition("=")
-        if not equals or not key:
-            raise UserInputError(f"evaluator {text}: write NAME?key=value&key=value")
-        try:
-            values[key] = json.loads(unquote(value))
-        except json.JSONDecodeError:
-            values[key] = unquote(value)
+        key, value = key_value(unquote(part), f"evaluator {text}", "NAME?key=value&key=value")
+        values[key] = value
     return _choice(name, values, f"evaluator {text}")
 
 

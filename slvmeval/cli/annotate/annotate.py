@@ -30,7 +30,7 @@ def serve(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RELEASE|CAMPAIGN]",
+            metavar="RELEASE|CAMPAIGN",
             help="Campaign or release to serve; by default everything published.",
         ),
     ] = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CampaignArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[CAMPAIGN]", help="Name of the campaign; optional if there is only one."),
+    typer.Argument(metavar="CAMPAIGN", help="Name of the campaign; optional if there is only one."),
 ]
 CampaignOption = Annotated[
     str | None,

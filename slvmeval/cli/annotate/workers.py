@@ -108,7 +108,7 @@ def register(annotate: typer.Typer) -> None:
 
 def quality(
     campaign: Annotated[
-        str | None, typer.Argument(metavar="[CAMPAIGN]", help="Name of the campaign; all by default.")
+        str | None, typer.Argument(metavar="CAMPAIGN", help="Name of the campaign; all by default.")
     ] = None,
     rule: Annotated[
         str,

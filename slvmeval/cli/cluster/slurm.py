@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
+from storage_schemas.names import NAME_RULE, is_name
 
 if TYPE_CHECKING:
     from infra.vllm import VllmModel
@@ -59,8 +59,6 @@ def script(
 
 #: The caption analyser's model and server; a model of one's own takes its place unless --name says otherwise.
 CAPTION_MODEL = "qwen3-8b"
-#: Valid server names in recipes.
-SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: Memory of an H100 in GB that weights may take, so that some is left for a context.
 H100_WEIGHTS_GB = 70
 
@@ -69,7 +67,7 @@ def serve_llm(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="[MODEL]",
+            metavar="MODEL",
             help="A model of the papers, see --list, or one of yours added with --kind served.",
         ),
     ] = CAPTION_MODEL,
@@ -163,9 +161,9 @@ def serve_llm(
         update={field: value for field, value in given.items() if value is not None}
     )
     name = name or served.server
-    if not SERVER_NAME.fullmatch(name):
+    if not is_name(name):
         # used as the name of a file and of a job
-        raise UserInputError(f"--name {name!r}: use at most 64 letters, digits, '.', '_' and '-'")
+        raise UserInputError(f"--name {name!r}: use {NAME_RULE}")
     place = Path(site.store).resolve()
     weights, revision = _weights(model, served, hub, required=submit)
     serving = vllm_command(

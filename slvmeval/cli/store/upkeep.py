@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -91,7 +90,7 @@ def verify(
         if repair or not deep:
             raise
         # what lies in it can be checked all the same
-        opened = Store(Path(terminal.settings(store=store).store))
+        opened = Store(terminal.store_folder(store))
         damages.append(ReleaseDamage("the store", str(problem)))
     if repair:
         refuse_while_running(opened, "verify --repair")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SuiteArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME]", help="The suite; may be left out if the store has scores of one."),
+    typer.Argument(metavar="NAME", help="The suite; may be left out if the store has scores of one."),
 ]
 SettingsOption = Annotated[
     list[str] | None,

@@ -8,12 +8,12 @@ value is ``module:factory``: a class or function with a parameter ``setup``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.names import is_name
 from tasks.plugins import added_points
 from tasks.scoring.registry import load_factory, made_with
 from tasks.scoring.setup import Setup
@@ -22,8 +22,6 @@ from tasks.scoring.suites.built_in import BUILT_IN
 
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.suites"
-#: A variant's name; it becomes part of the suite's name in rows, as does a blur.
-_VARIANT = re.compile(r"(?!blur)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def added_suites() -> dict[str, EntryPoint]:
@@ -62,7 +60,8 @@ def settings_of_variant(suite: str, variant: str, settings: Mapping[str, Any]) -
     """
     if not variant:
         return dict(settings)
-    if not _VARIANT.fullmatch(variant):
+    # it becomes part of the suite's name in rows, as does a blur
+    if not is_name(variant) or variant.startswith("blur"):
         raise UserInputError(
             f"variant {variant!r}: a name has letters, digits, '.', '_' and '-', and does not begin with blur"
         )

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import typer
 
+import slvmeval
 from slvmeval.cli.main import app
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from tests.slvmeval.cli.running import Run
@@ -84,6 +86,14 @@ def test_help_and_lists_load_nothing_heavy() -> None:
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "\ngpt-5-video " in ran.stdout
+
+
+def test_version_is_that_of_the_package(run: Run) -> None:
+    assert run("--version").out.strip() == slvmeval.__version__ == version("slvmeval")
+
+
+def test_help_has_a_short_name(run: Run) -> None:
+    assert run("build", "-h").out == run("build", "--help").out
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,11 @@ def test_no_build_a_running_one_and_one_whose_process_is_gone(store: Store, stat
     assert "last build: ended" in status("--watch").out
 
 
+def test_store_of_a_project_is_found_by_the_project_folder(tmp_path: Path, run: Run) -> None:
+    Store.create(tmp_path / "store")
+    assert "no build" in run("status", "--store", tmp_path).out
+
+
 def test_the_end_of_one_build_says_nothing_of_another(store: Store, status: Run, run: Run) -> None:
     other = write_state(store, "running", os.getppid(), "2020-01-01")
     with BuildProgress(store.cache, quiet=True):
