@@ -90,6 +90,22 @@ def test_a_file_that_was_only_allocated_at_its_end_is_cut_off(film: Film, name: 
     assert before == after < 10 and abs(count - after) <= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("cut.wmv", "-c:v wmv2"), ("cut.mxf", "-c:v mpeg2video -strict unofficial -g 5")]
+)
+def test_windows_media_and_mxf_are_cut_off_wherever_they_end_early(
+    film: Film, name: str, arguments: str
+) -> None:
+    path = film(name, 12, *arguments.split(), "-b:v", "400k")
+    content = path.read_bytes()
+    assert seconds_and_frames(path) == (12.0, 12.0, 12)
+    for kept in range(len(content) // 10, len(content) * 9 // 10, len(content) // 12 + 1):
+        path.write_bytes(content[:kept])
+        with pytest.raises(SetAside, match="shorter than its header says") as caught:
+            FrameSampler(path, fps=Fraction(1), long_side=64)
+        assert caught.value.reason is Reason.TRUNCATED_VIDEO
+
+
 def test_zeros_behind_a_whole_matroska_file_are_no_part_of_it(film: Film) -> None:
     path = film("whole.mkv", 4)
     path.write_bytes(path.read_bytes() + bytes(50_000))
