@@ -17,6 +17,8 @@ from typing import BinaryIO
 
 from storage_schemas.away import ask_again
 
+#: Errors that say that nothing is there: a loop of links is like a link to nothing.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _KINDS = (
     (stat.S_ISFIFO, "it is a named pipe, not a file"),
     (stat.S_ISSOCK, "it is a socket, not a file"),
@@ -74,9 +76,16 @@ def is_there(path: str | Path) -> bool:
     """Return whether something lies at a path; OSError if its file system does not answer."""
     try:
         ask_again(partial(os.stat, path))
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError as problem:
+        if problem.errno not in _ABSENT:
+            raise
         return False
     return True
+
+
+def leads_nowhere(path: Path) -> bool:
+    """Return whether a link leads to nothing, or round and round."""
+    return path.is_symlink() and not is_there(path)
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -89,7 +98,9 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as found:
                 return sorted(found, key=lambda entry: entry.name)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as problem:
+            if problem.errno not in _ABSENT:
+                raise
             return []
 
     return ask_again(read)

@@ -169,7 +169,7 @@ class FolderAdapter(SourceAdapter):
     def _licences(self) -> dict[str, LicenceLine]:
         """Read ``licences.jsonl``; an error stops the scan, since a licence would be wrong."""
         file = self.root / LICENCES_NAME
-        if not file.exists():
+        if not os.path.lexists(file):
             return {}
         lines: dict[str, LicenceLine] = {}
         found = {unicodedata.normalize("NFC", location) for location in self._found}
