@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -81,6 +82,14 @@ def is_there(path: str | Path) -> bool:
             raise
         return False
     return True
+
+
+def in_either_form(path: Path) -> Path:
+    """Return a path, with its name in the other Unicode form if it exists in that one only."""
+    others = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
+    if path.name.isascii() or os.path.lexists(path):
+        return path
+    return next((other for other in others if os.path.lexists(other)), path)
 
 
 def leads_nowhere(path: Path) -> bool:

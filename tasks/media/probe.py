@@ -83,8 +83,13 @@ class VideoInfo:
     crop: Crop | None = None
 
 
-def probe(path: Path, damaged: DamageRule = "refuse") -> VideoInfo:
-    """Read the header and decode the first frame.
+def probe(path: Path, damaged: DamageRule = "refuse", quick: bool = False) -> VideoInfo:
+    """Read the header and decode the first frame; read all packets where the header's length is not certain.
+
+    Parameters
+    ----------
+    quick
+        Believe the header's length: for callers that do not need it.
 
     Raises
     ------
@@ -93,12 +98,14 @@ def probe(path: Path, damaged: DamageRule = "refuse") -> VideoInfo:
         ``UNDECODABLE_VIDEO`` or ``NO_FRAMES``.
     """
     with open_video(path, damaged) as video:
-        first = FirstFrame(video)
+        first, end = FirstFrame(video), PicturesEnd(video) if may_claim(video) and not quick else None
         for packet in video.packets():
+            if end:
+                end.add(packet)
             first.offer(packet)
-            if first.complete:
+            if first.complete and not end:
                 break
-        return describe(video, first.frame())
+        return describe(video, first.frame(), end)
 
 
 class FirstFrame:

@@ -31,6 +31,8 @@ MAX_CAPTION_BYTES = 64 << 20
 MAX_CLIPS = 20_000
 
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
+# of text that a caption would turn around it
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # The number of digits is bounded: Python refuses to convert thousands of them.
 _TIME_CODE = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:[.,]\d{1,9})?)")
@@ -50,10 +52,10 @@ class CaptionLine:
 def clean_caption(text: str) -> str:
     """Return a caption as one line of text that is valid in every encoding and format.
 
-    Line breaks and control characters become one space, lone surrogates the replacement character; text
-    without visible characters becomes the empty string.
+    Line breaks and control characters become one space, lone surrogates the replacement character; marks that
+    turn the direction of text are left out; text without visible characters becomes the empty string.
     """
-    line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", text)).strip()
+    line = _BREAKS.sub(" ", _DIRECTIONS.sub("", _SURROGATES.sub("\ufffd", text))).strip()
     return line if any(sign.isprintable() and not sign.isspace() for sign in line) else ""
 
 

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import Reason, SetAside, UserInputError, did_you_mean
 from storage_schemas.model import Frozen
+from storage_schemas.printable import printable
 from storage_schemas.regular_files import read_regular_text, why_unread
 from storage_schemas.source import Source
 from storage_schemas.value_problems import first_error
@@ -156,7 +157,7 @@ class FolderAdapter(SourceAdapter):
         return Source(
             id=content_id(sha256),
             adapter=self.name,
-            title=clean_caption(about.title) or clean_caption(video.stem),
+            title=clean_caption(about.title) or clean_caption(printable(video.stem)),
             video=str(video.resolve()),
             content_sha256=sha256,
             clips=clips,
