@@ -8,6 +8,7 @@ A message says what is wrong, where, and what to do. Code that processes many it
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -137,7 +138,14 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     (" Did you mean 'rounds'?", '')
     """
     near = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return f" Did you mean {near[0]!r}{_difference(name, near[0])}?" if near else ""
+
+
+def _difference(name: str, near: str) -> str:
+    """Say how two names differ that look alike, as those of two systems may."""
+    if unicodedata.normalize("NFC", name) != unicodedata.normalize("NFC", near):
+        return ""
+    return f" (the same letters in another Unicode form: {near!a}, not {name!a})"
 
 
 def suggestion(name: str, names: Iterable[str], otherwise: str = "it has", more: Iterable[str] = ()) -> str:
@@ -153,5 +161,5 @@ def suggestion(name: str, names: Iterable[str], otherwise: str = "it has", more:
     known = list(names)
     near = difflib.get_close_matches(name, [*known, *more], n=2)
     if near:
-        return f"did you mean {' or '.join(near)}?"
+        return f"did you mean {' or '.join(one + _difference(name, one) for one in near)}?"
     return f"{otherwise} {', '.join(known)}" if known else "there are none"

@@ -8,7 +8,7 @@ import unicodedata
 UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 #: These change the text direction, so that a text could look like another one.
-DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -28,6 +28,19 @@ def printable(text: str, keep: str = "") -> str:
         sign.encode("unicode_escape").decode("ascii") if sign not in keep and _is_unsafe(sign) else sign
         for sign in text
     )
+
+
+def printable_value(value: object) -> object:
+    """Return what a page may show of a value: of a text of its own :func:`printable`, with its lines."""
+    # text that is markup has been made, and holds such texts already
+    return printable(value, keep="\n\r\t") if type(value) is str else value
+
+
+def printable_json(text: str) -> str:
+    """Return JSON with such characters in the escapes that JSON has for them: its values stay the same."""
+    if text.isprintable():
+        return text
+    return "".join(f"\\u{ord(sign):04x}" if sign != "\n" and _is_unsafe(sign) else sign for sign in text)
 
 
 def _is_unsafe(sign: str) -> bool:

@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import BinaryIO
 
 from storage_schemas.away import ask_again
 
+#: Errors that say that nothing is there: a loop of links is like a link to nothing.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _KINDS = (
     (stat.S_ISFIFO, "it is a named pipe, not a file"),
     (stat.S_ISSOCK, "it is a socket, not a file"),
@@ -74,9 +77,24 @@ def is_there(path: str | Path) -> bool:
     """Return whether something lies at a path; OSError if its file system does not answer."""
     try:
         ask_again(partial(os.stat, path))
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError as problem:
+        if problem.errno not in _ABSENT:
+            raise
         return False
     return True
+
+
+def in_either_form(path: Path) -> Path:
+    """Return a path, with its name in the other Unicode form if it exists in that one only."""
+    others = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
+    if path.name.isascii() or os.path.lexists(path):
+        return path
+    return next((other for other in others if os.path.lexists(other)), path)
+
+
+def leads_nowhere(path: Path) -> bool:
+    """Return whether a link leads to nothing, or round and round."""
+    return path.is_symlink() and not is_there(path)
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -89,7 +107,9 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as found:
                 return sorted(found, key=lambda entry: entry.name)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as problem:
+            if problem.errno not in _ABSENT:
+                raise
             return []
 
     return ask_again(read)

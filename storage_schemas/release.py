@@ -20,7 +20,7 @@ from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.frames import FrameReader
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_column, read_dicts, read_rows
-from storage_schemas.regular_files import entries, is_there, read_regular, why_unread
+from storage_schemas.regular_files import entries, is_there, leads_nowhere, read_regular, why_unread
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
@@ -53,8 +53,12 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
     ------
     UserInputError
         If there is no such release or version; the message lists those available.
+    StoreError
+        If the folder of releases is a link that leads nowhere.
     """
     names = release_names(store)
+    if leads_nowhere(store.root / "releases"):
+        raise StoreError(f"{store.root}/releases is a link that leads nowhere: put back what it led to")
     if name is None:
         if not names:
             raise UserInputError(f"{store.root} has no release yet: slvmeval build makes one")

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote
 
+from storage_schemas.printable import printable
+
 #: Shorter values are not removed: they are part of ordinary words.
 SHORTEST = 8
 
@@ -125,7 +127,7 @@ def struck_out_errors() -> Iterator[None]:
 
 
 def strike_out_of_logs() -> None:
-    """Remove secrets from all log records that this process makes from now on, tracebacks included."""
+    """Remove secrets and control characters from all log records of this process, tracebacks included."""
     make = logging.getLogRecordFactory()
     if isinstance(make, _CleanRecords):
         return
@@ -133,7 +135,7 @@ def strike_out_of_logs() -> None:
 
 
 class _CleanRecords:
-    """Makes log records without secrets, for all loggers and handlers of the process."""
+    """Makes log records without secrets and control characters, for all loggers and handlers."""
 
     def __init__(self, make: Any) -> None:
         self._make = make
@@ -144,12 +146,12 @@ class _CleanRecords:
             text = record.getMessage()
         except Exception:  # noqa: BLE001 # logging reports a wrong format itself
             return record
-        struck = strike_out(text)
+        struck = printable(strike_out(text), keep="\n\r\t")
         if struck != text:
             record.msg, record.args = struck, None
         if record.exc_info and record.exc_info[0] is not None:
             trace = logging.Formatter().formatException(record.exc_info)
-            struck = strike_out(trace)
+            struck = printable(strike_out(trace), keep="\n\r\t")
             if struck != trace:
                 # handlers print this text in place of the traceback
                 record.exc_text, record.exc_info = struck, None

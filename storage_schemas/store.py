@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -65,6 +66,18 @@ KINDS = (TIMELINE, FRAMES, ANALYSIS, DEGRADED_CLIP, PAIR, VERIFIED, ENCODED)
 _REMEDY = "`slvmeval verify --deep --repair` removes it, and the next build makes it again"
 
 
+#: Folders of a store that a build makes.
+_FOLDERS = frozenset({"artifacts", "releases"})
+
+
+def _lost(marker: Path, beside: str) -> IntegrityError:
+    content = json.dumps({"schema_version": SCHEMA_VERSION})
+    return IntegrityError(
+        f"{marker} is missing beside {beside}/: restore it from a copy; if this version of slvmeval made the "
+        f"store, `echo '{content}' > {shlex.quote(str(marker))}` writes it"
+    )
+
+
 @dataclass
 class StagedArtifact:
     """An artifact being written: put the payload into `path`, then set the content fields."""
@@ -106,6 +119,9 @@ class Store:
             with storage_errors(store.root):
                 store.root.mkdir(parents=True, exist_ok=True)
                 strangers = [path.name for path in store.root.iterdir() if not path.name.startswith(".")]
+                made = sorted(_FOLDERS.intersection(strangers))
+                if made:
+                    raise _lost(marker, made[0])
                 # another process may have created the store meanwhile
                 if strangers and not marker.exists():
                     raise StoreError(
@@ -141,6 +157,9 @@ class Store:
         try:
             return int(json.loads(read_regular(marker))["schema_version"])
         except (FileNotFoundError, NotADirectoryError) as problem:
+            made = sorted(_FOLDERS.intersection(entry.name for entry in entries(self.root)))
+            if made:
+                raise _lost(marker, made[0]) from problem
             raise StoreError(f"no store at {self.root}: `slvmeval build` creates one") from problem
         except OSError as problem:
             raise StoreError(

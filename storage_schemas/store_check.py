@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from storage_schemas.away import is_away
@@ -18,7 +19,7 @@ from storage_schemas.frames import FrameReader
 from storage_schemas.ids import artifact_id, digest_frames
 from storage_schemas.json_checksum import read_checked_json, without_checksum
 from storage_schemas.json_lines import owner_alive
-from storage_schemas.regular_files import entries, read_regular
+from storage_schemas.regular_files import entries, leads_nowhere, read_regular
 from storage_schemas.release import CLIP_FILE, FRAMES_FOLDER, RELEASE
 from storage_schemas.row_store import is_sound
 from storage_schemas.source import read_timeline
@@ -81,12 +82,22 @@ class FileDamage:
 
 def places(store: Store) -> list[str]:
     """Return what :func:`check_place` is called with to check the whole store, in a fixed order."""
-    root = store.root
-    artifacts = sorted((root / "artifacts").glob("*/*")) if (root / "artifacts").is_dir() else []
-    releases = sorted((root / "releases").glob("*/versions/*"))
-    files = [path for pattern in (*_PARTS, *_LINES, *_JSON) for path in sorted(root.glob(pattern))]
-    known = [path for path in files if not path.name.startswith(".")]
-    return [str(path.relative_to(root)) for path in (*artifacts, *releases, *known)]
+    patterns = ("artifacts/*/*", "releases/*/versions/*", *_PARTS, *_LINES, *_JSON)
+    found = [path for pattern in patterns for path in _found(store.root, pattern.split("/"))]
+    # a link in the way of several patterns is found by each
+    return list(dict.fromkeys(str(path.relative_to(store.root)) for path in found))
+
+
+def _found(folder: Path, pattern: list[str]) -> Iterator[Path]:
+    """Yield what a pattern matches below a folder, and links on the way that lead nowhere."""
+    for entry in entries(folder):
+        path = Path(entry.path)
+        if entry.name.startswith(".") or not fnmatchcase(entry.name, pattern[0]):
+            continue
+        if len(pattern) == 1 or (entry.is_symlink() and leads_nowhere(path)):
+            yield path
+        else:
+            yield from _found(path, pattern[1:])
 
 
 def check_place(store: Store, place: str) -> list[FileDamage]:
@@ -107,6 +118,10 @@ def unanswered(problem: OSError) -> str:
 
 def _damage_of(store: Store, place: str) -> list[FileDamage]:
     path = store.root / place
+    if leads_nowhere(path):
+        return [
+            FileDamage(place, f"{path} is a link that leads nowhere: put back what it led to, or remove it")
+        ]
     match place.split("/"):
         case ["artifacts", kind, _]:
             return list(_check_artifacts(store, path, kind))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,10 @@ _DELIMITERS = (",", ";", "\t")
 _LONGEST_CELL = 1 << 17
 #: Tables of fewer columns have no line in a cell that is surely a row.
 _LEAST_COLUMNS = 3
+
+
+#: A text in quotation marks, and spaces after it at the end of a cell, which people and programs write.
+_QUOTED = re.compile(r'("(?:[^"]|"")*+")(?: +(?=[,;\t\r\n]|\Z))?')
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,10 @@ def parse_table(path: Path, text: str, tabs: bool | None = None, needed: Collect
     if missing := sorted(set(needed) - set(columns)):
         have = ", ".join(name for name in columns if name) or "none"
         raise UserInputError(f"{path} has no column {', '.join(missing)}: it has {have}")
-    rows = []
-    for begin, end, cells in lines:
-        _refuse_swallowed(path, begin, cells, delimiter, len(columns))
+    rest, rows = list(lines), []
+    full = all(len(cells) == len(columns) for _, _, cells in rest if any(cells))
+    for begin, end, cells in rest:
+        _refuse_swallowed(path, begin, cells, delimiter, len(columns), full)
         if any(cell.strip() for cell in cells):
             named = {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if name}
             more = any(cell.strip() for cell in cells[len(columns) :])
@@ -126,6 +132,7 @@ def _delimiter(text: str) -> str:
 def _lines(path: Path, text: str, delimiter: str, first: int) -> Iterator[tuple[int, int, list[str]]]:
     """Yield first line, last line and cells of each row."""
     csv.field_size_limit(_LONGEST_CELL)
+    text = _QUOTED.sub(r"\1", text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     while True:
         begin = reader.line_num + first
@@ -146,14 +153,19 @@ def _lines(path: Path, text: str, delimiter: str, first: int) -> Iterator[tuple[
         yield begin, reader.line_num + first - 1, cells
 
 
-def _refuse_swallowed(path: Path, begin: int, cells: list[str], delimiter: str, columns: int) -> None:
+def _refuse_swallowed(
+    path: Path, begin: int, cells: list[str], delimiter: str, columns: int, full: bool
+) -> None:
     """Refuse a cell with a line that is a row: its quotation mark was closed by that of a later row.
 
-    Of the row that closes it, the cells behind the mark follow as cells.
+    Of the row that closes it, the cells behind the mark follow as cells: where that are too few, and all rows
+    are `full`, the number of cells proves that the marks belong together.
     """
     least = 2 if delimiter == "\t" else _LEAST_COLUMNS
     for place, cell in enumerate(cells if columns >= _LEAST_COLUMNS else ()):
         lines = cell.split("\n")[1:]
+        if lines and full and lines[-1].count(delimiter) + len(cells) - place < columns:
+            continue
         for number, line in enumerate(lines, 1):
             parts = line.split(delimiter)
             behind = len(cells) - place - 1 if number == len(lines) else 0

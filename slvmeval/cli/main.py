@@ -13,8 +13,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from infra.end_signals import end_signals
 from infra.surroundings import prepare_surroundings
@@ -29,8 +31,29 @@ from slvmeval.cli.suite import suite
 
 log = logging.getLogger(__name__)
 
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class _App(TyperGroup):
+    """All commands; an unknown short option may be a name that begins with a dash."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as problem:
+            option = str(getattr(problem, "option_name", ""))
+            if hasattr(problem, "possibilities") and not option.startswith("--"):
+                problem.message += (
+                    f"\nA name that begins with a dash follows -- behind all options: … -- {option}…, "
+                    f"and a file is ./{option}…"
+                )
+            raise
+
+
 app = typer.Typer(
     name="slvmeval",
+    cls=_App,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -19,6 +19,7 @@ from flows.parameters import LIMITS, OUTPUT, SITE, FlowParameters, Given
 from flows.score.parameters import EvaluateParameters, SuiteParameters
 from slvmeval.cli.declared import option
 from storage_schemas.model import Frozen
+from storage_schemas.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -96,14 +97,14 @@ def console(stderr: bool = False) -> Console:
 
 
 def say(*lines: str) -> None:
-    """Print lines verbatim."""
+    """Print lines; what a terminal would obey in them, as in names of files, is escaped."""
     for line in lines:
-        typer.echo(line)
+        typer.echo(printable(line, keep="\n\t"))
 
 
 def tell(line: str) -> None:
     """Print a line of progress to standard error."""
-    typer.echo(line, err=True)
+    typer.echo(printable(line, keep="\n\t"), err=True)
 
 
 def teller(quiet: bool) -> Callable[[str], None]:
@@ -113,7 +114,7 @@ def teller(quiet: bool) -> Callable[[str], None]:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    typer.echo(printable_json(json.dumps(value, indent=1, ensure_ascii=False)))
 
 
 def print_factories(built_in: Mapping[str, str], added: Mapping[str, EntryPoint], as_json: bool) -> None:
@@ -129,15 +130,20 @@ def print_factories(built_in: Mapping[str, str], added: Mapping[str, EntryPoint]
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> Table:
     """Return a table; the `numbers` columns after the first one are aligned right."""
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
 
-    rich_table = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    rich_table = Table(title=_shown(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for place, name in enumerate(columns):
         rich_table.add_column(name, justify="right" if 1 <= place <= numbers else "left", overflow="fold")
     for row in rows:
-        rich_table.add_row(*(escape(str(cell)) for cell in row))
+        rich_table.add_row(*(_shown(str(cell)) for cell in row))
     return rich_table
+
+
+def _shown(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(printable(text, keep="\n\t"))
 
 
 @contextmanager
@@ -153,7 +159,6 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
     )
 
     from infra.progress import LOG_EVERY_S
-    from storage_schemas.printable import printable
 
     terminal = sys.stderr.isatty()
     bars = Progress(

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 
 from slvmeval.web.annotation.serve import Serving
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.printable import printable_value
 
 #: Reachable from this machine only.
 HOST = "127.0.0.1"
@@ -48,6 +49,7 @@ class LocalPages:
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader(package),
             autoescape=True,
+            finalize=printable_value,
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,

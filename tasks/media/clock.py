@@ -93,6 +93,13 @@ def frame_s(video: OpenVideo) -> Fraction:
     return 1 / rate if rate else video.time_base
 
 
+def length_of(video: OpenVideo, stated: int | None) -> int:
+    """Return the duration of a picture in units of its time stamp: the stated one, if any."""
+    if stated and stated > 0:
+        return stated
+    return max(1, round(frame_s(video) / video.time_base))
+
+
 class PicturesEnd:
     """Finds where the pictures of a video end: the length that counts, whatever its header says.
 

@@ -162,6 +162,7 @@ class FrameSampler:
             any_image = False
             waiting: tuple[int, VideoFrame] | None = None
             for pts, frame in all_images(video):
+                scaler.check_turn(frame)
                 try:
                     numbers = rule.push(pts)
                 except AbsurdTime as error:
@@ -188,7 +189,8 @@ class FrameSampler:
                 raise _no_frames(self.path)
 
     def _scaler(self) -> Scaler:
-        return Scaler(*self.size, self.path, ColorSpec(self.info.matrix, self.info.full_range))
+        stored = ColorSpec(self.info.matrix, self.info.full_range)
+        return Scaler(*self.size, self.path, stored, self.info.display_matrix, self.info.crop)
 
     @staticmethod
     def _filled(
@@ -248,6 +250,7 @@ class FrameSampler:
         k, high = part.start, part.stop
         scaler = self._scaler()
         for pts, frame in planned_images(video, plan, plan.packets(k, high)):
+            scaler.check_turn(frame)
             if pts != plan.pts[plan.chosen[k]]:
                 continue
             planes = scaler.planes(frame)

@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+import av
 import numpy as np
 
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
@@ -159,8 +160,12 @@ class FfmpegCommand:
             self.encode(Path(folder) / "one.mp4", encoder, [grey], ColorSpec(), 1.0)
         return encoder
 
-    def frames(self, video: Path, fps: float, width: int, height: int, full_range: bool) -> Iterator[Planes]:
-        """Yield the frames of a video as the command samples and scales them, ``(H·3/2, W)`` uint8.
+    def frames(
+        self, video: Path, fps: float, width: int, height: int, full_range: bool
+    ) -> Iterator[tuple[int, Planes]]:
+        """Yield number and planes of the frames of a video as the command samples and scales them.
+
+        Numbers are times in frames, planes ``(H·3/2, W)`` uint8.
 
         Parameters
         ----------
@@ -189,11 +194,15 @@ class FfmpegCommand:
             f"file:{video.absolute()}", protocol_whitelist="file", format_whitelist=CONTAINERS
         )
         # not as ffmpeg-python's filters: they would read the first video stream, not the command's choice
-        stream = source.output("pipe:1", vf=",".join(filters), format="rawvideo", fps_mode="passthrough")
+        stream = source.output(
+            "pipe:1", vf=",".join(filters), vcodec="rawvideo", format="nut", fps_mode="passthrough"
+        )
         with self._started(stream, stdout=subprocess.PIPE) as running:
-            size = height * 3 // 2 * width
-            while len(data := running.pipe.read(size)) == size:
-                yield np.frombuffer(data, np.uint8).reshape(height * 3 // 2, width)
+            with suppress(av.FFmpegError), av.open(running.pipe, "r", format="nut") as container:
+                for packet in container.demux(video=0):
+                    if packet.size and packet.pts is not None and packet.time_base is not None:
+                        number = round(packet.pts * packet.time_base * frame_rate(fps))
+                        yield number, np.frombuffer(bytes(packet), np.uint8).reshape(height * 3 // 2, width)
             problem = running.problem()
         if problem:
             raise SetAside(Reason.UNDECODABLE_VIDEO, f"{self.words} cannot read {video}: {problem}")

@@ -17,7 +17,7 @@ from av.video.stream import VideoStream
 
 from storage_schemas.errors import Reason, SetAside
 from tasks.media.av1_syntax import with_frames
-from tasks.media.clock import BestEffort, Continuity, frame_s
+from tasks.media.clock import BestEffort, Continuity, frame_s, length_of
 from tasks.media.packet_plan import ALL_FRAMES, PacketPlan
 from tasks.media.source_file import CONCEAL_REMEDY, TRUNCATE_REMEDY, OpenVideo, open_video
 
@@ -102,9 +102,7 @@ def _with_frames(packet: Packet[VideoStream], frames: int) -> Packet[VideoStream
 
 def duration_of(video: OpenVideo, image: VideoFrame) -> int:
     """Return the duration of an image that none follows, in units of its time stamp."""
-    if image.duration > 0:
-        return image.duration
-    return max(1, round(frame_s(video) / video.time_base))
+    return length_of(video, image.duration)
 
 
 def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[int, Packet[VideoStream]]]:

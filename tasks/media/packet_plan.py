@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from storage_schemas.source import DamageRule
 from tasks.media.av1_syntax import Av1Reader
 from tasks.media.bitstream import InvalidBitstream, NotProvable, PictureReader
-from tasks.media.clock import PicturesEnd
+from tasks.media.clock import PicturesEnd, length_of
 from tasks.media.frame_rule import AbsurdTime, Chooser
 from tasks.media.h264_syntax import H264Reader
 from tasks.media.hevc_syntax import HevcReader
@@ -154,9 +154,7 @@ class Proof:
         elif self._indexed:
             raise NotProvable("a packet without decode time stamp")
         if pts > self._last_end_pts:
-            if not packet.duration or packet.duration < 0:
-                raise NotProvable("a packet without duration")
-            self._last_end_pts, self._last_end = pts, pts + packet.duration
+            self._last_end_pts, self._last_end = pts, pts + length_of(self._video, packet.duration)
         self._picture(memoryview(packet), packet.is_keyframe)
         if self.entry[-1]:
             self.seek_to.append(packet.dts if self._indexed and packet.dts is not None else pts)

@@ -15,7 +15,8 @@ from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.frames import Matrix
 from storage_schemas.source import Damage, DamageRule
 from tasks.media.clock import PicturesEnd
-from tasks.media.scaling import Scaler, color_matrix, display_matrix, is_full_range, upright
+from tasks.media.cropping import Crop
+from tasks.media.scaling import DisplayMatrix, Scaler, color_matrix, display_matrix, is_full_range, upright
 from tasks.media.source_file import OpenVideo, open_video
 
 #: The length in a header is believed if the pictures end within so many seconds of it: sound may be longer,
@@ -56,6 +57,10 @@ class VideoInfo:
         Whether the first frame is interlaced.
     damage
         How the frames of a file that is shorter than it says are taken; decoding may find other damage.
+    display_matrix
+        How the first frame is to be turned, and with it all; None if the file does not say it.
+    crop
+        What the container says is not to be shown of each decoded picture.
     """
 
     codec: str
@@ -74,10 +79,17 @@ class VideoInfo:
     variable_rate: bool
     interlaced: bool
     damage: Damage = ""
+    display_matrix: DisplayMatrix | None = None
+    crop: Crop | None = None
 
 
-def probe(path: Path, damaged: DamageRule = "refuse") -> VideoInfo:
-    """Read the header and decode the first frame.
+def probe(path: Path, damaged: DamageRule = "refuse", quick: bool = False) -> VideoInfo:
+    """Read the header and decode the first frame; read all packets where the header's length is not certain.
+
+    Parameters
+    ----------
+    quick
+        Believe the header's length: for callers that do not need it.
 
     Raises
     ------
@@ -86,12 +98,14 @@ def probe(path: Path, damaged: DamageRule = "refuse") -> VideoInfo:
         ``UNDECODABLE_VIDEO`` or ``NO_FRAMES``.
     """
     with open_video(path, damaged) as video:
-        first = FirstFrame(video)
+        first, end = FirstFrame(video), PicturesEnd(video) if may_claim(video) and not quick else None
         for packet in video.packets():
+            if end:
+                end.add(packet)
             first.offer(packet)
-            if first.complete:
+            if first.complete and not end:
                 break
-        return describe(video, first.frame())
+        return describe(video, first.frame(), end)
 
 
 class FirstFrame:
@@ -143,11 +157,16 @@ class FirstFrame:
 def describe(video: OpenVideo, frame: VideoFrame, end: PicturesEnd | None = None) -> VideoInfo:
     """Describe an open video from its first decoded frame, and from its packets if all were read."""
     stream = video.stream
-    angle = upright(display_matrix(frame))[1]
+    turn = display_matrix(frame)
+    angle = upright(turn)[1]
     sar = stream.sample_aspect_ratio or Fraction(1)
     if sar <= 0:
         sar = Fraction(1)
-    width, height = max(1, round(frame.width * sar)), frame.height
+    crop = video.crop
+    if crop and min(crop.size(frame)) <= 0:
+        crop = None
+    width, height = crop.size(frame) if crop else (frame.width, frame.height)
+    width = max(1, round(width * sar))
     if angle in (90, 270):
         width, height = height, width
 
@@ -176,6 +195,8 @@ def describe(video: OpenVideo, frame: VideoFrame, end: PicturesEnd | None = None
         ),
         interlaced=frame.interlaced_frame,
         damage=video.damage,
+        display_matrix=turn,
+        crop=crop,
     )
 
 

@@ -1,4 +1,4 @@
-"""The filter graph that turns a decoded frame into a stored one: rotate, scale with Lanczos, 4:2:0.
+"""The filter graph that turns a decoded frame into a stored one: crop, rotate, scale with Lanczos, 4:2:0.
 
 Both decoding modes use it, so they give the same bytes.
 """
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.frames import ColorSpec, Matrix
+from tasks.media.cropping import Crop
 
-_Matrix = tuple[int, ...]
+#: Nine 16.16 numbers, row by row.
+DisplayMatrix = tuple[int, ...]
 
 
-def display_matrix(frame: VideoFrame) -> _Matrix | None:
+def display_matrix(frame: VideoFrame) -> DisplayMatrix | None:
     """Return the frame's display matrix as nine 16.16 numbers, or None."""
     data: Any = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
@@ -28,7 +30,7 @@ def display_matrix(frame: VideoFrame) -> _Matrix | None:
     return tuple(int(n) for n in np.frombuffer(data, dtype="<i4", count=9))
 
 
-def upright(matrix: _Matrix | None) -> tuple[list[tuple[str, str]], int]:
+def upright(matrix: DisplayMatrix | None) -> tuple[list[tuple[str, str]], int]:
     """Return the ffmpeg command's filters for turning a frame upright, and the clockwise angle in degrees."""
     if matrix is None:
         return [], 0
@@ -87,13 +89,47 @@ class Scaler:
     stored
         Colours of the stored frames: those of the video's first frame. A later frame that says others is
         converted, which the command does not do: its output has no place for other colours either.
+    turn
+        Display matrix of the video's first frame, which counts for all: a message in the stream need not be
+        repeated with each picture.
+    crop
+        What the container says is not to be shown of each picture.
     """
 
-    def __init__(self, width: int, height: int, path: Path, stored: ColorSpec | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        path: Path,
+        stored: ColorSpec | None = None,
+        turn: DisplayMatrix | None = None,
+        crop: Crop | None = None,
+    ) -> None:
         self.width, self.height, self.path, self._stored = width, height, path, stored
         self._key: tuple[object, ...] | None = None
-        self._matrix: _Matrix | None = None
+        self._crop = crop
+        self._turn, self._same_turns = upright(turn), set[int]()
         self._graph: Graph | None = None
+
+    def check_turn(self, frame: VideoFrame) -> None:
+        """Check that a frame is not to be turned otherwise than the first one.
+
+        Raises
+        ------
+        SetAside
+            ``UNDECODABLE_VIDEO``.
+        """
+        if (rotation := frame.rotation) in self._same_turns:
+            return
+        # Look up only once: side data and frame refer to each other, which keeps both in memory.
+        matrix = display_matrix(frame)
+        if matrix is not None and upright(matrix) != self._turn:
+            raise SetAside(
+                Reason.UNDECODABLE_VIDEO,
+                f"{self.path}: its pictures are turned by {rotation}° in mid-stream, unlike the first one; "
+                "split the video there, or convert it",
+            )
+        self._same_turns.add(rotation)
 
     def _build(self, frame: VideoFrame, conversion: str = "") -> Graph:
         graph = Graph()
@@ -104,7 +140,9 @@ class Scaler:
             f"pixel_aspect=1/1:colorspace={frame.colorspace}:range={frame.color_range}",
         )
         nodes = [source]
-        for name, arguments in upright(self._matrix)[0]:
+        if self._crop is not None:
+            nodes.append(graph.add("crop", self._crop.arguments))
+        for name, arguments in self._turn[0]:
             nodes.append(graph.add(name, arguments))
         nodes.append(graph.add("scale", f"{self.width}:{self.height}:flags=lanczos{conversion}"))
         nodes.append(graph.add("format", "yuv420p"))
@@ -132,17 +170,8 @@ class Scaler:
             ) from problem
 
     def _frame(self, frame: VideoFrame) -> VideoFrame:
-        key = (
-            frame.width,
-            frame.height,
-            frame.format.name,
-            frame.colorspace,
-            frame.color_range,
-            frame.rotation,
-        )
+        key = frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
         if self._graph is None or key != self._key:
-            # Look up only once: side data and frame refer to each other, which keeps both in memory.
-            self._matrix = display_matrix(frame)
             self._graph, self._key = self._build(frame), key
             if conversion := self._conversion(self._scaled(self._graph, frame), frame):
                 self._graph = self._build(frame, conversion)

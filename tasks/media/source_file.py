@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import av
+from av.codec.context import Flags as CodecFlags
 from av.codec.context import ThreadType
 from av.container import InputContainer
 from av.container.core import Flags
@@ -25,10 +26,13 @@ from av.video.stream import VideoStream
 from storage_schemas.away import ask_again
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.source import Damage, DamageRule
+from tasks.media.cropping import Crop, clean_aperture, matroska_crop, vint_length
 from tasks.media.frame_rule import round_half_away
 
 _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
-_FLV_ASF_OGG = (b"FLV", bytes.fromhex("3026b2758e66cf11"), b"OggS")
+_ASF, _ASF_DATA = bytes.fromhex("3026b2758e66cf11"), bytes.fromhex("3626b2758e66cf11")
+_FLV_ASF_OGG = (b"FLV", _ASF, b"OggS")
+_MXF_PARTITION = bytes.fromhex("060e2b34020501010d01020101")
 #: A container of these kinds does not end in so many zeros.
 _ZEROS = 4096
 _TS_PACKET, _TS_SYNC = 188, 0x47
@@ -47,7 +51,7 @@ def looks_like_mp4(path: Path) -> bool:
 
 
 def is_cut_off(path: Path, pid: int | None = None) -> bool:
-    """Whether an MP4, Matroska, RIFF (AVI) or transport stream file is shorter than it says.
+    """Whether an MP4, Matroska, AVI, Windows Media, MXF or transport stream file is shorter than it says.
 
     A Matroska, Flash, Windows Media or Ogg file that ends in zeros was only allocated, as by a download that
     broke off. False for other formats, and for a transport stream that ends with a packet where nothing says
@@ -70,6 +74,10 @@ def is_cut_off(path: Path, pid: int | None = None) -> bool:
             said = _matroska_end(file, end)
             # what follows the segment is no part of it
             return said > end or _ends_in_zeros(file, said)
+        if head == _ASF and _asf_end(file, end) > end:
+            return True
+        if _MXF_PARTITION.startswith(head) and _mxf_end(file, end) > end:
+            return True
         if head.startswith(_FLV_ASF_OGG) and _ends_in_zeros(file, end):
             return True
     return looks_like_mp4(path) and _mp4_end(path, end) > end
@@ -115,14 +123,32 @@ def _riff_end(file: BinaryIO, end: int) -> int:
     return position
 
 
+def _asf_end(file: BinaryIO, end: int) -> int:
+    """Return the end of the packets of a Windows Media file, if it says it."""
+    file.seek(16)
+    start = int.from_bytes(file.read(8), "little")
+    file.seek(start)
+    head = file.read(24)
+    return start + int.from_bytes(head[16:], "little") if head.startswith(_ASF_DATA) else end
+
+
+def _mxf_end(file: BinaryIO, end: int) -> int:
+    """Return the first place behind the pictures of an MXF file that must be there, if it says one."""
+    file.seek(16)
+    length = (file.read(1) or b"\0")[0]  # of the length itself, in its lower bits, where it is long
+    file.seek(17 + (length & 0x7F if length & 0x80 else 0))
+    footer = int.from_bytes(file.read(32)[24:], "big")
+    return footer + 1 if footer else end
+
+
 def _matroska_end(file: BinaryIO, end: int) -> int:
     """Return the end of the segment if its size is known (it is not in a live recording)."""
     position = 0
     while position < end:
         file.seek(position)
         head = file.read(12)
-        id_length = _vint_length(head[0])
-        size_length = _vint_length(head[id_length]) if len(head) > id_length else 0
+        id_length = vint_length(head[0])
+        size_length = vint_length(head[id_length]) if len(head) > id_length else 0
         if not id_length or not size_length or len(head) < id_length + size_length:
             return end
         id_ = int.from_bytes(head[:id_length], "big")
@@ -134,11 +160,6 @@ def _matroska_end(file: BinaryIO, end: int) -> int:
         if id_ == _SEGMENT:
             return position
     return end
-
-
-def _vint_length(first: int) -> int:
-    """Return the length in bytes of an EBML number that starts with this byte, 0 if not valid."""
-    return 9 - first.bit_length() if first else 0
 
 
 def _transport_stream_is_cut_off(path: Path, end: int, pid: int) -> bool:
@@ -227,16 +248,28 @@ class OpenVideo:
     damage: Damage = ""
     cut_at: int | None = None
 
+    @property
+    def crop(self) -> Crop | None:
+        """What the container says is not to be shown of each picture."""
+        if "matroska" in self.container.format.name:
+            return matroska_crop(self.path, self.container.streams.video.index(self.stream))
+        return clean_aperture(self.path, self.stream.id) if looks_like_mp4(self.path) else None
+
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """Yield the stream's packets in decode order, without the empty one that PyAV appends.
 
         Raises
         ------
         SetAside
-            The container's data is damaged (undecodable video), unless the rule lets it pass.
+            The container's data is damaged (undecodable video), unless the rule lets it pass; or encrypted.
         """
         try:
             for packet in self.container.demux(self.stream):
+                if packet.has_sidedata("encryption_info"):
+                    raise SetAside(
+                        Reason.UNDECODABLE_VIDEO,
+                        f"{self.path}: its pictures are encrypted; get a copy without copy protection",
+                    )
                 if packet.size:
                     yield packet
         except av.FFmpegError as error:
@@ -333,7 +366,8 @@ def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
         streams,
         key=lambda s: (
             s.codec_context.width * s.codec_context.height
-            + (5_000_000 if s.disposition & av.stream.Disposition.default else 0)
+            + (5_000_000 if s.disposition & av.stream.Disposition.default else 0),
+            s.frames != 1,  # the still picture beside an animation (AVIF)
         ),
     )
 
@@ -379,6 +413,8 @@ def open_video(path: Path, damaged: DamageRule = "refuse") -> Iterator[OpenVideo
         # One thread: the work per frame is the same, and thread hand-over would only add cost.
         stream.codec_context.thread_type = ThreadType.NONE
         stream.codec_context.thread_count = 1
+        # Crop where the file says: by default decoders keep columns on the left that make it faster.
+        stream.codec_context.flags |= CodecFlags.unaligned
         time_base = stream.time_base
         if time_base is None:
             raise SetAside(Reason.UNDECODABLE_VIDEO, f"{path}: its video stream has no clock; convert it")

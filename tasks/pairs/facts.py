@@ -199,7 +199,7 @@ def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
         except IntegrityError as problem:
             # ingest makes it again
             store.discard(TIMELINE, id_, problem)
-    probe(Path(source.video), recipe.damaged)
+    probe(Path(source.video), recipe.damaged, quick=True)
     return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side, recipe.damaged)
 
 

@@ -45,15 +45,19 @@ class SourceFrames:
         The frames that differ, in order.
     problem
         Why the source is not equal as a whole: its video cannot be read or changed, or the counts differ.
+    lost_s
+        Times in seconds of the frames that the command leaves out between others. It builds its filters again
+        where size or colours of the pictures change, and loses the frame that waits in them.
     """
 
     frames: int
     differences: tuple[FrameDifference, ...] = ()
     problem: str = ""
+    lost_s: tuple[float, ...] = ()
 
     @property
     def is_equal(self) -> bool:
-        """Whether all frames are equal, and there are as many."""
+        """Whether all frames that the command gives are equal, and it ends with the same one."""
         return not self.differences and not self.problem
 
 
@@ -67,7 +71,7 @@ def compare_frames(
 ) -> SourceFrames:
     """Compare all stored frames of a source with those that the command reads from its video.
 
-    Both count frames from the first one, so a frame too many moves all that follow.
+    Frames are compared by their time, counted from the first one.
 
     Parameters
     ----------
@@ -88,22 +92,26 @@ def compare_frames(
         return SourceFrames(0, problem=f"{video} changed since it was catalogued: restore it, or build again")
     differences: list[FrameDifference] = []
     theirs = command.frames(video, fps, reader.width, reader.height, reader.color.full_range)
-    count = more = 0
+    first: int | None = None
+    count, following = 0, 0
+    lost: list[float] = []
     try:
-        for place, frame in enumerate(theirs):
-            if place >= reader.count:
-                more += 1
-                continue
-            count += 1
-            most, share = _difference(reader.read(place)[0], frame)
-            if most > tolerance:
-                differences.append(FrameDifference(place, float(reader.pts_s[place]), most, share))
+        for number, frame in theirs:
+            first = number if first is None else first
+            place = number - first
+            lost += map(float, reader.pts_s[following:place])
+            following = place + 1
+            if place < reader.count:
+                count += 1
+                most, share = _difference(reader.read(place)[0], frame)
+                if most > tolerance:
+                    differences.append(FrameDifference(place, float(reader.pts_s[place]), most, share))
     except (SetAside, IntegrityError) as problem:
         return SourceFrames(count, tuple(differences), str(problem))
-    if count + more != reader.count:
-        counts = f"the store has {reader.count} frames, {command.words} reads {count + more}"
-        return SourceFrames(count, tuple(differences), counts)
-    return SourceFrames(count, tuple(differences))
+    counts = ""
+    if following != reader.count:
+        counts = f"the store has {reader.count} frames, {command.words} reads {following}"
+    return SourceFrames(count, tuple(differences), counts, tuple(lost))
 
 
 def _difference(ours: Planes, theirs: Planes) -> tuple[int, float]:

@@ -20,7 +20,7 @@ from storage_schemas.errors import Reason, SetAside, UserInputError, suggestion
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
-from storage_schemas.regular_files import check_regular, read_regular, why_unread
+from storage_schemas.regular_files import check_regular, in_either_form, read_regular, why_unread
 from storage_schemas.value_problems import first_error
 from tasks.aspects.registry import aspect_names
 from tasks.media.decode import FrameSampler, SampledFrame
@@ -228,7 +228,7 @@ def open_video_pair(
     UserInputError
         If a video does not exist, or the aspect, gold answer or rate is not valid.
     """
-    first, second = Path(first), Path(second)
+    first, second = in_either_form(Path(first)), in_either_form(Path(second))
     for path in (first, second):
         try:
             check_regular(path)

@@ -112,5 +112,5 @@ def _video(finder: Videos, file: str, id_: str, theme: str) -> SourceVideo:
         digest = remembered_digests(path.parent, [path.name])[path.name]
     except OSError as problem:
         raise SetAside(Reason.VIDEO_MISSING, f"{path} cannot be read ({problem.strerror})") from problem
-    probe(path)
+    probe(path, quick=True)
     return SourceVideo(prompt_id=name, path=str(path), digest=digest, theme=theme)

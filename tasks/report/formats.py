@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from storage_schemas.printable import printable_value
 from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
 from tasks.report.table import NONE, Column, Table
 from tasks.statistics.intervals import printed_per_cent
@@ -198,6 +199,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tasks.report"),
         autoescape=True,
+        finalize=printable_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

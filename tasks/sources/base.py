@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import unicodedata
 from abc import ABC, abstractmethod
@@ -223,7 +224,10 @@ def refuse_to_leave(path: Path, root: Path, location: str) -> None:
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as problem:
-        raise SetAside(Reason.VIDEO_MISSING, f"{location} is a broken link: repair or remove it") from problem
+        # Python up to 3.12 has an error of its own for a loop
+        loop = isinstance(problem, RuntimeError) or problem.errno == errno.ELOOP
+        what = "a loop of links" if loop else "a broken link"
+        raise SetAside(Reason.VIDEO_MISSING, f"{location} is {what}: repair or remove it") from problem
     if not real.is_relative_to(root.resolve()):
         raise SetAside(
             Reason.UNSAFE_PATH,

@@ -31,7 +31,12 @@ MAX_CAPTION_BYTES = 64 << 20
 MAX_CLIPS = 20_000
 
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
+# of text that a caption would turn around it
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# The number of digits is bounded: Python refuses to convert thousands of them.
+_TIME_CODE = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:[.,]\d{1,9})?)")
+_DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,10 @@ class CaptionLine:
 def clean_caption(text: str) -> str:
     """Return a caption as one line of text that is valid in every encoding and format.
 
-    Line breaks and control characters become one space, lone surrogates the replacement character; text
-    without visible characters becomes the empty string.
+    Line breaks and control characters become one space, lone surrogates the replacement character; marks that
+    turn the direction of text are left out; text without visible characters becomes the empty string.
     """
-    line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", text)).strip()
+    line = _BREAKS.sub(" ", _DIRECTIONS.sub("", _SURROGATES.sub("\ufffd", text))).strip()
     return line if any(sign.isprintable() and not sign.isspace() for sign in line) else ""
 
 
@@ -91,7 +96,8 @@ def load_json(text: str, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as problem:
-        why = f"{where} is not JSON at character {problem.pos + 1}"
+        line = f"line {problem.lineno}, " if problem.lineno > 1 else ""
+        why = f"{where} is not JSON at {line}character {problem.colno}"
         raise SetAside(Reason.CAPTIONS_MALFORMED, why) from problem
     except (ValueError, RecursionError) as problem:
         why = "it has a number with thousands of digits"
@@ -114,25 +120,29 @@ def parse_caption_lines(data: bytes, where: str) -> list[CaptionLine]:
         if not text.strip():
             continue
         here = f"{where}, line {number}"
-        row = load_json(text, here)
-        if not isinstance(row, dict):
-            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: expected an object, found {_kind(row)}")
-        missing = [key for key in ("start_s", "end_s", "caption") if key not in row]
-        if missing:
-            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: {', '.join(missing)} not given")
-        if not isinstance(row["caption"], str):
-            raise SetAside(
-                Reason.CAPTIONS_MALFORMED, f"{here}: caption must be text, found {_kind(row['caption'])}"
-            )
-        lines.append(
-            CaptionLine(
-                seconds(row["start_s"], "start_s", here),
-                seconds(row["end_s"], "end_s", here),
-                row["caption"],
-                here,
-            )
-        )
+        lines.append(caption_line(load_json(text, here), here))
     return lines
+
+
+def caption_line(row: Any, where: str) -> CaptionLine:
+    """Return the clip that a JSON object says.
+
+    Raises
+    ------
+    SetAside
+        `captions_malformed`.
+    """
+    if not isinstance(row, dict):
+        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where}: expected an object, found {_kind(row)}")
+    missing = [key for key in ("start_s", "end_s", "caption") if key not in row]
+    if missing:
+        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where}: {', '.join(missing)} not given")
+    start_s, end_s = seconds(row["start_s"], "start_s", where), seconds(row["end_s"], "end_s", where)
+    if not isinstance(row["caption"], str):
+        raise SetAside(
+            Reason.CAPTIONS_MALFORMED, f"{where}: caption must be text, found {_kind(row['caption'])}"
+        )
+    return CaptionLine(start_s, end_s, row["caption"], where)
 
 
 def seconds(value: Any, name: str, where: str) -> float:
@@ -154,6 +164,24 @@ def seconds(value: Any, name: str, where: str) -> float:
     if not math.isfinite(time) or time < 0:
         raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where}: {name} must be 0 or more seconds, found {time}")
     return time
+
+
+def parse_time(value: Any) -> float | None:
+    """Return seconds from a number, its text, or a time code ``[HH:]MM:SS[.mmm]``; else ``None``."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            time = float(value)
+        except OverflowError:  # JSON integers are unbounded
+            return None
+        return time if math.isfinite(time) else None
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    code = _TIME_CODE.fullmatch(text)
+    if code is not None:
+        hours, minutes, rest = code.groups()
+        return round(int(hours or 0) * 3600 + int(minutes) * 60 + float(rest.replace(",", ".")), 6)
+    return float(text) if _DECIMAL.fullmatch(text) else None
 
 
 def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ...]:
@@ -206,6 +234,8 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
 
 #: Containers and captioners round: a clip may end so much later than the video, seconds.
 TOLERANCE_S = 1.0
+#: Frame rates of videos lie between these: times that are so many times too large may count frames.
+_LEAST_RATE, _HIGHEST_RATE = 4, 240
 
 
 def clips_before(clips: Sequence[Clip], end_s: float) -> tuple[Clip, ...]:
@@ -237,8 +267,18 @@ def check_clips_against_duration(
             raise SetAside(
                 Reason.CLIP_PAST_END,
                 f"clip {clip.index} ends at {clip.end_s:g} s, but the video is {duration_s:g} s long: "
-                "do these captions belong to this video?",
+                f"{_other_unit(clips, duration_s) or 'do these captions belong to this video?'}",
             )
+
+
+def _other_unit(clips: Sequence[Clip], duration_s: float) -> str:
+    """Return what to do about times that look like frames or milliseconds, if they do."""
+    ratio = clips[-1].end_s / max(duration_s, TOLERANCE_S)
+    times = (time for clip in clips for time in (clip.start_s, clip.end_s))
+    if ratio < _LEAST_RATE or not all(time.is_integer() for time in times):
+        return ""
+    unit, divisor = ("frames", "the frame rate") if ratio <= _HIGHEST_RATE else ("milliseconds", "1000")
+    return f"times are in seconds; yours look like {unit}: divide them by {divisor}"
 
 
 def _kind(value: Any) -> str:

@@ -43,7 +43,7 @@ def read_content_categories(root: Path) -> dict[str, str]:
         If the file cannot be read, or a line is malformed or repeats a source.
     """
     path = root / CATEGORIES_NAME
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
     try:
         texts = read_regular_text(path, "utf-8-sig").split("\n")

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import logging
 import os
+import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,11 +27,13 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import Reason, SetAside, UserInputError, did_you_mean
 from storage_schemas.model import Frozen
+from storage_schemas.printable import printable
 from storage_schemas.regular_files import read_regular_text, why_unread
 from storage_schemas.source import Source
 from storage_schemas.value_problems import first_error
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, content_id, read_bytes, refuse_to_leave
-from tasks.sources.clips import clean_caption, clips_from_lines, load_json, parse_caption_lines
+from tasks.sources.caption_forms import CAPTION_SUFFIXES, COMPRESSED_SUFFIXES, parse_captions, to_convert
+from tasks.sources.clips import clean_caption, clips_from_lines, load_json
 from tasks.sources.content_hash import ContentHashes
 
 _log = logging.getLogger(__name__)
@@ -48,6 +52,13 @@ class LicenceLine(Frozen):
     content_category: str = ""
 
 
+def _key(location: str) -> str:
+    """Return what a video and its captions have in common; a name can be written in two Unicode forms."""
+    path = Path(location)
+    path = path.with_suffix("") if path.suffix.lower() in COMPRESSED_SUFFIXES else path
+    return unicodedata.normalize("NFC", str(path.with_suffix("")))
+
+
 class FolderAdapter(SourceAdapter):
     """Reads a folder of videos with caption files; see the module docstring.
 
@@ -56,6 +67,10 @@ class FolderAdapter(SourceAdapter):
     """
 
     name: ClassVar[str] = "folder"
+
+    def __init__(self, root: Path, cache: Path | None = None, settle_s: float = 0.0) -> None:
+        super().__init__(root, cache, settle_s)
+        self._beside: dict[str, list[str]] = defaultdict(list)
 
     def count(self) -> int:
         """Return the number of video files."""
@@ -68,9 +83,10 @@ class FolderAdapter(SourceAdapter):
                 f"{self.root} has no videos: looked in it and below it for files ending in "
                 f"{', '.join(VIDEO_SUFFIXES)} that are not hidden"
             )
-        licences = self._licences()
+        licences = {unicodedata.normalize("NFC", video): line for video, line in self._licences().items()}
         for location in self._found:
-            yield "", location, partial(self._make, location, licences.get(location))
+            licence = licences.get(unicodedata.normalize("NFC", location))
+            yield "", location, partial(self._make, location, licence)
 
     @cached_property
     def _found(self) -> list[str]:
@@ -91,7 +107,33 @@ class FolderAdapter(SourceAdapter):
                 for name in files
                 if Path(name).suffix.lower() in VIDEO_SUFFIXES and not name.startswith(".")
             ]
+            for name in files:
+                if Path(name).suffix.lower() not in VIDEO_SUFFIXES:
+                    location = Path(os.path.relpath(here / name, self.root)).as_posix()
+                    self._beside[_key(location)].append(location)
         return sorted(Path(os.path.relpath(path, self.root)).as_posix() for path in paths)
+
+    def _captions_of(self, location: str) -> str:
+        """Return the location of a video's captions: of files with its name, the first ending counts.
+
+        Raises
+        ------
+        SetAside
+            `captions_missing`; the message names a file of another form.
+        """
+        beside = sorted(self._beside.get(_key(location), ()))
+        for suffix in CAPTION_SUFFIXES:
+            found = [name for name in beside if Path(name).suffix.lower() == suffix]
+            exact = Path(location).with_suffix(suffix).as_posix()
+            if found:
+                return exact if exact in found else found[0]
+        target = Path(location).with_suffix(CAPTION_SUFFIXES[0]).name
+        other = f"{beside[0]} is not read: " if beside else ""
+        raise SetAside(
+            Reason.CAPTIONS_MISSING,
+            f"{location} has no captions beside it ({', '.join(CAPTION_SUFFIXES)}): "
+            f"{other}{to_convert(Path(beside[0] if beside else '').name, target)}",
+        )
 
     def _make(self, location: str, licence: LicenceLine | None, hashes: ContentHashes) -> Source:
         video = self.root / location
@@ -103,19 +145,19 @@ class FolderAdapter(SourceAdapter):
             )
         if not video.is_file():
             raise SetAside(Reason.NOT_A_VIDEO, f"{location} is a pipe, socket or device: remove it")
-        captions = video.with_suffix(".jsonl")
-        shown = Path(location).with_suffix(".jsonl").as_posix()
-        if captions.is_symlink():
-            refuse_to_leave(captions, self.root, shown)
         if video.stat().st_size == 0:
             raise SetAside(Reason.EMPTY_FILE, f"{location} has zero bytes: copy it again")
-        clips = clips_from_lines(parse_caption_lines(read_bytes(captions, shown), shown), shown)
+        shown = self._captions_of(location)
+        captions = self.root / shown
+        if captions.is_symlink():
+            refuse_to_leave(captions, self.root, shown)
+        clips = clips_from_lines(parse_captions(read_bytes(captions, shown), shown), shown)
         sha256 = hashes.digest(video, location)
         about = licence or LicenceLine(video=location)
         return Source(
             id=content_id(sha256),
             adapter=self.name,
-            title=clean_caption(about.title) or clean_caption(video.stem),
+            title=clean_caption(about.title) or clean_caption(printable(video.stem)),
             video=str(video.resolve()),
             content_sha256=sha256,
             clips=clips,
@@ -128,9 +170,10 @@ class FolderAdapter(SourceAdapter):
     def _licences(self) -> dict[str, LicenceLine]:
         """Read ``licences.jsonl``; an error stops the scan, since a licence would be wrong."""
         file = self.root / LICENCES_NAME
-        if not file.exists():
+        if not os.path.lexists(file):
             return {}
         lines: dict[str, LicenceLine] = {}
+        found = {unicodedata.normalize("NFC", location) for location in self._found}
         try:
             texts = read_regular_text(file, "utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as problem:
@@ -148,7 +191,7 @@ class FolderAdapter(SourceAdapter):
                 raise UserInputError(problem.message) from problem
             if line.video in lines:
                 raise UserInputError(f"{file}, line {number}: a second line for {line.video}")
-            if line.video not in self._found:
+            if unicodedata.normalize("NFC", line.video) not in found:
                 hint = did_you_mean(line.video, self._found)
                 _log.warning("%s, line %d: no video %r.%s", file, number, line.video, hint)
             lines[line.video] = line

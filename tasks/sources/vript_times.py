@@ -8,19 +8,16 @@ are supported, in seconds or as time codes. If it is missing or not understood, 
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from storage_schemas.errors import Reason, SetAside
-from tasks.sources.clips import decode_utf8, load_json, seconds
+from tasks.sources.clips import decode_utf8, load_json, parse_time, seconds
 
 # The number of digits is bounded: Python refuses to convert thousands of them.
 _SCENE = re.compile(r"-Scene-(\d{1,9})(?:\.\w+)?$")
-_TIME_CODE = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:[.,]\d{1,9})?)")
-_DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?")
 
 # Clips are cut at frames; a larger deviation of `end − start` from the stated duration means another unit.
 _DURATION_TOLERANCE_S = 1.0
@@ -118,24 +115,6 @@ def times_from_durations(data: bytes, where: str) -> Times:
         )
     edges = list(itertools.accumulate((durations[scene] for scene in scenes), initial=0.0))
     return {scene: (edges[place], edges[place + 1]) for place, scene in enumerate(scenes)}
-
-
-def parse_time(value: Any) -> float | None:
-    """Return seconds from a number, its text, or a time code ``[HH:]MM:SS[.mmm]``; else ``None``."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            time = float(value)
-        except OverflowError:  # JSON integers are unbounded
-            return None
-        return time if math.isfinite(time) else None
-    if not isinstance(value, str):
-        return None
-    text = value.strip()
-    code = _TIME_CODE.fullmatch(text)
-    if code is not None:
-        hours, minutes, rest = code.groups()
-        return round(int(hours or 0) * 3600 + int(minutes) * 60 + float(rest.replace(",", ".")), 6)
-    return float(text) if _DECIMAL.fullmatch(text) else None
 
 
 def _start_and_end(clip: Mapping[str, Any], keys: TimeKeys, where: str) -> tuple[float, float]:

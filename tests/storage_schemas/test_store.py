@@ -159,3 +159,15 @@ def test_a_manifest_is_written_after_everything_else(
 
     commit_hook(look)
     make(store)
+
+
+@pytest.mark.parametrize("open_it", [Store.open, Store.create])
+def test_a_lost_file_of_the_version_is_named_with_the_command_that_writes_it(
+    whole_store: Store, open_it: Callable[[Path], Store]
+) -> None:
+    (whole_store.root / "store.json").unlink()
+    with pytest.raises(IntegrityError, match="is missing beside artifacts/: restore it") as caught:
+        open_it(whole_store.root)
+    command = str(caught.value).split("`")[1]
+    subprocess.run(command, shell=True, check=True)
+    assert open_it(whole_store.root).root == whole_store.root

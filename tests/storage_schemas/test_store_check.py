@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from storage_schemas.errors import Reason
+import pytest
+
+from storage_schemas.errors import Reason, StoreError
 from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
+from storage_schemas.release import find_version
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.store import PAIR, Store
 from storage_schemas.store_check import FileDamage, check_place, places
@@ -94,3 +97,39 @@ def test_what_a_campaign_says_about_the_rule_is_checked(store: Store) -> None:
     (damage,) = damages(store)
     assert (damage.path, damage.removable) == ("annotation/rules/c.json", False)
     assert damage.problem.endswith("does not match its checksum: restore it from a copy")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "artifacts/pair",
+        "artifacts/frames/ab",
+        "releases/loop",
+        "releases/main/versions/9",
+        "failures/x.parquet",
+    ],
+)
+@pytest.mark.parametrize("target", ["loop", "nothing"])
+def test_a_link_that_leads_nowhere_is_named_and_the_rest_is_checked(
+    whole_store: Store, place: str, target: str
+) -> None:
+    (pair,) = whole_store.manifests(PAIR)
+    extra = whole_store.versions("main") / "1" / "extra"
+    extra.touch()
+    path = whole_store.root / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        path.rename(path.with_name("away"))
+    path.symlink_to(path.name if target == "loop" else "nothing")
+    found = {damage.path: damage.problem for damage in damages(whole_store)}
+    assert "is a link that leads nowhere" in found[place]
+    assert any(str(extra) in problem for problem in found.values())
+    assert find_version(whole_store) == ("main", 1)
+    assert whole_store.has(PAIR, pair.id) == (place != "artifacts/pair")
+
+
+def test_a_folder_of_releases_that_leads_nowhere_is_named(whole_store: Store) -> None:
+    (whole_store.root / "releases").rename(whole_store.root / "away")
+    (whole_store.root / "releases").symlink_to("releases")
+    with pytest.raises(StoreError, match="releases is a link that leads nowhere"):
+        find_version(whole_store)

@@ -38,6 +38,23 @@ def test_rows_have_their_lines_and_what_they_lack_is_absent() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "third"),
+    [
+        ('1,2,"a list:\n4,5,6\nand more"\n7,8,9\n', "a list:\n4,5,6\nand more"),
+        ('1,2,"a list:\r\n4,5,6\r\n"\r\n7,8,9\r\n', "a list:\r\n4,5,6"),
+        ('"1" ,"2"  ,"3" \n7,8,9\n', "3"),
+        ('1,2,"say ""hi"" , ""you"" " \r\n7,8,9\n', 'say "hi" , "you"'),
+    ],
+)
+def test_what_is_proved_right_is_read(rows: str, third: str) -> None:
+    table = parse_table(HERE, f"a,b,c\n{rows}")
+    assert [row.cells for row in table.rows] == [
+        {"a": "1", "b": "2", "c": third},
+        {"a": "7", "b": "8", "c": "9"},
+    ]
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is empty: its first line must name the columns"),
@@ -51,6 +68,8 @@ def test_rows_have_their_lines_and_what_they_lack_is_absent() -> None:
             "line 2: .*holds the row '2,a dog,is here'",
         ),
         ('a,b,c,d\n1,2,"3\n4,5,6",7\n', "line 2: .*holds the row '4,5,6'"),
+        ('a,b,c\n1,2,"3\n4,5,6\nand more"\n7,8\n', "line 2: .*holds the row '4,5,6'"),
+        ('a,b,c\n1,2,"3\n4,5\n6,7,8"\n', "line 2: .*holds the row '6,7,8'"),
         ('a\tb\tc\n1\t"hi\tx\n2\t5"\ty\n', "line 2: .*holds the row"),
         ('sep=;\na;b;c\n1;2;"3\n', "line 3: a quotation mark is not closed"),
     ],

@@ -48,7 +48,6 @@ def scan(
     """
     from flows.build.options import source_root
     from storage_schemas.errors import UserInputError
-    from storage_schemas.printable import printable
     from storage_schemas.set_aside import SetAsideRow
     from tasks.sources.registry import open_sources
 
@@ -71,7 +70,7 @@ def scan(
     else:
         cells = [
             (
-                printable(Path(str(row["video"])).name),
+                Path(str(row["video"])).name,
                 "" if row["duration_s"] is None else f"{row['duration_s']:.1f}",
                 "" if row["captions"] is None else row["captions"],
                 row["reason"] or "ok",
@@ -176,15 +175,11 @@ def categorise(
 def _usable(source: Source) -> dict[str, Any]:
     """Probe a source; report what a build would set aside."""
     from storage_schemas.errors import SetAside
-    from tasks.media.decode import FrameSampler
     from tasks.media.probe import probe
     from tasks.sources.clips import check_clips_against_duration
 
     try:
         info = probe(Path(source.video))
-        if source.clips and source.clips[-1].end_s > info.duration_s:
-            # what a header says of the length may be wrong: all packets tell
-            info = FrameSampler(Path(source.video)).info
         check_clips_against_duration(source.clips, info.duration_s)
     except SetAside as problem:
         return _set_aside(source.id, source.video, problem.reason.value, problem.message)

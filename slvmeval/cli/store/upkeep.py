@@ -160,6 +160,12 @@ def _show_compared(command: FfmpegCommand, compared: list[ComparedSource]) -> No
         found = source.compared
         if found.problem:
             terminal.say(f"{source.title}: {found.problem}")
+        if found.lost_s:
+            times = ", ".join(f"{time:.3f}" for time in found.lost_s[:_LISTED])
+            terminal.say(
+                f"{source.title}: ffmpeg leaves out {len(found.lost_s)} frames, at {times} s: it loses the "
+                "frame that waits in its filters where size or colours change; the store has it"
+            )
         for one in found.differences[:_LISTED]:
             rows.append((source.title, one.frame, f"{one.time_s:.3f}", one.most, f"{one.share:.2%}"))
         if len(found.differences) > _LISTED:

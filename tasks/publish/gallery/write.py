@@ -18,6 +18,7 @@ from markupsafe import Markup
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import StoreError
 from storage_schemas.pair import PairRecord
+from storage_schemas.printable import printable_value
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.written_pages import remember_page
@@ -158,6 +159,7 @@ def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("tasks.publish.gallery"),
         autoescape=True,
+        finalize=printable_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -91,7 +91,7 @@ class FileVideo(VideoSide):
 
     @cached_property
     def _rate(self) -> Fraction:  # type: ignore[override]
-        return self._given or probe(self.path).frame_rate or UNKNOWN_RATE
+        return self._given or probe(self.path, quick=True).frame_rate or UNKNOWN_RATE
 
 
 class OpenVideos:

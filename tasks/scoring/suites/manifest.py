@@ -159,7 +159,7 @@ def _entry(finder: Videos, model: str, prompt_id: str, sample: int, file: str) -
         raise SetAside(Reason.VIDEO_MISSING, f"{path} cannot be read ({problem.strerror})") from problem
     unreadable = ""
     try:
-        probe(path)
+        probe(path, quick=True)
     except SetAside as problem:
         unreadable = f"{problem.reason.value}: {problem.message}"
     return VideoEntry(

@@ -103,6 +103,12 @@ def test_wrong_usage_exits_2(words: str, run: Run) -> None:
     assert "Usage:" in run(*words.split(), code=2).err
 
 
+def test_a_name_that_begins_with_a_dash_is_told_how_to_be_given(run: Run) -> None:
+    assert "No such option: -f" in (said := run("captions", "show", "-film", code=2).error)
+    assert "follows -- behind all options: … -- -f" in said.replace("│ ", "")
+    assert "dash" not in run("captions", "show", "--film", code=2).error
+
+
 def end_by_signal() -> None:
     """Raise an error in place of a termination."""
     try:

@@ -163,6 +163,20 @@ def _av1_with_two_headers(ffmpeg: str, path: Path) -> None:
     path.write_bytes(data)
 
 
+def without_durations(make: Make) -> Make:
+    """Take the duration of a frame out of a Matroska file, as browsers and aomenc write none."""
+
+    def changed(ffmpeg: str, path: Path) -> None:
+        make(ffmpeg, path)
+        data = bytearray(path.read_bytes())
+        start = data.index(bytes.fromhex("23e383"))
+        size = data[start + 3] & 0x7F
+        data[start : start + 2] = bytes((0xEC, 0x80 | size + 2))  # an element of any content, as long
+        path.write_bytes(data)
+
+    return changed
+
+
 PLANNED: dict[str, Make] = {
     "plain.mp4": made(X264),
     "no_b_frames.mp4": made(f"{X264} -bf 0"),
@@ -188,6 +202,9 @@ PLANNED: dict[str, Make] = {
     "no_edit_list.mp4": made(f"{X264} -use_editlist 0"),
     "negative_composition.mp4": made(f"{X264} -movflags +negative_cts_offsets"),
     "matroska.mkv": made(X264),
+    "no_durations.mkv": without_durations(made(f"{X264} -fps_mode vfr", vf=JITTER)),
+    "vp9_recorded.webm": without_durations(made(f"{VP9} -fps_mode vfr -live 1", vf=JITTER)),
+    "av1_no_durations.webm": without_durations(made(AOM)),
     "sound_first.mp4": with_sound("1.3"),
     "sound_first_matroska.mkv": with_sound("0.7"),
     "sound_with_start.mp4": with_sound("0"),

@@ -9,6 +9,8 @@ import av
 import numpy as np
 import pytest
 
+from slvmeval.cli.store.release_check import ComparedSource
+from slvmeval.cli.store.upkeep import _show_compared
 from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
 from storage_schemas.frames import ColorSpec, FrameReader
 from storage_schemas.ids import digest_file
@@ -16,7 +18,7 @@ from tasks.media.decode import FrameSampler
 from tasks.media.ffmpeg_command import FfmpegCommand, find_ffmpeg
 from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
 from tests.frame_arrays import write_frames
-from tests.tasks.media.corpus import HEIGHT, WIDTH, Video
+from tests.tasks.media.corpus import AV1, HEIGHT, VP9, WIDTH, X264, X265, Video, made, run
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,20 @@ def stored(
 
 def compared(command: FfmpegCommand, reader: FrameReader, path: Path, tolerance: int = 0) -> SourceFrames:
     return compare_frames(command, reader, path, digest_file(path), 1.0, tolerance)
+
+
+def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> Path:
+    """Join two films of 2.5 s, the second half as wide: the frame at 2 s waits when the size changes."""
+    part, path = ".ts" if ending == ".ts" else ".ivf", folder / f"joined{ending}"
+    for number, divisor in enumerate((1, 2)):
+        size = f"scale={WIDTH // divisor}:{HEIGHT // divisor}"
+        made(f"{codec} -pix_fmt yuv420p", seconds="2.5", vf=size)(ffmpeg, folder / f"{number}{part}")
+    if ending == ".ts":
+        path.write_bytes(b"".join((folder / f"{number}.ts").read_bytes() for number in (0, 1)))
+    else:
+        (folder / "parts").write_text("file 0.ivf\nfile 1.ivf\n")
+        run(ffmpeg, "-f", "concat", "-i", folder / "parts", "-c", "copy", path)
+    return path
 
 
 @pytest.mark.parametrize("name", ["plain", "full_range", "turned_90", "sound_first", "variable_rate"])
@@ -69,6 +85,26 @@ def test_a_changed_sample_is_a_row_and_a_frame_too_few_is_a_problem(
     assert "is not at" in compare_frames(command, reader, tmp_path / "gone.mp4", "", 1.0).problem
 
 
+@pytest.mark.parametrize(
+    ("codec", "ending"), [(X264, ".ts"), (f"{X265}keyint=24", ".ts"), (VP9, ".webm"), (AV1, ".mkv")]
+)
+def test_a_frame_that_the_command_loses_where_the_size_changes_moves_no_other(
+    codec: str,
+    ending: str,
+    ffmpeg: str,
+    command: FfmpegCommand,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = of_two_sizes(ffmpeg, tmp_path, codec, ending)
+    reader = stored(path, tmp_path)
+    found = compared(command, reader, path, tolerance=2)
+    assert (reader.count, found.frames, found.lost_s) == (5, 4, (2.0,))
+    assert found.is_equal
+    _show_compared(command, [ComparedSource("v1", "Film", found)])
+    assert "Film: ffmpeg leaves out 1 frames, at 2.000 s" in capsys.readouterr().out
+
+
 def test_no_list_of_files_is_followed_and_a_reader_that_stops_early_leaves_no_process(
     video: Video, command: FfmpegCommand, tmp_path: Path
 ) -> None:
@@ -77,7 +113,8 @@ def test_no_list_of_files_is_followed_and_a_reader_that_stops_early_leaves_no_pr
     with pytest.raises(SetAside, match="cannot read"):
         list(command.frames(listed, 1.0, WIDTH, HEIGHT, False))
     frames = command.frames(video("plain"), 1.0, WIDTH, HEIGHT, False)
-    assert next(frames).shape == (HEIGHT * 3 // 2, WIDTH)
+    number, planes = next(frames)
+    assert (number, planes.shape) == (0, (HEIGHT * 3 // 2, WIDTH))
     frames.close()  # type: ignore[attr-defined]  # warns of a process or a pipe that stays
 
 

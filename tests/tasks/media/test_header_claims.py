@@ -47,7 +47,9 @@ def seconds_and_frames(path: Path, **options: object) -> tuple[float, float, int
 
 
 def test_sound_that_is_longer_and_a_clock_that_starts_late_are_no_length(film: Film) -> None:
-    assert seconds_and_frames(film("sound.mkv", 4, sound_s=12)) == (4.0, 4.0, 4)
+    long = film("sound.mkv", 4, sound_s=12)
+    assert seconds_and_frames(long) == (4.0, 4.0, 4)
+    assert round(probe(long).duration_s, 1) == 4.0
     late = film("late.mkv", 4, "-c:v", "libx264", "-output_ts_offset", "3600")
     assert seconds_and_frames(late) == (4.0, 4.0, 4)
     assert round(probe(late).duration_s, 1) == 4.0
@@ -70,8 +72,8 @@ def test_a_clock_that_leaps_or_starts_again_is_as_long_as_its_pictures(film: Fil
     assert seconds_and_frames(joined(tmp_path / "leaps.ts", one, far)) == (10.0, 10.0, 10)
     again = joined(tmp_path / "again.ts", one, one)
     assert seconds_and_frames(again) == (8.0, 8.0, 8)
-    # only decoding can tell here
-    assert seconds_and_frames(again, mode="full") == (4.0, 8.0, 8)
+    assert seconds_and_frames(again, mode="full") == (8.0, 8.0, 8)
+    assert round(probe(again).duration_s, 1) == 8.0
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,22 @@ def test_a_file_that_was_only_allocated_at_its_end_is_cut_off(film: Film, name: 
     assert caught.value.reason is Reason.TRUNCATED_VIDEO
     before, after, count = seconds_and_frames(path, damaged="truncate")
     assert before == after < 10 and abs(count - after) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("cut.wmv", "-c:v wmv2"), ("cut.mxf", "-c:v mpeg2video -strict unofficial -g 5")]
+)
+def test_windows_media_and_mxf_are_cut_off_wherever_they_end_early(
+    film: Film, name: str, arguments: str
+) -> None:
+    path = film(name, 12, *arguments.split(), "-b:v", "400k")
+    content = path.read_bytes()
+    assert seconds_and_frames(path) == (12.0, 12.0, 12)
+    for kept in range(len(content) // 10, len(content) * 9 // 10, len(content) // 12 + 1):
+        path.write_bytes(content[:kept])
+        with pytest.raises(SetAside, match="shorter than its header says") as caught:
+            FrameSampler(path, fps=Fraction(1), long_side=64)
+        assert caught.value.reason is Reason.TRUNCATED_VIDEO
 
 
 def test_zeros_behind_a_whole_matroska_file_are_no_part_of_it(film: Film) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tasks.media.decode import FrameSampler
+from tests.tasks.media.corpus import VP9, X264, made, without_durations
 
 MILLISECOND = Fraction(1, 1000)
 #: Gaps between images, ms.
@@ -63,3 +64,21 @@ def test_the_last_image_lasts_as_long_as_its_packet_says(
     command = [ffmpeg, "-v", "error", "-i", str(path), "-vf", "fps=1", "-f", "framecrc", "-"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert sum(not line.startswith("#") for line in told.splitlines()) == frames
+
+
+@pytest.mark.parametrize("arguments", [X264, f"{X264} -bf 0", VP9])
+def test_a_last_image_without_a_duration_is_shown_as_long_as_an_average_one(
+    tmp_path: Path, ffmpeg: str, arguments: str
+) -> None:
+    path = tmp_path / "recorded.mkv"
+    # the last two begin 1,050 ms apart, and no image is as long as that on average
+    times = "settb=1/1000,setpts='if(lt(N,53),N*25,1300+(N-53)*1050)'"
+    without_durations(made(f"{arguments} -enc_time_base 1/1000 -fps_mode vfr", seconds="2.3", vf=times))(
+        ffmpeg, path
+    )
+    planned, decoded = FrameSampler(path), FrameSampler(path, mode="full")
+    assert planned.mode == "packet_plan"
+    assert [(f.pts_s, f.planes.tobytes()) for f in planned] == [
+        (f.pts_s, f.planes.tobytes()) for f in decoded
+    ]
+    assert [frame.pts_s for frame in planned] == [0.475, 1.301, 2.35]

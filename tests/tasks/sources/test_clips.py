@@ -108,6 +108,7 @@ def test_not_utf8_names_the_line() -> None:
     ("raw", "clean"),
     [
         ("a\nb", "a b"), ("a \r\n\r\n b", "a b"), ("a\x00b", "a b"), ("a\u2028b", "a b"), ("  a  b ", "a  b"),
+        ("a\u202eb\u2069", "ab"),
         ("\ud800x", "\ufffdx"), ("👩‍🚀 walks", "👩‍🚀 walks"), ("\u200b", ""), ("日本", "日本"),
     ],
 )  # fmt: skip

@@ -120,6 +120,28 @@ def test_links_that_leave_the_root_are_refused(tmp_path: Path) -> None:
     }
 
 
+def test_a_loop_of_links_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    write_video(tmp_path, "good.mp4")
+    write_video(tmp_path, "captions.mp4", clips=None)
+    (tmp_path / "sub").mkdir()
+    for name in ("loop.mp4", "captions.jsonl", "folder", "sub/up"):
+        (tmp_path / name).symlink_to(".." if name == "sub/up" else name)
+    sources, aside = scan(tmp_path)
+    assert [source.title for source in sources] == ["good"]
+    assert {row.location: row.message for row in aside} == {
+        "loop.mp4": "loop.mp4 is a loop of links: repair or remove it",
+        "captions.mp4": "captions.jsonl is a loop of links: repair or remove it",
+    }
+
+
+@pytest.mark.parametrize("name", ["licences.jsonl", CATEGORIES_NAME])
+def test_a_link_to_nothing_is_no_missing_file(tmp_path: Path, name: str) -> None:
+    write_video(tmp_path, "good.mp4")
+    (tmp_path / name).symlink_to("elsewhere")
+    with pytest.raises(UserInputError, match=rf"{name} cannot be read"):
+        scan(tmp_path)
+
+
 def test_what_is_no_file_is_refused_and_holds_nothing_up(tmp_path: Path) -> None:
     write_video(tmp_path, "good.mp4")
     write_video(tmp_path, "piped.mp4", clips=None)

@@ -13,6 +13,7 @@ import jinja2
 from fastapi import Request
 from starlette.responses import HTMLResponse
 
+from storage_schemas.printable import printable_value
 from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.pace import VoteCount, when
 
@@ -79,6 +80,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__ or "slvmeval.web.annotation.organiser"),
         autoescape=True,
+        finalize=printable_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

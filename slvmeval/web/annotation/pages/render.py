@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from slvmeval.web.annotation.pages.texts import texts
+from storage_schemas.printable import printable_value
 from tasks.annotation.campaign import money
 from tasks.annotation.pair_task import LONGEST_COMMENT
 from tasks.publish.gallery.data import script_json
@@ -102,6 +103,7 @@ def _environment() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__ or "slvmeval.web.annotation.pages"),
         autoescape=True,
+        finalize=printable_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

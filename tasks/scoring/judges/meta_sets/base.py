@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from storage_schemas.errors import Reason, SetAside
+from storage_schemas.regular_files import in_either_form
 from tasks.pairs.file_pairs import Gold
 from tasks.scoring.user_files import UnusedLine
 from tasks.sources.base import refuse_to_leave
@@ -146,7 +147,7 @@ class Videos:
             raise SetAside(
                 Reason.UNSAFE_PATH, f"the path {named[:200]!r} may leave the videos' folder: do not trust it"
             )
-        path = self.root.joinpath(*parts.parts)
+        path = in_either_form(self.root.joinpath(*parts.parts))
         if not path.is_file():
             raise SetAside(Reason.VIDEO_MISSING, f"there is no video {path}")
         refuse_to_leave(path, self.root, named)
