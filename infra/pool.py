@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import Field, field_validator, model_validator
 
+from infra.executor import WorkerLimits
 from storage_schemas.model import Frozen
 
 PoolName = Literal["cpu", "h100"]
@@ -40,6 +41,9 @@ class WorkerPools(Protocol):
 
     def room(self, pool: str, wanted: int) -> int:
         """Record that `wanted` items are in flight or waiting; return how many may be in flight now."""
+
+    def limits(self, pool: str) -> WorkerLimits:
+        """Return the maximum number of workers of a pool, and how long an item may take."""
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return the number of jobs and workers of each pool."""
@@ -133,6 +137,11 @@ class Pool(Frozen):
     def processes(self) -> int:
         """Number of worker processes of one job."""
         return self.workers or self.gpus or self.cores
+
+    @property
+    def limits(self) -> WorkerLimits:
+        """Maximum number of workers, and of seconds that an item may take."""
+        return WorkerLimits(self.maximum * self.processes, seconds_of(self.longest_item))
 
     @property
     def memory_bytes(self) -> int:

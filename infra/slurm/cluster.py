@@ -18,6 +18,7 @@ from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
 from infra.dask_cluster import LOOPBACK, dask_settings
+from infra.executor import WorkerLimits
 from infra.exit_guard import ExitGuard
 from infra.open_files import allow_workers
 from infra.profile import Profile
@@ -208,12 +209,7 @@ class SlurmCluster(SpecCluster):
         PrerequisiteError
             If the pool is unusable: no node is fit, too many are unfit, or jobs in a row have no worker.
         """
-        jobs = self._pools.get(pool)
-        if jobs is None:
-            raise UserInputError(
-                f"the profile has no pool {pool!r}, but there is work for it: add a table [pools.{pool}], "
-                "or place the aspects that need it elsewhere with [placement]"
-            )
+        jobs = self._pool(pool)
         if self._control is not None and self._control.done() and not self._stopping:
             self._control.result()
         if jobs.problem is not None:
@@ -221,6 +217,19 @@ class SlurmCluster(SpecCluster):
         if jobs.say(wanted) and self.loop is not None:
             self.loop.add_callback(self._wake.set)
         return jobs.room()
+
+    def limits(self, pool: str) -> WorkerLimits:
+        """Return the maximum number of workers of a pool, and how long an item may take."""
+        return self._pool(pool).pool.limits
+
+    def _pool(self, pool: str) -> PoolJobs:
+        jobs = self._pools.get(pool)
+        if jobs is None:
+            raise UserInputError(
+                f"the profile has no pool {pool!r}, but there is work for it: add a table [pools.{pool}], "
+                "or place the aspects that need it elsewhere with [placement]"
+            )
+        return jobs
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return, by pool, running and waiting jobs with reasons, workers, demand, and nodes left out."""
