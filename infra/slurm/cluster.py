@@ -17,7 +17,7 @@ import dask.config
 from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
-from infra.dask_cluster import LOOPBACK, dask_settings
+from infra.dask_cluster import LOOPBACK, close_pages, dask_settings
 from infra.executor import WorkerLimits
 from infra.exit_guard import ExitGuard
 from infra.open_files import allow_workers
@@ -264,6 +264,8 @@ class SlurmCluster(SpecCluster):
         """Start managing the jobs."""
         self._wake = asyncio.Event()
         self._scheduler.add_plugin(self.members)
+        if self.profile.dashboard_port is None:
+            close_pages(self._scheduler)
         self._guard = guard_jobs(self._names, run_folder(self.store, self.run))
         self._credentials.write(run_folder(self.store, self.run))
         write_run_file(self.store, self.run, self._scheduler.address)

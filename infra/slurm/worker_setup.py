@@ -16,6 +16,7 @@ from typing import Any
 from distributed import Worker
 
 from infra import scratch
+from infra.handshakes import bound_handshakes
 from infra.pool import RESOURCES
 from infra.slurm import worker_checks
 from infra.slurm.run_folder import read_run_file, versions
@@ -23,6 +24,9 @@ from infra.slurm.semaphores import remove_names
 from storage_schemas.provenance import GPU_VARIABLE
 
 log = logging.getLogger("distributed.worker")
+
+# Dask imports this module before the worker listens
+bound_handshakes()
 
 #: Key of a worker's report in ``WorkerState.extra``.
 REPORT = "slvmeval"
