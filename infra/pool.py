@@ -52,7 +52,10 @@ class WorkerPools(Protocol):
 class Pool(Frozen):
     """One pool of a profile: ``[pools.cpu]``, or the GPU pool ``[pools.h100]``."""
 
-    partition: str = Field(description="Partition of the jobs.")
+    partition: str = Field(
+        description="Partition of the jobs; of several, 'a,b' or a list, SLURM takes the first with a node.",
+        json_schema_extra={"type": ["string", "array"]},
+    )
     cores: int = Field(ge=1, description="Cores of one job.")
     memory: str = Field(description="Memory of one job, such as '64GiB'.")
     walltime: str = Field(description="Time limit of one job, HH:MM:SS or D-HH:MM:SS.")
@@ -67,6 +70,7 @@ class Pool(Frozen):
     maximum: int = Field(default=1, ge=1, description="Maximum number of jobs.")
     account: str | None = Field(default=None, description="Account (project) to charge.")
     qos: str | None = Field(default=None, description="Quality of service.")
+    reservation: str | None = Field(default=None, description="Reservation of the site to use.")
     constraint: str | None = Field(default=None, description="Required features of the nodes.")
     directives: tuple[str, ...] = Field(
         default=(), description="Additional options of sbatch, such as '--exclude=n13'."
@@ -103,7 +107,14 @@ class Pool(Frozen):
             raise ValueError("write an amount of memory such as '64GiB'") from problem
         return value
 
-    @field_validator("partition", "account", "qos", "constraint", "gres")
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+            return ",".join(value)
+        return value
+
+    @field_validator("partition", "account", "qos", "reservation", "constraint", "gres")
     @classmethod
     def _one_word(cls, value: str | None) -> str | None:
         # they become part of a line of the job script
@@ -132,6 +143,11 @@ class Pool(Frozen):
                 "workers would rarely get work"
             )
         return self
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Names of the partitions."""
+        return tuple(self.partition.split(","))
 
     @property
     def processes(self) -> int:

@@ -101,6 +101,11 @@ log = logging.getLogger(__name__)
 
 #: Seconds without a heartbeat after which Dask drops a worker; work may hold the GIL for long.
 WORKER_TTL_S = 300
+#: Number of jobs from which on they are submitted as an array, and the maximum of one: SLURM's MaxArraySize
+#: is 1001 by default.
+LEAST_ARRAY, MOST_ARRAY = 5, 1000
+#: Maximum seconds to wait for idle workers to retire, and at the end of a run for their jobs to complete.
+RETIRE_S, COMPLETE_S = 10.0, 15.0
 #: Minimum seconds between queries of SLURM.
 SOONEST_S = 1.0
 
@@ -248,7 +253,7 @@ class SlurmCluster(SpecCluster):
         name = job_name(self.run, pool_name)
         return lambda job: log_path(self.profile, self.store, name, job)
 
-    def _script(self, pool_name: str, scheduler: str) -> str:
+    def _script(self, pool_name: str, scheduler: str, tasks: int = 1) -> str:
         return job_script(
             self.profile,
             pool_name,
@@ -258,6 +263,7 @@ class SlurmCluster(SpecCluster):
             store=self.store,
             preload=self.preload,
             exclude=self._pools[pool_name].unfit,
+            tasks=tasks,
         )
 
     async def _begin(self) -> None:
@@ -300,25 +306,56 @@ class SlurmCluster(SpecCluster):
                     jobs.judge(nodes)
         for jobs in self._pools.values():
             decision = jobs.decide()
-            cancel = (*decision.cancel, *jobs.hanging())
-            if cancel:
-                await asyncio.to_thread(commands.cancel, cancel)
-                jobs.cancelled(cancel)
+            await self._end(jobs, (*decision.cancel, *jobs.hanging()))
             # a job cannot write its log, and its worker would be unfit
-            for _ in range(0 if away or jobs.problem is not None else decision.submit):
-                if self._stopping or not await self._submit(jobs):
-                    break
+            if not away and jobs.problem is None:
+                await self._submit(jobs, decision.submit)
 
-    async def _submit(self, jobs: PoolJobs) -> bool:
-        """Submit one job; return False if SLURM rejects it."""
-        script = self._script(jobs.pool_name, self._scheduler.address)
-        self._index += 1
-        try:
-            jobs.submitted(await asyncio.to_thread(commands.submit, script))
-        except PrerequisiteError as problem:
-            jobs.refused(problem, others=any(each.any_live() for each in self._pools.values()))
-            return False
-        return True
+    async def _end(self, jobs: PoolJobs, ids: tuple[str, ...]) -> None:
+        """End jobs: their workers retire, so that a job completes; one without workers is cancelled."""
+        retiring = jobs.retirable(ids)
+        await asyncio.to_thread(commands.cancel, [id_ for id_ in ids if id_ not in retiring])
+        jobs.ended(ids)
+        addresses = [address for workers in retiring.values() for address in workers]
+        if addresses:
+            with suppress(asyncio.TimeoutError):
+                retired = self._scheduler.retire_workers(workers=addresses, close_workers=True)
+                await asyncio.wait_for(retired, RETIRE_S)
+
+    async def _submit(self, jobs: PoolJobs, number: int) -> None:
+        """Submit jobs until SLURM rejects one; many in one call, as an array."""
+        arrays = number >= LEAST_ARRAY
+        while number > 0 and not self._stopping:
+            tasks = min(number, MOST_ARRAY) if arrays else 1
+            script = self._script(jobs.pool_name, self._scheduler.address, tasks)
+            self._index += 1
+            try:
+                job = await asyncio.to_thread(commands.submit, script)
+            except PrerequisiteError as problem:
+                if tasks == 1:
+                    jobs.refused(problem, others=any(each.any_live() for each in self._pools.values()))
+                    return
+                # as a whole, though some of its jobs might be taken
+                log.info("pool %s: SLURM rejects %d jobs at once: %s", jobs.pool_name, tasks, problem)
+                arrays = False
+                continue
+            for id_ in commands.array_tasks(job, tasks) if tasks > 1 else [job]:
+                jobs.submitted(id_)
+            number -= tasks
+
+    async def _complete_jobs(self) -> None:
+        """Let the jobs whose workers are idle end by themselves; the others are cancelled afterwards."""
+        idle = self.members.idle_jobs()
+        for address in (address for workers in idle.values() for address in workers):
+            self._scheduler.close_worker(address)
+        end = time.monotonic() + COMPLETE_S
+        with suppress(SlurmAway):
+            await asyncio.to_thread(commands.cancel_by_name, self._names, "PENDING")
+            while idle and time.monotonic() < end:
+                listed = await asyncio.to_thread(commands.jobs, self._names)
+                if not any(job.running and job.id in idle for job in listed):
+                    return
+                await asyncio.sleep(0.5)
 
     def _came(self, member: Member) -> None:
         """Record a worker before it gets work."""
@@ -337,6 +374,8 @@ class SlurmCluster(SpecCluster):
             await asyncio.wait({control})
             if not control.cancelled() and control.exception() is not None:
                 log.error("managing the jobs failed", exc_info=control.exception())
+        if self._guard is not None:
+            await self._complete_jobs()
         if self._guard is not None and await end_jobs(self._names):
             self._guard.dismiss()
             self._guard = None

@@ -62,9 +62,10 @@ def _set_resources(worker: Worker, resources: dict[str, float]) -> None:
 def _where() -> dict[str, Any]:
     """Return pool, job and node of this process."""
     ends_at = os.environ.get("SLURM_JOB_END_TIME")
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return {
         "pool": os.environ[POOL],
-        "job": os.environ.get("SLURM_JOB_ID", ""),
+        "job": f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", ""),
         "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
         "node": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         "ends_at": float(ends_at) if ends_at else None,
