@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import resource
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 import psutil
 
 from bench.measuring import ROOT, run
+from flows.batches import Batching
 from flows.build.run import MOST_TASKS
 from flows.stages import StageItem, through_stages
 from infra.executor import Executor, ProcessExecutor
@@ -44,7 +44,6 @@ def sleep_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> St
 def through(executor: Executor, sources: int) -> dict[str, Any]:
     """Run simulated sources through four stages; return the time after the workers started."""
     stages = [Stage(f"stage{n}", "cpu", sleep_stage) for n in range(STAGES)]
-    batch = math.ceil(sources * STAGES / MOST_TASKS) or 1
     items = [
         StageItem(
             Source(id=f"s{n}", adapter="none", title=f"s{n}", video="", content_sha256="", clips=()),
@@ -68,14 +67,13 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
         warm = [StageItem(items[0].source, (), list(stages[:1])) for _ in range(2 * executor.workers)]
         through_stages(executor, work, warm, progress, count, died)
         done, started, cpu = 0, time.monotonic(), time.process_time()
-        through_stages(executor, work, items, progress, count, died, batch)
+        tasks = through_stages(executor, work, items, progress, count, died, Batching(MOST_TASKS))
     if done != sources * STAGES:
         raise RuntimeError(f"{done} stages ended, not {sources * STAGES}")
     return {
         "wall_s": round(time.monotonic() - started, 3),
         "driver_cpu_s": round(time.process_time() - cpu, 3),
-        "tasks": STAGES * math.ceil(sources / batch),
-        "batch": batch,
+        "tasks": tasks,
     }
 
 

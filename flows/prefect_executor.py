@@ -28,7 +28,7 @@ from prefect_dask.task_runners import DaskTaskRunner
 
 from flows.board import RunBoard
 from infra.dask_cluster import local_cluster
-from infra.executor import WINDOW, Executor, Handle, WorkerDied
+from infra.executor import WINDOW, Executor, Handle, WorkerDied, WorkerLimits
 from infra.pool import GPU_POOL, RESOURCES, WorkerPools
 from infra.profile import Profile
 from storage_schemas.secrets import struck_out_errors
@@ -99,6 +99,12 @@ class PrefectExecutor(Executor):
         if self._pools is not None:
             return self._pools.room(pool, wanted)
         return WINDOW if self._one_loads and pool == GPU_POOL else super().room(pool, wanted)
+
+    def limits(self, pool: str) -> WorkerLimits:
+        """Return the limits of a pool."""
+        if self._pools is not None:
+            return self._pools.limits(pool)
+        return WorkerLimits(1) if self._one_loads and pool == GPU_POOL else super().limits(pool)
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return the number of jobs and workers of each pool."""

@@ -8,8 +8,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, Protocol, TypeVar, cast
+from itertools import takewhile
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
+from flows.batches import LONGEST_SHARE, Batching, ItemSizes, Waiting
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.errors import AWAY_REASONS, SetAside
@@ -77,70 +79,122 @@ StageItem = Item[BuildWork, Source, StageResult]
 
 @dataclass(eq=False)
 class StageBatch(Generic[W, S, E]):
-    """Items whose next stage runs as one task."""
+    """Items whose next stages, by default one, run as one task."""
 
     items: list[Item[W, S, E]]
     alone: bool = False
+    number: int = 1
 
     @property
-    def stage(self) -> Stage[W, S, E]:
-        """Their common stage."""
-        return self.items[0].next
+    def stages(self) -> list[Stage[W, S, E]]:
+        """Their common stages."""
+        return self.items[0].stages[: self.number]
+
+    @property
+    def pool(self) -> str:
+        """Their pool."""
+        return self.items[0].next.pool
 
     @property
     def name(self) -> str:
         """Display name."""
         more = f" and {len(self.items) - 1} more" if len(self.items) > 1 else ""
-        return f"{self.stage.name} {self.items[0].source.title}{more}"
+        return f"{'+'.join(stage.name for stage in self.stages)} {self.items[0].source.title}{more}"
+
+
+#: Ranks of what waits. Started sources come first, so that their frames are used while still cached; a stage
+#: that has to run again waits behind all others.
+_STARTED, _NEW, _AGAIN = range(3)
 
 
 @dataclass
 class _Queues(Generic[W, S, E]):
-    """The waiting batches by pool, and those that were running when a worker died.
+    """What waits by pool, and the batches that were running when a worker died.
 
-    A dying worker may take other items with it, so the cause is unknown: each source is retried, finally on
-    its own, and only deaths on its own count.
+    A dying worker may take other items with it, so the cause is unknown: each source is retried in a task of
+    its own, finally stage by stage while nothing else runs, and only deaths then count.
     """
 
-    batch: int
-    ready: dict[str, deque[StageBatch[W, S, E]]] = field(default_factory=dict)
+    executor: Executor
+    batching: Batching
+    #: Whether every stage of every source is a task.
+    single: bool
+    waiting: dict[str, Waiting[Item[W, S, E]]] = field(default_factory=dict)
+    retries: dict[str, deque[StageBatch[W, S, E]]] = field(default_factory=dict)
     suspects: deque[StageBatch[W, S, E]] = field(default_factory=deque)
     running: dict[Handle, StageBatch[W, S, E]] = field(default_factory=dict)
 
-    def add(self, items: Iterable[Item[W, S, E]], first: bool = False) -> None:
-        """Queue items for their next stage, in order, in batches of one stage each."""
-        open_: dict[str, StageBatch[W, S, E]] = {}
-        by_pool: dict[str, list[StageBatch[W, S, E]]] = {}
+    def __post_init__(self) -> None:
+        self.sizes = ItemSizes(self.batching.items)
+
+    def add(self, items: Iterable[Item[W, S, E]], rank: int = _NEW) -> None:
+        """Queue items for their next stages, in order."""
         for item in items:
-            batch = open_.get(item.next.name)
-            if batch is None or len(batch.items) >= self.batch:
-                batch = open_[item.next.name] = StageBatch([])
-                by_pool.setdefault(item.next.pool, []).append(batch)
-            batch.items.append(item)
-        for pool, batches in by_pool.items():
-            queue = self.ready.setdefault(pool, deque())
-            if first:
-                queue.extendleft(reversed(batches))
-            else:
-                queue.extend(batches)
+            if item.deaths:
+                self.retry(item)
+                continue
+            stages = item.stages[: self._together(item)]
+            waiting = self.waiting.setdefault(item.next.pool, Waiting())
+            waiting.add(item, rank, tuple(stage.name for stage in stages), self.seconds(item, stages))
+
+    def retry(self, item: Item[W, S, E]) -> None:
+        """Queue an item for its next stages by itself."""
+        batch = StageBatch([item], number=self._together(item))
+        self.retries.setdefault(item.next.pool, deque()).append(batch)
+
+    def _together(self, item: Item[W, S, E]) -> int:
+        """Return how many of the item's next stages run as one task: one, or all of a pool if it must be."""
+        if self.single:
+            return 1
+        stages = list(takewhile(lambda stage: stage.pool == item.next.pool, item.stages))
+        most_s = self.executor.limits(item.next.pool).longest_s * LONGEST_SHARE
+        return len(stages) if self.seconds(item, stages) <= most_s else 1
+
+    def seconds(self, item: Item[W, S, E], stages: Iterable[Stage[W, S, E]]) -> float:
+        """Return how long stages of an item take, by the estimate."""
+        return sum(self.batching.seconds(stage.name, item.source.id) for stage in stages)
+
+    def plan(self, items: Iterable[Item[W, S, E]]) -> None:
+        """Note the work of further items, with all their stages."""
+        self.sizes.work_s += sum(self.seconds(item, item.stages) for item in items)
 
     def left(self) -> bool:
         """Return whether anything waits or runs."""
-        return bool(self.suspects or self.running or any(self.ready.values()))
+        return bool(self.suspects or self.running or self._any_waits())
 
-    def startable(self, executor: Executor) -> Iterable[StageBatch[W, S, E]]:
+    def _any_waits(self) -> bool:
+        return any(self.waiting.values()) or any(self.retries.values())
+
+    def startable(self) -> Iterable[StageBatch[W, S, E]]:
         """Yield the batches to start now; start each before requesting the next."""
         if any(batch.alone for batch in self.running.values()):
             return
-        in_flight: Counter[str] = Counter(batch.stage.pool for batch in self.running.values())
-        for pool, queue in self.ready.items():
-            room = executor.room(pool, in_flight[pool] + len(queue))
-            while queue and in_flight[pool] < room:
+        in_flight: Counter[str] = Counter(batch.pool for batch in self.running.values())
+        for pool in {**self.waiting, **self.retries}:
+            waiting, retries = self.waiting.get(pool, Waiting()), self.retries.get(pool, deque())
+            room = self.executor.room(pool, in_flight[pool] + self._tasks(waiting) + len(retries))
+            while (waiting or retries) and in_flight[pool] < room:
                 in_flight[pool] += 1
-                yield queue.popleft()
-        waits = bool(self.suspects) and not self.running and not any(self.ready.values())
-        if waits and executor.room(self.suspects[0].stage.pool, 1):
+                yield self._next(pool, waiting) if waiting else retries.popleft()
+        waits = bool(self.suspects) and not self.running and not self._any_waits()
+        if waits and self.executor.room(self.suspects[0].pool, 1):
             yield self.suspects.popleft()
+
+    def _tasks(self, waiting: Waiting[Item[W, S, E]]) -> int:
+        """Return the number of tasks that will be made of what waits."""
+        if self.single or not waiting:
+            return len(waiting)
+        return self.sizes.share(waiting.seconds, len(waiting))
+
+    def _next(self, pool: str, waiting: Waiting[Item[W, S, E]]) -> StageBatch[W, S, E]:
+        about_s = most_s = 0.0
+        if not self.single:
+            limits = self.executor.limits(pool)
+            about_s, most_s = self.sizes.next(pool, waiting.seconds, len(waiting), limits)
+        before_s = waiting.seconds
+        kind, items = waiting.take(about_s, most_s)
+        self.sizes.began(before_s - waiting.seconds)
+        return StageBatch(items, number=len(kind))
 
 
 def through_stages(
@@ -150,11 +204,11 @@ def through_stages(
     progress: BuildProgress,
     goes_on: Callable[[E], bool],
     died: Callable[[Item[W, S, E], str], E],
-    batch: int = 1,
+    batching: Batching | None = None,
     store_wait: StoreWait | None = None,
     unfinished: Callable[[E], bool] = lambda _: False,
-) -> None:
-    """Run every item through its stages.
+) -> int:
+    """Run every item through its stages; return the number of tasks.
 
     Parameters
     ----------
@@ -162,8 +216,8 @@ def through_stages(
         Called with each outcome; returns whether the source continues to its next stage.
     died
         Called with an item that repeatedly killed its worker, and a message; returns its outcome.
-    batch
-        Number of sources per task.
+    batching
+        How items form tasks; by default each stage of each item is one.
     store_wait
         Repeats a stage whose store was away; by default no stage is repeated.
     unfinished
@@ -174,16 +228,20 @@ def through_stages(
     StoreError
         If the store was away for too long.
     """
-    queues = _Queues[W, S, E](batch)
+    single = batching is None or sum(len(item.stages) for item in items) <= batching.items
+    queues = _Queues[W, S, E](executor, batching or Batching(0), single)
+    queues.plan(items)
     queues.add(items)
+    tasks = 0
     while queues.left():
-        for started in queues.startable(executor):
+        for started in queues.startable():
             calls = tuple((item.source, item.aspects) for item in started.items)
-            stage = started.stage
+            functions = tuple(stage.function for stage in started.stages)
             handle = executor.submit(
-                started.name, stage.pool, run_batch, stage.function, work, calls, store_wait
+                started.name, started.pool, run_batch, functions, work, calls, store_wait
             )
             queues.running[handle] = started
+            tasks += 1
         progress.note_pools(executor.state())
         if not queues.running:
             time.sleep(LOOK_EVERY_S)  # until workers are available
@@ -191,10 +249,18 @@ def through_stages(
         for handle in executor.wait_any(queues.running, LOOK_EVERY_S):
             ended = queues.running.pop(handle)
             try:
-                outcomes: Sequence[E] = executor.result(handle)
+                outcomes: Sequence[Timed[E]] = executor.result(handle)
             except WorkerDied as problem:
                 outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, died)
             _go_on(queues, ended, outcomes, progress, goes_on, unfinished)
+    return tasks
+
+
+class Timed(NamedTuple, Generic[E]):
+    """An outcome, and how long its stage took in seconds."""
+
+    outcome: E
+    seconds: float
 
 
 class _HasRows(SetAside):
@@ -208,21 +274,29 @@ class _HasRows(SetAside):
 
 
 def run_batch(
-    function: Callable[[W, S, tuple[str, ...]], E],
+    functions: Sequence[Callable[[W, S, tuple[str, ...]], E]],
     work: W,
     calls: Sequence[tuple[S, tuple[str, ...]]],
     store_wait: StoreWait | None = None,
-) -> list[E]:
-    """Run one stage of several items, one after the other; called on the worker.
+) -> list[Timed[E]]:
+    """Run one or more stages of several items, one item after the other; called on the worker.
 
     Raises
     ------
     StoreError
         If the store was away for too long.
     """
-    if store_wait is None:
-        return [function(work, source, aspects) for source, aspects in calls]
-    return [_repeated(store_wait, partial(function, work, source, aspects)) for source, aspects in calls]
+    outcomes = []
+    for source, aspects in calls:
+        for function in functions:
+            began = time.monotonic()
+            stage = partial(function, work, source, aspects)
+            outcome = stage() if store_wait is None else _repeated(store_wait, stage)
+            outcomes.append(Timed(outcome, time.monotonic() - began))
+            if any(not getattr(row, "aspect", "") for row in outcome.rows):
+                # the source is set aside
+                break
+    return outcomes
 
 
 def _repeated(store_wait: StoreWait, stage: Callable[[], E]) -> E:
@@ -244,29 +318,37 @@ def _repeated(store_wait: StoreWait, stage: Callable[[], E]) -> E:
 def _go_on(
     queues: _Queues[W, S, E],
     ended: StageBatch[W, S, E],
-    outcomes: Sequence[E],
+    outcomes: Sequence[Timed[E]],
     progress: BuildProgress,
     goes_on: Callable[[E], bool],
     unfinished: Callable[[E], bool],
 ) -> None:
-    """Process the outcomes of a batch, and queue continuing items for their next stage."""
+    """Process the outcomes of a batch, and queue continuing items for their next stages."""
+    pool, begun = ended.pool, {stage.name for stage in ended.stages}
     by_source = {item.source.id: item for item in ended.items}
-    further, again = [], []
-    for outcome in outcomes:
+    further: dict[str, Item[W, S, E]] = {}
+    again = []
+    for outcome, seconds in outcomes:
         item = by_source[outcome.source_id]
+        queues.sizes.ran(pool, queues.seconds(item, item.stages[:1]), seconds)
+        queues.batching.ran(item.next.name, item.source.id, seconds)
         if unfinished(outcome):
             again.append(item)
             continue
         stage = item.stages.pop(0)
         progress.done(stage.name, item.source.title, len(outcome.rows))
-        if goes_on(outcome) and item.stages:
-            further.append(item)
+        further.pop(item.source.id, None)
+        if not goes_on(outcome):
+            later = [stage for stage in item.stages if stage.name not in begun]
+            queues.sizes.dropped(queues.seconds(item, later))
+        elif item.stages:
+            further[item.source.id] = item
     if ended.alone:
-        queues.suspects.extendleft(StageBatch([item], alone=True) for item in further)
+        queues.suspects.extendleft(StageBatch([item], alone=True) for item in further.values())
     else:
-        # started items go first, so that their frames are used while still cached
-        queues.add(further, first=True)
-    queues.add(again)
+        queues.add(further.values(), _STARTED)
+    queues.plan(again)
+    queues.add(again, _AGAIN)
 
 
 def _after_death(
@@ -275,7 +357,7 @@ def _after_death(
     problem: WorkerDied,
     before_alone: int,
     died: Callable[[Item[W, S, E], str], E],
-) -> list[E]:
+) -> list[Timed[E]]:
     """Queue the items of a dead worker for a retry; return the outcomes of those that exceeded the limit."""
     log.warning("%s: %s", ended.name, problem)
     outcomes = []
@@ -284,9 +366,9 @@ def _after_death(
         item.deaths_alone += ended.alone
         if item.deaths_alone >= MOST_DEATHS:
             message = f"{item.next.name} of {item.source.title}: {problem}, {item.deaths} times"
-            outcomes.append(died(item, f"{message}; see the worker's log"))
+            outcomes.append(Timed(died(item, f"{message}; see the worker's log"), 0.0))
         elif item.deaths > before_alone:
             queues.suspects.append(StageBatch([item], alone=True))
         else:
-            queues.ready.setdefault(item.next.pool, deque()).append(StageBatch([item]))
+            queues.retry(item)
     return outcomes

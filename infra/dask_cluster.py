@@ -5,19 +5,23 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dask.config
 
 # importing it sets Dask's defaults
 import distributed  # noqa: F401
-from distributed import LocalCluster, Nanny, Worker
+from distributed import LocalCluster, Nanny, Scheduler, Worker
 
 from infra import scratch
 from infra.executor import SINGLE_THREADED, require_worker_processes
+from infra.handshakes import bound_handshakes
 from infra.pool import GPU_POOL, RESOURCES
 from infra.scratch import ScratchFolder
 from infra.tls import new_credentials
+
+# before any server starts, also in the worker processes, which preload this module
+bound_handshakes()
 
 #: The only address at which Dask's pages are served.
 LOOPBACK = "127.0.0.1"
@@ -31,7 +35,7 @@ def dask_settings(folder: Path, pages: bool = False) -> dict[str, Any]:
     folder
         Private folder for Dask's files.
     pages
-        Serve the scheduler's pages. Dask opens the port in any case; otherwise it answers 404 to everything.
+        Serve the scheduler's pages. Dask opens the port in any case; see :func:`close_pages`.
     """
     # By default Dask makes workers return memory to the system all the time, which triples the time of work
     # on arrays as small as a frame.
@@ -47,6 +51,11 @@ def dask_settings(folder: Path, pages: bool = False) -> dict[str, Any]:
         "distributed.worker.http.routes": [],
         **({} if pages else {"distributed.scheduler.http.routes": []}),
     }
+
+
+def close_pages(scheduler: Scheduler) -> None:
+    """Close the port of a scheduler's pages, where any user of this machine could hold files open."""
+    scheduler.http_server.stop()
 
 
 def dask_setup(worker: Worker) -> None:
@@ -80,6 +89,8 @@ class ScratchCluster(LocalCluster):
         except BaseException:
             self._scratch.remove()
             raise
+        if dashboard_port is None:
+            close_pages(cast(Scheduler, self.scheduler))
 
     async def _close(self) -> None:
         await super()._close()  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import resource
@@ -11,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
@@ -37,6 +39,14 @@ LEAST_ADDRESS_SPACE = 5_000_000_000
 WINDOW = 3
 
 
+@dataclass(frozen=True)
+class WorkerLimits:
+    """The maximum number of workers of a pool, and of seconds that an item may take."""
+
+    workers: int
+    longest_s: float = math.inf
+
+
 class WorkerDied(SlvmevalError):
     """The process that ran an item died (out of memory, killed); the item may be retried."""
 
@@ -57,6 +67,10 @@ class Executor(ABC):
     def room(self, pool: str, wanted: int) -> int:
         """Return the number of items that may be in flight in a pool; `wanted` are in flight or waiting."""
         return WINDOW * self.workers
+
+    def limits(self, pool: str) -> WorkerLimits:
+        """Return the limits of a pool, by which items are made."""
+        return WorkerLimits(self.workers)
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return the number of jobs and workers by pool; empty without pools."""

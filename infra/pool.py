@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import Field, field_validator, model_validator
 
+from infra.executor import WorkerLimits
 from storage_schemas.model import Frozen
 
 PoolName = Literal["cpu", "h100"]
@@ -41,6 +42,9 @@ class WorkerPools(Protocol):
     def room(self, pool: str, wanted: int) -> int:
         """Record that `wanted` items are in flight or waiting; return how many may be in flight now."""
 
+    def limits(self, pool: str) -> WorkerLimits:
+        """Return the maximum number of workers of a pool, and how long an item may take."""
+
     def state(self) -> dict[str, dict[str, Any]]:
         """Return the number of jobs and workers of each pool."""
 
@@ -48,7 +52,10 @@ class WorkerPools(Protocol):
 class Pool(Frozen):
     """One pool of a profile: ``[pools.cpu]``, or the GPU pool ``[pools.h100]``."""
 
-    partition: str = Field(description="Partition of the jobs.")
+    partition: str = Field(
+        description="Partition of the jobs; of several, 'a,b' or a list, SLURM takes the first with a node.",
+        json_schema_extra={"type": ["string", "array"]},
+    )
     cores: int = Field(ge=1, description="Cores of one job.")
     memory: str = Field(description="Memory of one job, such as '64GiB'.")
     walltime: str = Field(description="Time limit of one job, HH:MM:SS or D-HH:MM:SS.")
@@ -63,6 +70,7 @@ class Pool(Frozen):
     maximum: int = Field(default=1, ge=1, description="Maximum number of jobs.")
     account: str | None = Field(default=None, description="Account (project) to charge.")
     qos: str | None = Field(default=None, description="Quality of service.")
+    reservation: str | None = Field(default=None, description="Reservation of the site to use.")
     constraint: str | None = Field(default=None, description="Required features of the nodes.")
     directives: tuple[str, ...] = Field(
         default=(), description="Additional options of sbatch, such as '--exclude=n13'."
@@ -99,7 +107,14 @@ class Pool(Frozen):
             raise ValueError("write an amount of memory such as '64GiB'") from problem
         return value
 
-    @field_validator("partition", "account", "qos", "constraint", "gres")
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+            return ",".join(value)
+        return value
+
+    @field_validator("partition", "account", "qos", "reservation", "constraint", "gres")
     @classmethod
     def _one_word(cls, value: str | None) -> str | None:
         # they become part of a line of the job script
@@ -130,9 +145,19 @@ class Pool(Frozen):
         return self
 
     @property
+    def partitions(self) -> tuple[str, ...]:
+        """Names of the partitions."""
+        return tuple(self.partition.split(","))
+
+    @property
     def processes(self) -> int:
         """Number of worker processes of one job."""
         return self.workers or self.gpus or self.cores
+
+    @property
+    def limits(self) -> WorkerLimits:
+        """Maximum number of workers, and of seconds that an item may take."""
+        return WorkerLimits(self.maximum * self.processes, seconds_of(self.longest_item))
 
     @property
     def memory_bytes(self) -> int:

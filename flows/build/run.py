@@ -7,17 +7,18 @@ checked before a build starts.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from flows.batches import Batching
 from flows.build.fixed_pairs import InheritedPairs, inherited_pairs, pin_problems, pinned_candidates
 from flows.build.options import BuildOptions
+from flows.build.stage_seconds import StageSeconds, lengths
 from flows.declaration import NothingToDo
 from flows.stages import StageItem, run_batch, through_stages
 from infra.executor import Executor
@@ -40,7 +41,6 @@ from tasks.pairs.known_reports import KnownReports
 from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw_candidates, plan_release
 from tasks.pairs.stages import (
     INSPECT,
-    STAGES,
     BuildWork,
     SourceStage,
     StageResult,
@@ -246,6 +246,8 @@ def summary_rows(release: Release) -> list[dict[str, Any]]:
 MOST_THREADS = 8
 #: Maximum number of tasks per run: with many more, the server's recorder falls behind and loses some.
 MOST_TASKS = 2000
+#: Share of them that inspects sources.
+INSPECTING = 0.2
 
 
 @dataclass
@@ -265,6 +267,7 @@ class Build:
     inherited: InheritedPairs = field(default_factory=InheritedPairs)
     newest: int = 0
     unsettled: int = 0
+    tasks_left: int = MOST_TASKS
 
     @property
     def recipe(self) -> Recipe:
@@ -288,10 +291,10 @@ class Build:
         """Repeats what failed because the store was away."""
         return StoreWait(store=str(self.store.root), limit_s=self.options.store_wait_s)
 
-    @property
-    def batch(self) -> int:
-        """Number of sources per task, which limits the number of tasks of a run."""
-        return math.ceil(len(self.sources) * (1 + len(STAGES)) / MOST_TASKS) or 1
+    @cached_property
+    def stage_seconds(self) -> StageSeconds:
+        """How long stages take."""
+        return StageSeconds(self.store, self.recipe.name)
 
     def prepare(self) -> None:
         """Open the store, scan the sources, and inspect those known from earlier builds.
@@ -322,8 +325,8 @@ class Build:
             elif ingested and captions_analysed(self.store, source, self.recipe):
                 # inspecting again is cheap, whatever failed before
                 calls = [(source, tuple(self.recipe.aspects))]
-                (outcome,) = run_batch(inspect_stage, self.work, calls, self.store_wait)
-                self._take(outcome)
+                (ran,) = run_batch([inspect_stage], self.work, calls, self.store_wait)
+                self._take(ran.outcome)
             elif known is not None:
                 self._lose_source(source, known)
         check_server(self.store, self._unknown(), self.recipe, self.work.servers)
@@ -573,21 +576,54 @@ class Build:
 
     def _through(self, executor: Executor, items: list[StageItem], turns: int, decode_threads: int) -> None:
         taken: Counter[str] = Counter()
+        units = cache(partial(self._units, {item.source.id: item for item in items}, self._lengths()))
+
+        def seconds(stage: str, source_id: str) -> float:
+            return self.stage_seconds.of(stage, units(stage, source_id))
+
+        def ran(stage: str, source_id: str, seconds: float) -> None:
+            if decode_threads == 1 or stage != "ingest":
+                self.stage_seconds.ran(stage, units(stage, source_id), seconds)
+
+        inspects = all(item.next is INSPECT for item in items)
+        tasks = round(INSPECTING * MOST_TASKS) if inspects else self.tasks_left
 
         def unfinished(outcome: StageResult) -> bool:
             taken[outcome.source_id] += outcome.unfinished
             return outcome.unfinished and taken[outcome.source_id] < turns
 
-        through_stages(
+        started = through_stages(
             executor,
             replace(self.work, decode_threads=decode_threads),
             items,
             self.progress,
             self._take,
             self._died,
-            self.batch,
+            Batching(tasks, seconds, ran),
             self.store_wait,
             unfinished,
+        )
+        # what comes after all tasks are used up still has some
+        self.tasks_left = max(self.tasks_left - started, MOST_TASKS // 10)
+        self.stage_seconds.keep()
+
+    def _lengths(self) -> dict[str, float]:
+        return lengths(self.sources.values(), self.reports)
+
+    def _units(
+        self, items: Mapping[str, StageItem], lengths: Mapping[str, float], stage: str, source_id: str
+    ) -> float:
+        """Return the size of a stage: seconds of video, or new frames; 0 if it is done."""
+        report = self.reports.get(source_id)
+        if not stage.startswith("degrade"):
+            ingested = stage == "ingest" and report is not None and report.exact and report.has_frames
+            return 0.0 if ingested else lengths.get(source_id, 0.0)
+        return sum(
+            pair.new_frames
+            for pair in self.pairs_of(source_id)
+            if pair.aspect in items[source_id].aspects
+            and not pair.done
+            and (self.work.pool_of(pair.aspect, pair.pool) == "cpu") == (stage == "degrade")
         )
 
     def _died(self, item: StageItem, message: str) -> StageResult:

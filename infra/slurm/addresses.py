@@ -40,7 +40,7 @@ def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]
                 f"{', '.join(known)}"
             )
         return {"interface": profile.scheduler_interface}
-    partitions = {pool.partition for pool in profile.pools.values()}
+    partitions = {name for pool in profile.pools.values() for name in pool.partitions}
     ours = [node for node in nodes if partitions & set(node.partitions)]
     if not ours or all(is_this_machine(node) for node in ours):
         return {"host": LOOPBACK}

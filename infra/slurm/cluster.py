@@ -17,7 +17,8 @@ import dask.config
 from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
-from infra.dask_cluster import LOOPBACK, dask_settings
+from infra.dask_cluster import LOOPBACK, close_pages, dask_settings
+from infra.executor import WorkerLimits
 from infra.exit_guard import ExitGuard
 from infra.open_files import allow_workers
 from infra.profile import Profile
@@ -100,6 +101,11 @@ log = logging.getLogger(__name__)
 
 #: Seconds without a heartbeat after which Dask drops a worker; work may hold the GIL for long.
 WORKER_TTL_S = 300
+#: Number of jobs from which on they are submitted as an array, and the maximum of one: SLURM's MaxArraySize
+#: is 1001 by default.
+LEAST_ARRAY, MOST_ARRAY = 5, 1000
+#: Maximum seconds to wait for idle workers to retire, and at the end of a run for their jobs to complete.
+RETIRE_S, COMPLETE_S = 10.0, 15.0
 #: Minimum seconds between queries of SLURM.
 SOONEST_S = 1.0
 
@@ -208,12 +214,7 @@ class SlurmCluster(SpecCluster):
         PrerequisiteError
             If the pool is unusable: no node is fit, too many are unfit, or jobs in a row have no worker.
         """
-        jobs = self._pools.get(pool)
-        if jobs is None:
-            raise UserInputError(
-                f"the profile has no pool {pool!r}, but there is work for it: add a table [pools.{pool}], "
-                "or place the aspects that need it elsewhere with [placement]"
-            )
+        jobs = self._pool(pool)
         if self._control is not None and self._control.done() and not self._stopping:
             self._control.result()
         if jobs.problem is not None:
@@ -221,6 +222,19 @@ class SlurmCluster(SpecCluster):
         if jobs.say(wanted) and self.loop is not None:
             self.loop.add_callback(self._wake.set)
         return jobs.room()
+
+    def limits(self, pool: str) -> WorkerLimits:
+        """Return the maximum number of workers of a pool, and how long an item may take."""
+        return self._pool(pool).pool.limits
+
+    def _pool(self, pool: str) -> PoolJobs:
+        jobs = self._pools.get(pool)
+        if jobs is None:
+            raise UserInputError(
+                f"the profile has no pool {pool!r}, but there is work for it: add a table [pools.{pool}], "
+                "or place the aspects that need it elsewhere with [placement]"
+            )
+        return jobs
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return, by pool, running and waiting jobs with reasons, workers, demand, and nodes left out."""
@@ -239,7 +253,7 @@ class SlurmCluster(SpecCluster):
         name = job_name(self.run, pool_name)
         return lambda job: log_path(self.profile, self.store, name, job)
 
-    def _script(self, pool_name: str, scheduler: str) -> str:
+    def _script(self, pool_name: str, scheduler: str, tasks: int = 1) -> str:
         return job_script(
             self.profile,
             pool_name,
@@ -249,12 +263,15 @@ class SlurmCluster(SpecCluster):
             store=self.store,
             preload=self.preload,
             exclude=self._pools[pool_name].unfit,
+            tasks=tasks,
         )
 
     async def _begin(self) -> None:
         """Start managing the jobs."""
         self._wake = asyncio.Event()
         self._scheduler.add_plugin(self.members)
+        if self.profile.dashboard_port is None:
+            close_pages(self._scheduler)
         self._guard = guard_jobs(self._names, run_folder(self.store, self.run))
         self._credentials.write(run_folder(self.store, self.run))
         write_run_file(self.store, self.run, self._scheduler.address)
@@ -289,25 +306,56 @@ class SlurmCluster(SpecCluster):
                     jobs.judge(nodes)
         for jobs in self._pools.values():
             decision = jobs.decide()
-            cancel = (*decision.cancel, *jobs.hanging())
-            if cancel:
-                await asyncio.to_thread(commands.cancel, cancel)
-                jobs.cancelled(cancel)
+            await self._end(jobs, (*decision.cancel, *jobs.hanging()))
             # a job cannot write its log, and its worker would be unfit
-            for _ in range(0 if away or jobs.problem is not None else decision.submit):
-                if self._stopping or not await self._submit(jobs):
-                    break
+            if not away and jobs.problem is None:
+                await self._submit(jobs, decision.submit)
 
-    async def _submit(self, jobs: PoolJobs) -> bool:
-        """Submit one job; return False if SLURM rejects it."""
-        script = self._script(jobs.pool_name, self._scheduler.address)
-        self._index += 1
-        try:
-            jobs.submitted(await asyncio.to_thread(commands.submit, script))
-        except PrerequisiteError as problem:
-            jobs.refused(problem, others=any(each.any_live() for each in self._pools.values()))
-            return False
-        return True
+    async def _end(self, jobs: PoolJobs, ids: tuple[str, ...]) -> None:
+        """End jobs: their workers retire, so that a job completes; one without workers is cancelled."""
+        retiring = jobs.retirable(ids)
+        await asyncio.to_thread(commands.cancel, [id_ for id_ in ids if id_ not in retiring])
+        jobs.ended(ids)
+        addresses = [address for workers in retiring.values() for address in workers]
+        if addresses:
+            with suppress(asyncio.TimeoutError):
+                retired = self._scheduler.retire_workers(workers=addresses, close_workers=True)
+                await asyncio.wait_for(retired, RETIRE_S)
+
+    async def _submit(self, jobs: PoolJobs, number: int) -> None:
+        """Submit jobs until SLURM rejects one; many in one call, as an array."""
+        arrays = number >= LEAST_ARRAY
+        while number > 0 and not self._stopping:
+            tasks = min(number, MOST_ARRAY) if arrays else 1
+            script = self._script(jobs.pool_name, self._scheduler.address, tasks)
+            self._index += 1
+            try:
+                job = await asyncio.to_thread(commands.submit, script)
+            except PrerequisiteError as problem:
+                if tasks == 1:
+                    jobs.refused(problem, others=any(each.any_live() for each in self._pools.values()))
+                    return
+                # as a whole, though some of its jobs might be taken
+                log.info("pool %s: SLURM rejects %d jobs at once: %s", jobs.pool_name, tasks, problem)
+                arrays = False
+                continue
+            for id_ in commands.array_tasks(job, tasks) if tasks > 1 else [job]:
+                jobs.submitted(id_)
+            number -= tasks
+
+    async def _complete_jobs(self) -> None:
+        """Let the jobs whose workers are idle end by themselves; the others are cancelled afterwards."""
+        idle = self.members.idle_jobs()
+        for address in (address for workers in idle.values() for address in workers):
+            self._scheduler.close_worker(address)
+        end = time.monotonic() + COMPLETE_S
+        with suppress(SlurmAway):
+            await asyncio.to_thread(commands.cancel_by_name, self._names, "PENDING")
+            while idle and time.monotonic() < end:
+                listed = await asyncio.to_thread(commands.jobs, self._names)
+                if not any(job.running and job.id in idle for job in listed):
+                    return
+                await asyncio.sleep(0.5)
 
     def _came(self, member: Member) -> None:
         """Record a worker before it gets work."""
@@ -326,6 +374,8 @@ class SlurmCluster(SpecCluster):
             await asyncio.wait({control})
             if not control.cancelled() and control.exception() is not None:
                 log.error("managing the jobs failed", exc_info=control.exception())
+        if self._guard is not None:
+            await self._complete_jobs()
         if self._guard is not None and await end_jobs(self._names):
             self._guard.dismiss()
             self._guard = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +44,7 @@ class Job:
     Parameters
     ----------
     id
-        Its number.
+        Its number; of an array's task ``ARRAY_TASK``.
     name
         Its name.
     state
@@ -105,7 +106,7 @@ class Node:
 
 
 def submit(script: str) -> str:
-    """Submit a job script to SLURM and return the job's number.
+    """Submit a job script to SLURM and return the number of the job, or of the array of jobs.
 
     Raises
     ------
@@ -142,7 +143,8 @@ def jobs(names: Sequence[str]) -> list[Job]:
     """
     # a reason may be a sentence with any sign in it
     fields = "%i|%j|%T|%N|%S|%e|%r"
-    command = ["squeue", "--noheader", "--states=all", f"--user={user()}", f"--name={','.join(names)}"]
+    command = ["squeue", "--noheader", "--array", "--states=all", f"--user={user()}"]
+    command.append(f"--name={','.join(names)}")
     return [_job(line) for line in _run([*command, f"--format={fields}"]).splitlines() if line]
 
 
@@ -159,16 +161,17 @@ def cancel(ids: Iterable[str]) -> None:
         _run(["scancel", "--quiet", *wanted], fine="invalid job id")
 
 
-def cancel_by_name(names: Iterable[str]) -> None:
-    """End this user's jobs of these names.
+def cancel_by_name(names: Iterable[str], state: str | None = None) -> None:
+    """End this user's jobs of these names, if given only those in a state such as ``PENDING``.
 
     Raises
     ------
     SlurmAway, PrerequisiteError
         As for :func:`submit`.
     """
+    only = [] if state is None else [f"--state={state}"]
     for name in names:
-        _run(["scancel", "--quiet", f"--user={user()}", f"--name={name}"], fine="invalid job id")
+        _run(["scancel", "--quiet", *only, f"--user={user()}", f"--name={name}"], fine="invalid job id")
 
 
 def partitions() -> list[Partition]:
@@ -216,6 +219,19 @@ def nodes() -> list[Node]:
 def user() -> int:
     """Return this user's id."""
     return os.getuid()
+
+
+def user_name() -> str:
+    """Return this user's name, or the id of a user without one."""
+    try:
+        return pwd.getpwuid(user()).pw_name
+    except KeyError:
+        return str(user())
+
+
+def array_tasks(array: str, number: int) -> list[str]:
+    """Return the ids of the jobs of an array."""
+    return [f"{array}_{task}" for task in range(number)]
 
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -81,7 +81,7 @@ def gpu_script(
         f"--cpus-per-task={job.cores}",
         f"--mem={math.ceil(job.memory_bytes / 2**20)}M",
         f"--time={limit}",
-        *directives(profile, GPU_POOL, job, store),
+        *directives(profile, GPU_POOL, job, store, name),
     ]
     exports = {
         "PYTHONSAFEPATH": "1",

@@ -18,7 +18,7 @@ from infra import scratch
 from infra.executor import SINGLE_THREADED
 from infra.pool import RESOURCES, Pool
 from infra.profile import Profile
-from infra.slurm import worker_setup
+from infra.slurm import commands, worker_setup
 from infra.slurm.run_folder import log_folder, run_folder
 from infra.tls import Credentials, credential_files
 from storage_schemas.errors import UserInputError
@@ -87,8 +87,9 @@ def job_script(
     store: Path,
     preload: Sequence[str] = (),
     exclude: Collection[str] = (),
+    tasks: int = 1,
 ) -> str:
-    """Return the script with which sbatch starts one job of a pool.
+    """Return the script with which sbatch starts one job of a pool, or an array of jobs.
 
     Parameters
     ----------
@@ -108,6 +109,8 @@ def job_script(
         Modules that a worker imports before it gets work.
     exclude
         Nodes on which the job must not run.
+    tasks
+        Number of jobs; several are an array.
 
     Raises
     ------
@@ -119,7 +122,8 @@ def job_script(
     with dask.config.set({f"jobqueue.{_SECTION}": dict(_UNSET)}):
         job = SLURMJob(  # type: ignore[no-untyped-call]
             scheduler=shlex.quote(scheduler),
-            name=f"{pool_name}-{index}",
+            # a shell expands it; the number of the worker in its job follows
+            name=f"{pool_name}-{index}" + (".$SLURM_ARRAY_TASK_ID" if tasks > 1 else ""),
             config_name=_SECTION,
             job_name=name,
             queue=word(pool_name, "partition", pool.partition),
@@ -137,7 +141,11 @@ def job_script(
             python=shlex.quote(pool.python or sys.executable),
             worker_command="infra.slurm.worker",
             worker_extra_args=_worker_arguments(pool_name, pool, credential_files(run_folder(store, run))),
-            job_extra_directives=[*directives(profile, pool_name, pool, store), *_excluding(pool, exclude)],
+            job_extra_directives=[
+                *([f"--array=0-{tasks - 1}"] if tasks > 1 else []),
+                *directives(profile, pool_name, pool, store, run, array=tasks > 1),
+                *_excluding(pool, exclude),
+            ],
             job_script_prologue=[
                 OUTLIVE,
                 *_environment(profile, pool_name, run, store, preload),
@@ -182,8 +190,12 @@ def temporary_folder(pool_name: str, pool: Pool) -> list[str]:
 NO_EMPTY_PATHS = 'export PYTHONPATH=$(printf %s "${PYTHONPATH-}" | tr -s : | sed "s/^://; s/:$//")'
 
 
-def directives(profile: Profile, pool_name: str, pool: Pool, store: Path) -> list[str]:
+def directives(
+    profile: Profile, pool_name: str, pool: Pool, store: Path, run: str, array: bool = False
+) -> list[str]:
     """Return the options of sbatch that dask-jobqueue does not set; those of the profile come last.
+
+    The comment, for a site's accounting, has the run and the user.
 
     Raises
     ------
@@ -205,10 +217,12 @@ def directives(profile: Profile, pool_name: str, pool: Pool, store: Path) -> lis
         long = option.startswith("--")
         if any(ours.startswith(option) for ours in _OURS) if long else option.startswith(_OURS_SHORT):
             raise UserInputError(f"pools.{pool_name}.directives: {line!r} is set by slvmeval: remove it")
-    given = [f'--output="{logs}/%x-%j.log"', "--no-requeue"]
+    given = [f'--output="{logs}/%x-{"%A_%a" if array else "%j"}.log"', "--no-requeue"]
+    given.append(f"--comment=slvmeval:{_SBATCH_SIGNS.sub('', f'{run}:{commands.user_name()}')}")
     if pool.gpus:
         given.append(f"--gres={word(pool_name, 'gres', pool.gres)}:{pool.gpus}")
-    for field, value in (("qos", pool.qos), ("constraint", pool.constraint)):
+    fields = (("qos", pool.qos), ("constraint", pool.constraint), ("reservation", pool.reservation))
+    for field, value in fields:
         if value:
             given.append(f"--{field}={word(pool_name, field, value)}")
     return [*given, *pool.directives]

@@ -95,6 +95,17 @@ class Members(SchedulerPlugin):
     def _all(self) -> Iterable[Member]:
         return tuple(self._by_address.values())
 
+    def idle_jobs(self) -> dict[str, list[str]]:
+        """Return the workers' addresses of each job whose workers have no items."""
+        jobs: dict[str, list[Member]] = {}
+        for member in self._all():
+            jobs.setdefault(member.job, []).append(member)
+        return {
+            job: [member.state.address for member in members]
+            for job, members in jobs.items()
+            if not any(member.working for member in members)
+        }
+
     def drain(self, job: str) -> None:
         """Give the workers of a job no new items; they finish their current ones."""
         for member in self.of_job(job):
@@ -123,7 +134,7 @@ log = logging.getLogger(__name__)
 TAIL_LINES = 15
 #: Seconds after which a running job without a worker counts as failed.
 WITHOUT_WORKER_S = DEATH_TIMEOUT_S + 120.0
-#: Seconds after which a cancelled job that still runs is cancelled again.
+#: Seconds after which a job that was asked to end and still runs is cancelled.
 ENDING_S = 30.0
 #: Seconds that a pool's jobs may wait for what no job of this form can get.
 LASTING_S = 60.0
@@ -232,7 +243,7 @@ class PoolJobs:
             if node not in self.unfit:
                 log.warning("pool %s: node %s is left out of further jobs: %s", self.pool_name, node, why)
         self.unfit |= found
-        partitions = set(self.pool.partition.split(","))
+        partitions = set(self.pool.partitions)
         mine = {node.name for node in nodes if partitions & set(node.partitions)}
         if len(self.unfit) > self._most_unfit:
             why = f"{len(self.unfit)} nodes are unfit, more than most_unfit_nodes = {self._most_unfit} allows"
@@ -376,11 +387,20 @@ class PoolJobs:
         """Record a new job."""
         self._known.setdefault(id_, _Known(Job(id_, self.name, "PENDING")))
 
-    def cancelled(self, ids: tuple[str, ...]) -> None:
-        """Record that jobs were cancelled."""
+    def ended(self, ids: tuple[str, ...]) -> None:
+        """Record that jobs were asked to end."""
         for id_ in ids:
             if id_ in self._known:
                 self._known[id_].ended_at = time.time()
+
+    def retirable(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """Return the workers' addresses of those jobs that can be asked to end, and were not asked before."""
+        found = {}
+        for id_ in ids:
+            known, workers = self._known.get(id_), self._members.of_job(id_)
+            if known is not None and known.ended_at is None and workers:
+                found[id_] = [member.state.address for member in workers]
+        return found
 
     def any_live(self) -> bool:
         """Return whether any job is waiting or has a worker."""
@@ -408,7 +428,7 @@ class PoolJobs:
 
 
 def _is_ending(known: _Known, now: float) -> bool:
-    """Return whether a job was cancelled recently."""
+    """Return whether a job was asked to end recently."""
     if known.job.state == "COMPLETING":
         return True
     return known.ended_at is not None and now - known.ended_at <= ENDING_S

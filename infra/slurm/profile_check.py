@@ -63,21 +63,22 @@ def require_fit(profile: Profile, where: str = "profile") -> None:
 def misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
     """Yield (key, problem) for each misfit of one pool."""
     known = {partition.name: partition for partition in partitions}
-    if pool.partition not in known:
+    missing = [name for name in pool.partitions if name not in known]
+    for name in missing:
         yield (
             "partition",
-            f"no partition {pool.partition!r}.{did_you_mean(pool.partition, known)} "
-            f"Partitions: {', '.join(known) or 'none'}",
+            f"no partition {name!r}.{did_you_mean(name, known)} Partitions: {', '.join(known) or 'none'}",
         )
+    if missing:
         return
-    partition = known[pool.partition]
+    # SLURM takes any of several
     there = f"partition {pool.partition!r}"
-    if not partition.up:
+    if not any(known[name].up for name in pool.partitions):
         yield "partition", f"{there} accepts no jobs now: `sinfo -s` shows which do"
-    limit = partition.max_time_s
-    if limit is not None and seconds_of(pool.walltime) > limit:
-        yield "walltime", f"{pool.walltime} is more than {there} allows, {walltime_text(limit)}"
-    members = [node for node in nodes if pool.partition in node.partitions]
+    limit = max(math.inf if (most := known[name].max_time_s) is None else most for name in pool.partitions)
+    if seconds_of(pool.walltime) > limit:
+        yield "walltime", f"{pool.walltime} is more than {there} allows, {walltime_text(int(limit))}"
+    members = [node for node in nodes if in_partition(pool, node)]
     if not members:
         yield "partition", f"{there} has no nodes"
         return
@@ -95,7 +96,7 @@ def fitting(pool: Pool, nodes: Sequence[Node]) -> list[Node]:
     return [
         node
         for node in nodes
-        if pool.partition in node.partitions
+        if in_partition(pool, node)
         and node.cpus >= pool.cores
         and node.memory_mib >= requested_mib(pool)
         and gres_count(node.gres, pool.gres) >= pool.gpus
@@ -103,9 +104,20 @@ def fitting(pool: Pool, nodes: Sequence[Node]) -> list[Node]:
     ]
 
 
-def takes_jobs(node: Node) -> bool:
-    """Return whether a node is neither down nor drained, so that jobs can start there."""
-    return not any(word in node.state.lower() for word in _AWAY) and not node.state.endswith("*")
+def in_partition(pool: Pool, node: Node) -> bool:
+    """Return whether a node belongs to one of the pool's partitions."""
+    return not set(pool.partitions).isdisjoint(node.partitions)
+
+
+def takes_jobs(node: Node, pool: Pool | None = None) -> bool:
+    """Return whether a node is neither down nor drained, so that jobs can start there.
+
+    A pool with a reservation may use reserved nodes.
+    """
+    state = node.state.lower()
+    if pool is not None and pool.reservation:
+        state = state.replace("reserved", "")
+    return not any(word in state for word in _AWAY) and not state.endswith("*")
 
 
 def gres_count(has: str, wanted: str) -> int:

@@ -58,7 +58,10 @@ _LASTING = (
     (r"BadConstraints", LastingWait(("constraint", "gres", "directives"), "no node has all of it")),
     (r"Partition(Down|Inactive)", LastingWait(("partition",), "`sinfo -s` shows which are up", ours=False)),
     (r"DependencyNeverSatisfied", LastingWait(("directives",), "remove the dependency")),
-    (r"Reservation(Deleted|Invalid)", LastingWait(("directives",), "`scontrol show reservation` lists them")),
+    (
+        r"Reservation(Deleted|Invalid)",
+        LastingWait(("reservation",), "`scontrol show reservation` lists them"),
+    ),
     (
         r"JobHeld|JobHoldMaxRequeue|.*requeued (held|in held state)",
         LastingWait((), "somebody holds it: `scontrol release` lets it go", ours=False),

@@ -16,6 +16,7 @@ from typing import Any
 from distributed import Worker
 
 from infra import scratch
+from infra.handshakes import bound_handshakes
 from infra.pool import RESOURCES
 from infra.slurm import worker_checks
 from infra.slurm.run_folder import read_run_file, versions
@@ -23,6 +24,9 @@ from infra.slurm.semaphores import remove_names
 from storage_schemas.provenance import GPU_VARIABLE
 
 log = logging.getLogger("distributed.worker")
+
+# Dask imports this module before the worker listens
+bound_handshakes()
 
 #: Key of a worker's report in ``WorkerState.extra``.
 REPORT = "slvmeval"
@@ -58,9 +62,10 @@ def _set_resources(worker: Worker, resources: dict[str, float]) -> None:
 def _where() -> dict[str, Any]:
     """Return pool, job and node of this process."""
     ends_at = os.environ.get("SLURM_JOB_END_TIME")
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return {
         "pool": os.environ[POOL],
-        "job": os.environ.get("SLURM_JOB_ID", ""),
+        "job": f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", ""),
         "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
         "node": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         "ends_at": float(ends_at) if ends_at else None,

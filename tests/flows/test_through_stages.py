@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows import stages as module
+from flows.batches import Batching
 from flows.stages import MOST_DEATHS, StageItem, through_stages
 from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor, WorkerDied
 from infra.progress import BuildProgress
@@ -52,7 +53,7 @@ def died(item: StageItem, message: str) -> StageResult:
 
 
 def through(
-    executor: Executor, items: Sequence[StageItem], store: str = "", batch: int = 1
+    executor: Executor, items: Sequence[StageItem], store: str = "", tasks: int = 1000
 ) -> list[StageResult]:
     outcomes: list[StageResult] = []
 
@@ -62,7 +63,7 @@ def through(
 
     work = BuildWork(store=store, recipe=BUILT_IN["cpu-approx"], model_folders=())
     with executor, BuildProgress(quiet=True) as progress:
-        through_stages(executor, work, items, progress, note, died, batch)
+        through_stages(executor, work, items, progress, note, died, Batching(tasks))
     return outcomes
 
 
@@ -116,17 +117,17 @@ def test_only_the_source_that_kills_its_worker_is_set_aside(tmp_path: Path) -> N
 @given(
     number=st.integers(1, 30),
     gpu=st.integers(0, 30),
-    batch=st.integers(1, 7),
+    tasks=st.integers(1, 60),
     room=st.fixed_dictionaries({"cpu": st.integers(1, 5), "h100": st.integers(1, 3)}),
     poison=st.sets(st.integers(0, 29), max_size=3),
 )
 def test_every_source_ends_whatever_happens(
-    number: int, gpu: int, batch: int, room: dict[str, int], poison: set[int]
+    number: int, gpu: int, tasks: int, room: dict[str, int], poison: set[int]
 ) -> None:
     items = [StageItem(source(f"s{n}"), (), [CPU, *([GPU] if n < gpu else []), MORE]) for n in range(number)]
     bad = {f"s{n}" for n in poison if n < number}
     executor = Recorded(room, deaths=lambda name: name in bad)
-    outcomes = through(executor, items, batch=batch)
+    outcomes = through(executor, items, tasks=tasks)
     assert sorted(o.source_id for o in outcomes if o.rows) == sorted(bad)
     good = Counter(o.source_id for o in outcomes if not o.rows)
     assert good == {f"s{n}": 2 + (n < gpu) for n in range(number) if f"s{n}" not in bad}
@@ -150,19 +151,20 @@ def test_a_pool_without_workers_holds_up_no_other(monkeypatch: pytest.MonkeyPatc
     assert executor.wanted["h100"] == 1
 
 
-def test_batches_hold_several_sources_and_a_death_costs_one() -> None:
-    items = [StageItem(source(f"s{n}"), (), [CPU]) for n in range(10)]
+def test_batches_hold_several_sources_and_stages_and_a_death_costs_one_source() -> None:
+    items = [StageItem(source(f"s{n}"), (), [CPU, MORE]) for n in range(10)]
     executor = Recorded({"cpu": 4}, deaths=lambda name: name == "s5")
-    outcomes = through(executor, items, batch=4)
+    outcomes = through(executor, items, tasks=3)
+    # for one worker: a half, a quarter, and the rest
     assert [name for name, _ in executor.submitted[:3]] == [
-        "work s0 and 3 more",
-        "work s4 and 3 more",
-        "work s8 and 1 more",
+        "work+more s0 and 5 more",
+        "work+more s6 and 2 more",
+        "work+more s9",
     ]
-    assert [o.source_id for o in outcomes if o.rows] == ["s5"]
-    # once in its batch, twice beside others, then alone
-    of_poison = [name for name, _ in executor.submitted if name == "work s5"]
-    assert len(of_poison) == executor.deaths_before_alone + MOST_DEATHS
+    assert [(o.source_id, o.stage) for o in outcomes if o.rows] == [("s5", "work")]
+    # once in its batch, twice beside others, then alone, when it is known which stage it is
+    of_poison = [name.split()[0] for name, _ in executor.submitted if name.endswith(" s5")]
+    assert of_poison == ["work+more"] * executor.deaths_before_alone + ["work"] * MOST_DEATHS
 
 
 def test_a_worker_that_dies_now_and_then_costs_no_source() -> None:

@@ -123,7 +123,7 @@ def check_pool(
         f"up to {pool.maximum} jobs (cores {pool.cores}, memory {pool.memory}{gpus}, time {pool.walltime}); "
         f"each fits {len(matching)} nodes of partition {pool.partition}"
     )
-    if any(takes_jobs(node) for node in matching):
+    if any(takes_jobs(node, pool) for node in matching):
         return [Finding(what, CheckVerdict.OK, fit)]
     states = ", ".join(sorted({node.state for node in matching}))
     return [

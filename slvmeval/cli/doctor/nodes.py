@@ -79,7 +79,7 @@ def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node
         kinds.setdefault(described(node), []).append(node)
     chosen, unseen = [], []
     for kind, some in kinds.items():
-        ready = [node for node in some if takes_jobs(node)]
+        ready = [node for node in some if takes_jobs(node, pool)]
         chosen += ready[:per_kind]
         if not ready:
             states = ", ".join(f"{node.name} {node.state}" for node in some[:_NAMED])

@@ -45,7 +45,7 @@ def test_jobs_are_read_with_their_times(fake: Fake) -> None:
         (False, False, False),
         (True, False, True),
     ]
-    assert f"--user={os.getuid()} --name=run-cpu,run-h100" in calls.read_text()
+    assert f"--array --states=all --user={os.getuid()} --name=run-cpu,run-h100" in calls.read_text()
 
 
 def test_partitions_and_nodes_are_read(fake: Fake) -> None:

@@ -154,6 +154,13 @@ def job(monkeypatch: pytest.MonkeyPatch, store: Path) -> Callable[..., None]:
     return set_variables
 
 
+def test_a_job_of_an_array_is_reported_as_slurm_lists_it(job: Callable[..., None]) -> None:
+    job()
+    assert worker_setup._where()["job"] == "12"
+    job(SLURM_ARRAY_JOB_ID="11", SLURM_ARRAY_TASK_ID="3")
+    assert worker_setup._where()["job"] == "11_3"
+
+
 def problems(found: dict[str, object]) -> list[str]:
     output = found["problems"]
     assert isinstance(output, list)

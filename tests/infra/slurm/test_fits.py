@@ -44,6 +44,11 @@ def test_a_profile_that_fits() -> None:
     assert problems({}, {}) == []
     assert problems({"partition": "free", "walltime": "30-00:00:00", "constraint": "nvme"}, {"gpus": 2}) == []
     assert problems({"constraint": "icelake&nvme"}) == []
+    # of several partitions any will do
+    assert problems({"partition": ["debug", "cpu"], "walltime": "02:00:00", "constraint": "nvme"}) == []
+    assert [node.name for node in fitting(Pool.model_validate(CPU | {"partition": "cpu,debug"}), NODES)] == [
+        *("c1", "c2", "d1")
+    ]
     # what SLURM alone understands is left to it
     assert problems({"constraint": "(icelake|sapphire)&nvme"}) == []
     assert problems({"constraint": "[icelake*1&sapphire*1]"}) == []
@@ -54,6 +59,14 @@ BOTH = (
     "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire"
 )
 OF_CPU: list[tuple[dict[str, Any], str]] = [
+    (
+        {"partition": "cpu,cpus"},
+        "partition: no partition 'cpus'. Did you mean 'cpu'? Partitions: cpu, h100, debug, free, empty",
+    ),
+    (
+        {"partition": "cpu,h100", "walltime": "3-00:00:00"},
+        "walltime: 3-00:00:00 is more than partition 'cpu,h100' allows, 2-00:00:00",
+    ),
     (
         {"partition": "cpus"},
         "partition: no partition 'cpus'. Did you mean 'cpu'? Partitions: cpu, h100, debug, free, empty",
@@ -134,8 +147,12 @@ def test_states_in_which_a_node_takes_jobs() -> None:
 
     assert all(taking(state) for state in ("idle", "mixed", "allocated", "completing", "idle~", "idle#"))
     assert not any(
-        taking(state) for state in ("down", "down*", "idle*", "drained", "draining", "inval", "maint")
+        taking(state)
+        for state in ("down", "down*", "idle*", "drained", "draining", "inval", "maint", "reserved")
     )
+    ours = Pool.model_validate(CPU | {"reservation": "course"})
+    assert takes_jobs(node("n", "cpu", state="reserved"), ours)
+    assert not takes_jobs(node("n", "cpu", state="reserved*"), ours)
 
 
 def test_times_are_shown_as_slurm_writes_them() -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from infra.pool import Pool
 from infra.profile import Profile
+from infra.slurm import commands
 from infra.slurm.job_script import job_name, job_script, log_path
+from infra.slurm.worker_setup import worker_index
 from storage_schemas.errors import UserInputError
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -31,6 +33,7 @@ FULL: dict[str, Any] = {
     "maximum": 8,
     "account": "group-7",
     "qos": "long",
+    "reservation": "course",
     "constraint": "[rack1|rack2]&ib",
     "directives": ("--exclude=n13", '--comment="two words"'),
     "setup": ("module load cuda/13", 'export NUMBA_CACHE_DIR="$HOME/numba"'),
@@ -43,8 +46,9 @@ FULL: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def no_prefect_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setattr(commands, "user_name", lambda: "alice")
 
 
 def script(pool: str, profile: Profile | None = None, **fields: Any) -> str:
@@ -67,6 +71,19 @@ def test_a_plain_pool_and_one_with_every_field() -> None:
     preload = ("flows.prefect_executor", "tasks.pairs.stages")
     h100 = job_script(profile, "h100", **WHERE, index=12, preload=preload)
     assert h100 == (SCRIPTS / "h100.sh").read_text(encoding="utf-8")
+
+
+def test_jobs_of_an_array_have_names_and_logs_of_their_own() -> None:
+    profile = Profile(pools={"cpu": Pool(**PLAIN)})
+    one, many = (job_script(profile, "cpu", **WHERE, index=3, tasks=tasks).splitlines() for tasks in (1, 30))
+    more = [line for line in many if line not in one]
+    assert more[:2] == [
+        "#SBATCH --array=0-29",
+        f'#SBATCH --output="{STORE}/cache/slurm-logs/%x-%A_%a.log"',
+    ]
+    assert "--name cpu-3.$SLURM_ARRAY_TASK_ID " in more[2]
+    # the number of a worker in its job follows, as for single jobs
+    assert worker_index("cpu-3.29-2") == worker_index("cpu-3-2") == 2
 
 
 def test_the_users_own_settings_of_dask_jobqueue_change_nothing() -> None:
@@ -107,6 +124,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
     "partition": ("a'b",),
     "account": ("#x",),
     "qos": ('a"b',),
+    "reservation": ("a'b",),
     "constraint": ("a\\b",),
     "gres": ("gpu\x01",),
     "scratch": ("/local/$(rm -rf ~)", "/local/`id`", '/a"; id; "'),

@@ -100,7 +100,7 @@ def test_jobs_that_somebody_ended_are_no_failures(cluster: Cluster, state: str) 
     for id_ in "1234":
         if state == "ended by us":
             cluster.jobs.update([job(id_)])
-            cluster.jobs.cancelled((id_,))
+            cluster.jobs.ended((id_,))
             cluster.jobs.update([job(id_, "FAILED")])
         else:
             cluster.fail(id_, state=state)
@@ -238,9 +238,20 @@ def test_an_idle_job_is_given_nothing_from_the_moment_that_it_is_to_end(cluster:
     worker = cluster.worker("1")
     assert cluster.jobs.decide().cancel == ("1",)
     assert cluster.scheduler.resources["CPU"][worker.address] == 0.0
-    cluster.jobs.cancelled(("1",))
+    cluster.jobs.ended(("1",))
     # it is not ended twice while it ends
     assert cluster.jobs.decide().cancel == ()
+
+
+def test_a_job_is_asked_to_end_once_and_only_if_it_has_workers(cluster: Cluster) -> None:
+    cluster.jobs.update([job("1_0"), job("1_1"), job("1_2", "PENDING")])
+    worker = cluster.worker("1_0")
+    assert cluster.jobs.retirable(["1_0", "1_1", "1_2", "9"]) == {"1_0": [worker.address]}
+    assert cluster.members.idle_jobs() == {"1_0": [worker.address]}
+    cluster.jobs.ended(("1_0",))
+    assert cluster.jobs.retirable(["1_0"]) == {}
+    worker.processing.add("item")
+    assert cluster.members.idle_jobs() == {}
 
 
 @pytest.fixture
@@ -264,7 +275,7 @@ def test_a_job_that_runs_without_a_worker_is_given_up(cluster: Cluster, now: lis
     cluster.jobs.decide()
     now[0] += pool_jobs.WITHOUT_WORKER_S + 1
     assert cluster.jobs.hanging() == ("1", "2")
-    cluster.jobs.cancelled(("1", "2"))
+    cluster.jobs.ended(("1", "2"))
     assert cluster.jobs.hanging() == ()
 
 

@@ -8,6 +8,7 @@
 #SBATCH -t 01:00:00
 #SBATCH --output="/data/group store/slvmeval/cache/slurm-logs/%x-%j.log"
 #SBATCH --no-requeue
+#SBATCH --comment=slvmeval:main-42:alice
 slvmeval_tmp=; trap : TERM; trap 'sleep 1; [ -z "$slvmeval_tmp" ] || rm -rf -- "$slvmeval_tmp"' EXIT
 export PYTHONSAFEPATH=1
 export OMP_NUM_THREADS=1

@@ -9,9 +9,11 @@
 #SBATCH -t 1-12:00:00
 #SBATCH --output="/data/logs/%x-%j.log"
 #SBATCH --no-requeue
+#SBATCH --comment=slvmeval:main-42:alice
 #SBATCH --gres=gpu:h100:4
 #SBATCH --qos=long
 #SBATCH --constraint=[rack1|rack2]&ib
+#SBATCH --reservation=course
 #SBATCH --exclude=n13
 #SBATCH --comment="two words"
 slvmeval_tmp=; trap : TERM; trap 'sleep 1; [ -z "$slvmeval_tmp" ] || rm -rf -- "$slvmeval_tmp"' EXIT

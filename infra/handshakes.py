@@ -1,0 +1,89 @@
+"""What strangers cost who connect to a Dask server and never finish the TLS handshake: little.
+
+Dask waits for them for ever. Each holds a file, and when none is left to open, nobody else gets in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Hashable
+
+from distributed.comm.registry import backends
+from distributed.comm.tcp import TLSBackend, TLSListener
+from tornado.iostream import IOStream
+
+#: Maximum number of unfinished handshakes of a process; with more the oldest ends. Ours take milliseconds,
+#: and who is interrupted tries again.
+MOST_UNFINISHED = 256
+#: Maximum time of a handshake, seconds.
+LONGEST_S = 20.0
+#: Interval at which a repeated message is logged again, seconds.
+REPEAT_S = 60.0
+
+#: Loggers that get a line for each connection that fails.
+_LOGGERS = ("asyncio", "tornado.application", "distributed.comm.tcp")
+
+_unfinished: dict[IOStream, None] = {}
+
+
+class BoundedListener(TLSListener):
+    """A listener with a limited number of unfinished handshakes, each of limited time."""
+
+    async def _prepare_stream(self, stream: IOStream, address: str) -> IOStream | None:
+        _unfinished[stream] = None
+        if len(_unfinished) > MOST_UNFINISHED:
+            oldest = next(iter(_unfinished))
+            del _unfinished[oldest]
+            oldest.close()
+        limit = asyncio.get_running_loop().call_later(LONGEST_S, stream.close)
+        try:
+            ready: IOStream | None = await super()._prepare_stream(  # type: ignore[no-untyped-call]
+                stream, address
+            )
+            return ready
+        finally:
+            limit.cancel()
+            _unfinished.pop(stream, None)
+
+
+class _BoundedBackend(TLSBackend):
+    _listener_class = BoundedListener
+
+
+class RepeatedMessages(logging.Filter):
+    """Lets a warning through that repeats itself once in a while, with the number of those left out.
+
+    Messages of the same format, or with the same error of the system, are the same.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[Hashable, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a message, to which the number is added."""
+        if record.levelno < logging.WARNING:
+            return True
+        error = record.exc_info[1] if record.exc_info else None
+        number = getattr(error, "errno", None)
+        key = (record.name, type(error), number if number is not None else record.msg)
+        now = time.monotonic()
+        since, left_out = self._seen.get(key, (-REPEAT_S, 0))
+        if now - since < REPEAT_S:
+            self._seen[key] = since, left_out + 1
+            return False
+        self._seen[key] = now, 0
+        if left_out:
+            record.msg = f"{record.getMessage()} ({left_out} more like it in the last {now - since:.0f} s)"
+            record.args = ()
+        return True
+
+
+def bound_handshakes() -> None:
+    """Limit the unfinished handshakes of all Dask servers that this process starts, and their messages."""
+    if not isinstance(backends.get("tls"), _BoundedBackend):
+        backends["tls"] = _BoundedBackend()
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(RepeatedMessages())
