@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 
 from tasks.report.accuracy import INTERVAL_TEXTS, LEAST_SHARE, Matrix
-from tasks.report.disagreement import DisputedPair, disagreements
+from tasks.report.disagreement import DisputedPair, PairLine, PairPage, disagreements
 from tasks.report.figures import Figure, inline_svg
 from tasks.report.formats import (
     csv_text,
@@ -107,6 +107,11 @@ class Report(ABC):
         """Its numbers in the form of the paper's tables and figures, where they have that form."""
         return ()
 
+    @property
+    def damaged(self) -> str:
+        """What is damaged among the videos, in a sentence; empty if nothing is known to be."""
+        return ""
+
     @abstractmethod
     def is_private(self, private: bool) -> bool:
         """Return whether the pages show what may not be redistributed; `private` asks for all of it."""
@@ -116,11 +121,11 @@ class Report(ABC):
         """Return what only this kind of first page shows."""
 
     @abstractmethod
-    def pair_line(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_line(self, one: DisputedPair, private: bool) -> PairLine:
         """Return a disputed pair's entry in the list."""
 
     @abstractmethod
-    def pair_page(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_page(self, one: DisputedPair, private: bool) -> PairPage:
         """Return what a disputed pair's page shows."""
 
 
@@ -167,12 +172,12 @@ def write_report(
         page = report.pair_page(one, private)
         data = {
             **head,
-            "title": f"{page['aspect']}: {page['source']}",
+            "title": f"{page.line.aspect}: {page.line.source}",
             "pair": page,
             "before": lines[place - 1] if place else None,
             "after": lines[place + 1] if place + 1 < len(lines) else None,
         }
-        owned.write(f"pairs/{page['slug']}.html", render("pair.html.j2", data))
+        owned.write(f"pairs/{page.line.slug}.html", render("pair.html.j2", data))
         report_step(place + 2, total, f"pair {place + 1} of {len(disputed)}")
     data = {**head, "title": f"Report on {report.gathered.title}", **index_data(report, lines)}
     # a short list needs no search
@@ -198,7 +203,7 @@ def _write_tables(owned: OwnedFolder, report: Report) -> None:
     owned.write("paper/all.tex", paper_document(report.paper, title).encode())
 
 
-def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
+def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
     """Return the data of the first page."""
     gathered = report.gathered
     failed = sum(row.failure is not None for row in gathered.rows)
@@ -213,6 +218,7 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     return {
         "figures": figures,
+        "damaged": report.damaged,
         "small": small_sample(len({trial.pair.source_id for trial in gathered.trials})),
         "paper": report.paper,
         "matrix": report.matrix,
