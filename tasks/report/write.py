@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from markupsafe import Markup
 
-from tasks.report.accuracy import INTERVAL_TEXTS, LEAST_SHARE, Matrix
+from tasks.report.accuracy import INTERVAL_TEXTS, MARKS_NOTE, Matrix
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, disagreements
 from tasks.report.figures import Figure, inline_svg
 from tasks.report.formats import (
@@ -22,12 +22,11 @@ from tasks.report.formats import (
     matrix_markdown,
     render,
 )
-from tasks.report.judged_pairs import JudgedPairs
+from tasks.report.judged_pairs import FAILURE_WORDS, JudgedPairs, small_sample
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.paper_tables import PaperPiece, paper_document
 from tasks.report.published import Against
 from tasks.report.table import Table
-from tasks.statistics.intervals import FEW_SOURCES
 from tasks.votes.release_votes import PEOPLE
 
 #: The file that says which files of a folder are the report's own; nothing else is ever removed.
@@ -69,7 +68,7 @@ COMPARISONS = Section(
     "Which differences are significant?",
     ("better-than",),
     (),
-    ("mcnemar",),
+    ("comparisons",),
 )
 POWER = Section(
     "power", "Power", "What this number of pairs can show", "Read this before a small difference.", ("power",)
@@ -223,7 +222,8 @@ def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
         "paper": report.paper,
         "matrix": report.matrix,
         "interval_note": INTERVAL_TEXTS[report.matrix.interval],
-        "least_share": f"{LEAST_SHARE:.0%}".replace("%", " %"),
+        "marks_note": MARKS_NOTE,
+        "failures": FAILURE_WORDS[gathered.failures],
         "ties": {"half": "half a point", "wrong": "nothing", "dropped": "not at all"}[gathered.ties],
         "sections": (*report.sections, *_against_section(report)),
         "beside": report.against.beside if report.against is not None else {},
@@ -237,16 +237,6 @@ def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
         "lines": lines,
         **report.about(),
     }
-
-
-def small_sample(sources: int) -> str:
-    """Return what a reader has to know of a sample of so few sources; empty for enough of them."""
-    if sources >= FEW_SOURCES:
-        return ""
-    return (
-        f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}. What holds for so few may "
-        f"not hold for others, and with fewer than {FEW_SOURCES} sources intervals are mostly too narrow."
-    )
 
 
 def _against_section(report: Report) -> tuple[Section, ...]:

@@ -72,7 +72,7 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
     words = ("compare", "duration", "coin", "--store", judged)
     printed = run(*words).out
     assert "duration against coin" in printed
-    assert "Nothing is shown for" in printed
+    assert "No significant difference for" in printed
     assert run(*words, "--out", out, "--points", "10").out.splitlines()[-1] == str(out / "comparison.html")
     assert "pairs for 10 points" in (out / "comparison.html").read_text(encoding="utf-8")
     assert "did you mean coin?" in run("compare", "duration", "cion", "--store", judged, code=1).err
