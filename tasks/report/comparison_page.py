@@ -180,7 +180,7 @@ def comparison_table(made: EvaluatorComparison) -> Table:
             ASPECT,
             Column("better", "better"),
             Column("pairs", "pairs of both", "count"),
-            Column("sources", "of sources", "count"),
+            Column("sources", "of sources", "count", shown=False),
             Column("first", first, "percent"),
             Column("second", second, "percent"),
             _POINTS,

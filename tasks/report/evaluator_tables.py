@@ -95,7 +95,7 @@ def comparison_table(gathered: JudgedPairs, members: Iterable[FamilyMember]) -> 
         Column("first", "first"),
         Column("second", "second"),
         Column("pairs", "pairs of both", "count"),
-        Column("sources", "of sources", "count"),
+        Column("sources", "of sources", "count", shown=False),
         Column("first_better", "first better", "count"),
         Column("second_better", "second better", "count"),
         Column("equal", "equal", "count"),

@@ -101,6 +101,6 @@ def small_sample(sources: int) -> str:
     if sources >= FEW_SOURCES:
         return ""
     return (
-        f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}. What holds for so few may "
-        f"not hold for others, and with fewer than {FEW_SOURCES} sources intervals are mostly too narrow."
+        f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}, fewer than {FEW_SOURCES}. "
+        "What holds for so few may not hold for others."
     )

@@ -215,7 +215,7 @@ def test_a_leaderboard(release: Release, tmp_path: Path) -> None:
     assert 'data-value="" data-label="Rank"' in last
     # six sources are too few for a best
     assert 'class="best"' not in page
-    assert "The judged pairs are of 6 sources." in page
+    assert "The judged pairs are of 6 sources," in page
 
 
 def one_board(release: Release, folder: Path, judges: dict[str, Iterator[Judgement]]) -> list[str]:

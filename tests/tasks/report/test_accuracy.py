@@ -48,6 +48,6 @@ def test_few_sources_have_no_best() -> None:
 
 
 def test_a_small_sample_is_called_small() -> None:
-    assert "of 1 source." in small_sample(1)
-    assert "of 19 sources." in small_sample(19)
+    assert "of 1 source," in small_sample(1)
+    assert "of 19 sources," in small_sample(19)
     assert not small_sample(20)

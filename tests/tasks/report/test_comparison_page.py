@@ -82,7 +82,7 @@ def test_few_sources_are_called_few() -> None:
     made = compare_evaluators(held, "a", "b")
     # five sources cannot have a p under 2/32
     assert (made.aspects[0].better, made.aspects[0].p_holm) == (None, pytest.approx(2 / 32))
-    assert any("The judged pairs are of 5 sources." in sentence for sentence in verdict(made))
+    assert any("The judged pairs are of 5 sources," in sentence for sentence in verdict(made))
 
 
 def test_equal_answers_are_no_difference() -> None:
