@@ -87,6 +87,7 @@ def test_what_cannot_be_meant_is_said(judged_store: Path, tmp_path: Path, run: R
         ((), "nobody has judged release"),
         (("--interval", "bayes"), "--interval bayes: choose clustered, wilson or paper"),
         (("--ties", "never"), "--ties never: choose half, wrong or dropped"),
+        (("--failures", "never"), "--failures never: choose ignored, half or wrong"),
         (("-e", "cion"), "no judgement of release"),
         (("--against", "papr"), "--against papr: No such file or directory; write paper, or the path"),
     ):
