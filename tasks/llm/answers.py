@@ -138,6 +138,10 @@ def complete(answer: ChatAnswer) -> ChatAnswer:
         If it is an error, a refusal, empty or cut off.
     """
     usage = usage_of(answer)
+    if answer.others:
+        texts = (answer.text or answer.refusal or answer.error or "", *answer.others)
+        message = f"{len(texts)} different answers came with the id of this request"
+        raise NotJudged(Failure.NOT_UNDERSTOOD, message, "\n\n".join(texts), usage=usage)
     if answer.error is not None and answer.finish_reason == TOO_LARGE:
         raise NotJudged(Failure.CUT_OFF, answer.error, "", TOO_LARGE, usage)
     if answer.error is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tasks.llm.exchange import TOO_LARGE, ChatAnswer, ChatRequest, Sampling, kept
+from tasks.llm.model_names import answered_by
 from tasks.llm.providers.base import Provider, Rejected, TransientFault
 from tasks.llm.providers.http import TooLarge
 from tasks.llm.providers.registry import open_provider
@@ -125,7 +126,9 @@ class ServerAsking:
         assert self._provider is not None
         try:
             async with asyncio.timeout(self._server.timeout_s):
-                return await self._provider.send(request)
+                answer = await self._provider.send(request)
+                model = answered_by(self._server.model, answer.model)
+                return answer.model_copy(update={"model": model})
         except TimeoutError as problem:
             raise self._provider.timed_out() from problem
 

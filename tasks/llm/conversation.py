@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from storage_schemas.ids import digest_text, digest_value
@@ -147,7 +148,10 @@ class Roles:
 
     def settings(self, roles: Iterable[Role]) -> dict[str, Any]:
         """Return the settings that the answers of some roles depend on, by role."""
-        return {role: self.models[role].settings() for role in roles}
+        return {role: self.models[role].settings(partial(self._address, role)) for role in roles}
+
+    def _address(self, role: Role) -> str:
+        return self.calls(role).client.server.base
 
     def check(self, roles: Iterable[Role]) -> None:
         """Check that the servers of some roles are available and have their models.

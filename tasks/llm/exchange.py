@@ -80,6 +80,10 @@ class ChatAnswer(Frozen):
         Why the model refuses to answer, in its own words or its provider's; None if it does not.
     finish_reason
         ``stop``, ``length``, :data:`TOO_LARGE`, or another word of the provider.
+    model
+        The model that answered, and the one that was asked if that is another.
+    others
+        Further texts that came with the id of this request in a batch, and differ from `text`.
     tokens_in, tokens_out
         All tokens of the request and of the answer, as the server counts them; None if it does not say.
     cached_in, written_in
@@ -99,6 +103,7 @@ class ChatAnswer(Frozen):
     refusal: str | None = None
     finish_reason: str | None = None
     model: str = ""
+    others: tuple[str, ...] = ()
     tokens_in: int | None = None
     tokens_out: int | None = None
     cached_in: int = 0

@@ -70,7 +70,7 @@ class Calls:
         return digest_value(
             {
                 "asked": dict(what),
-                "model": self.model.settings(),
+                "model": self.model.settings(lambda: self.client.server.base),
                 "system": system,
                 "schema": dict(schema),
             }

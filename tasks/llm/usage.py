@@ -22,6 +22,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.secrets import strike_out
 from storage_schemas.value_problems import value_problem
+from tasks.llm.model_names import is_same_model, names_of
 
 
 @dataclass(frozen=True)
@@ -220,12 +221,21 @@ class Prices(Frozen):
         """
         if not tokens_in and not tokens_out:
             return 0.0
+        names = names_of(model)
+        if len(names) > 1:
+            # the model that was asked has the price if the one that answered has none
+            costs = (self.cost(name, tokens_in, tokens_out, cached_in, written_in) for name in names)
+            return next((cost for cost in costs if cost is not None), None)
         price = self.models.get(model)
-        if price is None:
-            if not self.package:
-                return None
+        if price is None and self.package:
             full = _package_cost(model, tokens_in, tokens_out, cached_in, written_in)
-            return None if full is None else full * self.share
+            if full is not None:
+                return full * self.share
+        if price is None:
+            # a server may add a date to the name that was asked
+            price = next((one for name, one in self.models.items() if is_same_model(name, model)), None)
+        if price is None:
+            return None
         cached_price = price.cached_input_per_million
         if cached_price is None:
             cached_price = price.input_per_million

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ _PIECE = 40_000
 #: How frames are sent: each as an image, or all frames of a video as one video.
 FramesAs = Literal["images", "video"]
 
-_IN_NO_KEY = {"server", "schema_tokens", "thinking_tokens", "description_tokens"}
+_IN_NO_KEY = {"server", "address_in_key", "schema_tokens", "thinking_tokens", "description_tokens"}
 
 
 class VlmModel(Frozen):
@@ -48,6 +48,8 @@ class VlmModel(Frozen):
         Id of the model at the server.
     server
         Name of the server in the profile's ``[model_servers]``.
+    address_in_key
+        Whether the server's address is part of the settings, so that another server's answers are others.
     context_tokens, answer_tokens
         Maximum tokens of a request with its answer, and of the answer with its reasoning.
     most_images
@@ -93,6 +95,7 @@ class VlmModel(Frozen):
 
     model: str
     server: str
+    address_in_key: bool = False
     context_tokens: int = Field(ge=1024)
     answer_tokens: int = Field(ge=16)
     most_images: int = Field(ge=2)
@@ -115,9 +118,16 @@ class VlmModel(Frozen):
     top_p: float | None = None
     extra_body: Mapping[str, Any] = Field(default_factory=dict)
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that answers depend on."""
-        return self.model_dump(mode="json", exclude=_IN_NO_KEY)
+    def settings(self, address: Callable[[], str] = str) -> dict[str, Any]:
+        """Return the settings that answers depend on.
+
+        Parameters
+        ----------
+        address
+            Returns the server's, which is among them with `address_in_key`.
+        """
+        own = self.model_dump(mode="json", exclude=_IN_NO_KEY)
+        return {**own, "address": address()} if self.address_in_key else own
 
     def image_tokens(self, width: int, height: int) -> int:
         """Return the tokens of an image of this size.

@@ -10,11 +10,20 @@ from typing import Any
 from storage_schemas.ids import digest_text
 from storage_schemas.release import Release
 from tasks.publish.submission import Checked, cells_by_aspect, submission_bytes
-from tasks.report.accuracy import INTERVAL_TEXTS, LEAST_SHARE, IntervalKind, MatrixCell, marks_of
+from tasks.report.accuracy import (
+    INTERVAL_TEXTS,
+    MARKS_NOTE,
+    IntervalKind,
+    is_compared,
+    marked_cells,
+    marked_means,
+)
 from tasks.report.formats import csv_text, markdown_text, render
+from tasks.report.judged_pairs import small_sample
+from tasks.report.judged_release import JudgedRelease
 from tasks.report.owned_folder import OwnedFolder
-from tasks.report.table import Column, Table, aspect_title
-from tasks.statistics.cells import Cell, macro_accuracy
+from tasks.report.table import Column, Table, aspect_title, interval_columns
+from tasks.statistics.cells import LEAST_SHARE, MacroMean, macro_mean
 
 #: The list of the leaderboard's own files in a folder; no other file is ever removed.
 LIST_NAME = "leaderboard.json"
@@ -63,7 +72,9 @@ def write_leaderboard(
         "lines": lines,
         "refused": refused or {},
         "interval_note": INTERVAL_TEXTS[interval],
-        "least_share": f"{LEAST_SHARE:.0%}".replace("%", " %"),
+        "marks_note": MARKS_NOTE,
+        "least_share": f"{100 * LEAST_SHARE:g} %",
+        "small": small_sample(len({record.source_id for record in release.pairs()})),
     }
     owned.write("index.html", render("leaderboard.html.j2", data, script="sort.js"))
     owned.settle()
@@ -76,33 +87,26 @@ def _aspects(release: Release) -> list[str]:
 
 def _ranked(release: Release, checked: Sequence[Checked], kind: IntervalKind) -> list[dict[str, Any]]:
     aspects = _aspects(release)
-    held = [(one, cells_by_aspect(one.gathered)) for one in checked]
-    held.sort(key=lambda item: (-(_mean(item[1]) or -1.0), item[0].submission.card.name))
-    marks = {
-        aspect: marks_of(
-            [
-                cells[aspect].accuracy if aspect in cells and _counts(cells[aspect]) else None
-                for _, cells in held
-            ]
-        )
-        for aspect in aspects
-    }
-    means = [_mean(cells) for _, cells in held]
+    held = [(one, cells_by_aspect(one.gathered), _mean(one.gathered, aspects)) for one in checked]
+    held.sort(key=lambda item: (1.0 if item[2] is None else -item[2].accuracy, item[0].submission.card.name))
+    columns = [marked_cells([cells.get(aspect) for _, cells, _ in held], kind) for aspect in aspects]
+    means = marked_means([mean for _, _, mean in held], [True] * len(held))
+    ranks = _ranks([mean.accuracy for mean in means])
     lines: list[dict[str, Any]] = []
-    for place, (one, cells) in enumerate(held):
+    for place, (one, cells, _) in enumerate(held):
         submission = one.submission
         costs = [answer.cost_usd for answer in submission.answers]
         lines.append(
             {
-                "place": place + 1,
+                "rank": ranks[place],
                 "card": submission.card,
                 "submission": submission,
                 "slug": _slug(submission.card.name, submission_bytes(submission).decode()),
                 "orders": _ORDERS[submission.orders],
                 "made_at": submission.made_at[:10],
-                "mean": MatrixCell(means[place], mark=marks_of(means)[place]),
-                "cells": [_shown(cells.get(aspect), kind, marks[aspect][place]) for aspect in aspects],
-                "requests": len(submission.answers),
+                "mean": means[place],
+                "cells": [column[place] for column in columns],
+                "requests": sum(cell.expected for cell in cells.values()),
                 "failed": sum(answer.failure is not None for answer in submission.answers),
                 "usd": None if any(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs),
                 "prices": submission.prices,
@@ -111,17 +115,17 @@ def _ranked(release: Release, checked: Sequence[Checked], kind: IntervalKind) ->
     return lines
 
 
-def _shown(cell: Cell | None, kind: IntervalKind, mark: Any) -> MatrixCell:
-    return MatrixCell(None) if cell is None else MatrixCell(cell.accuracy, cell, getattr(cell, kind), mark)
+def _ranks(accuracies: Sequence[float | None]) -> list[int | None]:
+    """Return ranks from 1; equal values share the better one, and what has no value has no rank."""
+    known = [round(one, 12) for one in accuracies if one is not None]
+    return [None if one is None else 1 + sum(other > round(one, 12) for other in known) for one in accuracies]
 
 
-def _mean(cells: Mapping[str, Cell]) -> float | None:
-    """Return the mean over aspects; a judge that does not answer all of them has none."""
-    return macro_accuracy(list(cells.values())) if all(map(_counts, cells.values())) else None
-
-
-def _counts(cell: Cell) -> bool:
-    return cell.counted_pairs >= LEAST_SHARE * cell.pairs
+def _mean(gathered: JudgedRelease, aspects: Sequence[str]) -> MacroMean | None:
+    """Return the mean over aspects; a judge that does not cover all of them has none."""
+    cells = cells_by_aspect(gathered)
+    covers = all(is_compared(cells.get(aspect)) for aspect in aspects)
+    return macro_mean(gathered.trials, aspects, gathered.ties) if covers else None
 
 
 def _slug(name: str, content: str) -> str:
@@ -145,7 +149,10 @@ def _table(release: Release, checked: Sequence[Checked]) -> Table:
                     "aspect": aspect,
                     "accuracy": cell.accuracy,
                     "n": cell.n,
+                    "coverage": cell.coverage,
                     "failed": cell.failed,
+                    "bounds_low": cell.bounds and cell.bounds.low,
+                    "bounds_high": cell.bounds and cell.bounds.high,
                     **ends,
                 }
             )
@@ -163,7 +170,9 @@ def _table(release: Release, checked: Sequence[Checked]) -> Table:
                 for end in ("low", "high")
             ),
             Column("n", "n", "count"),
+            Column("coverage", "coverage", "percent"),
             Column("failed", "failed", "count"),
+            *interval_columns("failures wrong", prefix="bounds_"),
         ),
         tuple(rows),
         "Accuracies are computed from the submitted answers.",

@@ -211,7 +211,8 @@ def judgements_of(submission: Submission, release: Release) -> list[Judgement]:
 
 def cells_by_aspect(gathered: JudgedRelease) -> dict[str, Cell]:
     """Return the cells of the accuracy table's only evaluator."""
-    cells = cells_of(gathered.trials, gathered.ties)
+    pairs = Counter(record.aspect for record in gathered.release.pairs() if gathered.is_main(record))
+    cells = cells_of(gathered.trials, gathered.ties, pairs)
     return {aspect: cell for (_, aspect), cell in sorted(cells.items(), key=lambda item: item[0][1])}
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard, get_args
 
-from tasks.report.judged_pairs import JudgedPairs
-from tasks.report.table import Column, Table, aspect_title
-from tasks.statistics.cells import Cell, cell_of, cells_of, macro_accuracy
-from tasks.statistics.intervals import Interval
-from tasks.statistics.trials import Who
+from tasks.report.judged_pairs import FAILURE_WORDS, JudgedPairs
+from tasks.report.table import Column, Table, aspect_title, interval_columns
+from tasks.statistics.cells import LEAST_SHARE, Cell, MacroMean, cell_of, cells_of, macro_mean
+from tasks.statistics.intervals import ClusteredInterval, Interval
+from tasks.statistics.trials import grouped
 
+Mark = Literal["", "best", "second"]
 IntervalKind = Literal["clustered", "wilson", "paper"]
 INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 DEFAULT_INTERVAL: IntervalKind = "clustered"
-#: Share of the judged pairs that a cell needs to be compared with others.
-LEAST_SHARE = 0.9
+#: Number of sources from which on the best is marked: from fewer, it may be best by chance.
+LEAST_SOURCES = 10
 #: The row in which all answers weigh the same, and the one in which all aspects do.
 POOLED, MEAN = "all pairs", "mean of aspects"
 
@@ -27,6 +27,12 @@ INTERVAL_TEXTS: Mapping[IntervalKind, str] = {
     "paper": "the paper's normal 95 % interval, n = pairs, twice the pairs where both orders were asked",
 }
 
+MARKS_NOTE = (
+    "Bold on a tint: the best; underlined: the second. An evaluator is compared if "
+    f"{100 * LEAST_SHARE:g} % of its requests count, and marked if it has {LEAST_SOURCES} sources and an "
+    "interval, clustered by source, above those of all below it."
+)
+
 
 @dataclass(frozen=True)
 class MatrixCell:
@@ -35,7 +41,7 @@ class MatrixCell:
     accuracy: float | None
     cell: Cell | None = None
     interval: Interval | None = None
-    mark: Literal["", "best", "second"] = ""
+    mark: Mark = ""
 
 
 @dataclass(frozen=True)
@@ -59,78 +65,114 @@ class Matrix:
 
 
 def matrix_of(gathered: JudgedPairs, kind: IntervalKind = DEFAULT_INTERVAL) -> Matrix:
-    """Return the accuracy table of judgements.
-
-    The best and the second best are marked among cells with answers on at least `LEAST_SHARE` of the pairs
-    that any evaluator was asked about: one right answer on one pair should not count as 100 %.
-    """
-    cells = cells_of(gathered.trials, gathered.ties)
-    whos = [who for who in gathered.names if any(who == other for other, _ in cells)]
-    aspects = [aspect for aspect in gathered.aspects if any(aspect == other for _, other in cells)]
-    rows = []
-    for aspect in aspects:
-        pairs = len({t.pair.pair_id for t in gathered.trials if t.pair.aspect == aspect})
-        held = [cells.get((who, aspect)) for who in whos]
-        rows.append(MatrixRow(aspect, aspect_title(aspect), pairs, marked_cells(held, pairs, kind)))
-    all_pairs = len({t.pair.pair_id for t in gathered.trials})
+    """Return the accuracy table of judgements; see :func:`marks_of` for what is marked."""
+    pairs = {
+        aspect: len({trial.pair.pair_id for trial in some})
+        for aspect, some in grouped(gathered.trials, lambda trial: trial.pair.aspect).items()
+    }
+    cells = cells_of(gathered.trials, gathered.ties, pairs)
     by_who = gathered.by_who()
-    pooled = [cell_of(by_who[who], gathered.ties) for who in whos]
-    means = [_mean(cells, who, aspects) for who in whos]
-    summary = (
-        MatrixRow(POOLED, "All pairs", all_pairs, marked_cells(pooled, all_pairs, kind)),
+    aspects = [aspect for aspect in gathered.aspects if aspect in pairs]
+    rows = [
         MatrixRow(
-            MEAN,
-            "Mean of aspects",
-            all_pairs,
-            tuple(MatrixCell(mean, mark=mark) for mean, mark in zip(means, marks_of(means), strict=True)),
-        ),
+            aspect,
+            aspect_title(aspect),
+            pairs[aspect],
+            marked_cells([cells.get((who, aspect)) for who in by_who], kind),
+        )
+        for aspect in aspects
+    ]
+    total = sum(pairs.values())
+    pooled = [cell_of(some, gathered.ties, total) for some in by_who.values()]
+    means = [macro_mean(some, aspects, gathered.ties) for some in by_who.values()]
+    covered = [all(is_compared(cells.get((who, aspect))) for aspect in aspects) for who in by_who]
+    summary = (
+        MatrixRow(POOLED, "All pairs", total, marked_cells(pooled, kind)),
+        MatrixRow(MEAN, "Mean of aspects", total, marked_means(means, covered)),
     )
     return Matrix(
-        tuple(gathered.names[who] for who in whos), tuple(rows), summary if len(rows) > 1 else (), kind
+        tuple(gathered.names[who] for who in by_who), tuple(rows), summary if len(rows) > 1 else (), kind
     )
 
 
-def _mean(cells: Mapping[tuple[Who, str], Cell], who: Who, aspects: Sequence[str]) -> float | None:
-    held = [cells[who, aspect] for aspect in aspects if (who, aspect) in cells]
-    return macro_accuracy(held) if len(held) == len(aspects) else None
+def marked_means(means: Sequence[MacroMean | None], covered: Sequence[bool]) -> tuple[MatrixCell, ...]:
+    """Return means of aspects for display, the best and second best marked.
+
+    Parameters
+    ----------
+    means
+        One evaluator's mean each; None where it has no accuracy on an aspect.
+    covered
+        Whether it is compared on each aspect.
+    """
+    compared = [
+        (mean.accuracy, mean.clustered) if mean is not None and covers else None
+        for mean, covers in zip(means, covered, strict=True)
+    ]
+    return tuple(
+        MatrixCell(None) if mean is None else MatrixCell(mean.accuracy, None, mean.clustered, mark)
+        for mean, mark in zip(means, marks_of(compared), strict=True)
+    )
 
 
-def marked_cells(held: Sequence[Cell | None], pairs: int, kind: IntervalKind) -> tuple[MatrixCell, ...]:
-    """Return cells of one row for display, the best and second best marked; see :func:`matrix_of`.
+def marked_cells(
+    held: Sequence[Cell | None], kind: IntervalKind, *, clearly: bool = True
+) -> tuple[MatrixCell, ...]:
+    """Return cells of one row for display, the best and second best marked.
 
     Parameters
     ----------
     held
         One evaluator's cell each; None where it was not asked.
-    pairs
-        Number of pairs that any evaluator was asked about.
+    clearly
+        Whether intervals must not overlap, as in :func:`marks_of`.
     """
-    compared = [cell.accuracy if is_compared(cell, pairs) else None for cell in held]
+    compared = [
+        (cell.accuracy, cell.clustered)
+        if is_compared(cell) and cell.accuracy is not None and cell.clustered is not None
+        else None
+        for cell in held
+    ]
     return tuple(
         MatrixCell(None) if cell is None else MatrixCell(cell.accuracy, cell, getattr(cell, kind), mark)
-        for cell, mark in zip(held, marks_of(compared), strict=True)
+        for cell, mark in zip(held, marks_of(compared, clearly=clearly), strict=True)
     )
 
 
-def is_compared(cell: Cell | None, pairs: int) -> TypeGuard[Cell]:
-    """Return whether a cell has an accuracy from at least `LEAST_SHARE` of the pairs, so it can be marked."""
-    return cell is not None and cell.accuracy is not None and cell.counted_pairs >= LEAST_SHARE * pairs
+def is_compared(cell: Cell | None) -> TypeGuard[Cell]:
+    """Return whether there is a cell that can be ranked and marked."""
+    return cell is not None and cell.is_covered
 
 
-def marks_of(accuracies: Sequence[float | None]) -> list[Literal["", "best", "second"]]:
-    """Mark the best values, and the second best if one alone is best and one alone second.
+def marks_of(
+    compared: Sequence[tuple[float, ClusteredInterval] | None], *, clearly: bool = True
+) -> list[Mark]:
+    """Mark the best value, and the second best.
 
-    Nothing is marked among fewer than two values, where all are equal, or at 0: the mark would say nothing.
+    The best has an interval above those of all others, and `LEAST_SOURCES` sources; the second has one above
+    those of all but the best. So nothing is marked among fewer than two values, or where nobody is clearly
+    best: the mark would say nothing.
+
+    Parameters
+    ----------
+    compared
+        Accuracies with their clustered intervals; None where one is not compared.
+    clearly
+        False in the form of the paper, whose tables mark the greatest numbers: intervals may then overlap.
     """
-    rounded = [None if value is None else round(value, 12) for value in accuracies]
-    counts = Counter(value for value in rounded if value is not None)
-    if len(counts) < 2:
-        return [""] * len(rounded)
-    best, second = sorted(counts, reverse=True)[:2]
-    marks: dict[float | None, Literal["best", "second"]] = {best: "best"}
-    if counts[best] == counts[second] == 1 and second > 0:
-        marks[second] = "second"
-    return [marks.get(value, "") for value in rounded]
+    marks: list[Mark] = [""] * len(compared)
+    held = [(*one, place) for place, one in enumerate(compared) if one is not None]
+    held.sort(key=lambda one: -one[0])
+    names: tuple[Mark, ...] = ("best", "second")
+    for rank, name in enumerate(names[: len(held)] if len(held) > 1 else ()):
+        accuracy, interval, place = held[rank]
+        if not accuracy or interval.clusters < LEAST_SOURCES:
+            break
+        below = [other.high if clearly else other_accuracy for other_accuracy, other, _ in held[rank + 1 :]]
+        if (interval.low if clearly else accuracy) <= max(below, default=-1.0):
+            break
+        marks[place] = name
+    return marks
 
 
 ACCURACY_COLUMNS = (
@@ -143,12 +185,15 @@ ACCURACY_COLUMNS = (
         for kind in ("paper", "wilson", "clustered")
         for end in ("low", "high")
     ),
+    *interval_columns("failures wrong", prefix="bounds_"),
+    Column("coverage", "coverage", "percent"),
     Column("n", "n", "count"),
     Column("counted_pairs", "pairs with points", "count"),
     Column("pairs", "pairs asked", "count", shown=False),
     Column("requests", "requests", "count", shown=False),
     Column("failed", "failed", "count"),
     Column("failures", "why"),
+    Column("not_asked", "not asked", "count"),
     Column("ties", "ties", "count"),
     Column("clusters", "sources", "count", shown=False),
     Column("effective_n", "effective n", "number", shown=False),
@@ -167,8 +212,10 @@ def accuracy_table(gathered: JudgedPairs, matrix: Matrix) -> Table:
                     {**_values(shown), "aspect": row.aspect, "evaluator": name, "settings": settings[name]}
                 )
     note = (
-        "n counts a pair twice where it was asked in both orders. A failed request is neither right nor "
-        "wrong. The mean of aspects has no interval here."
+        "n counts a pair twice where it was asked in both orders; a pair counts if both have an answer. "
+        f"A failed request counts {FAILURE_WORDS[gathered.failures]}; the bounds are the accuracies if all "
+        "failures were wrong, and if all were right. Coverage: requests that count, of those that all pairs "
+        "of the row need."
     )
     return Table("accuracy", "Accuracy by aspect and evaluator", ACCURACY_COLUMNS, tuple(rows), note)
 
@@ -176,16 +223,23 @@ def accuracy_table(gathered: JudgedPairs, matrix: Matrix) -> Table:
 def _values(shown: MatrixCell) -> dict[str, Any]:
     cell = shown.cell
     values: dict[str, Any] = {"accuracy": shown.accuracy, "mark": shown.mark}
+    clustered = shown.interval if cell is None else cell.clustered
+    if isinstance(clustered, ClusteredInterval):
+        values |= {"clusters": clustered.clusters, "effective_n": clustered.effective_n}
+        values |= _ends("clustered", clustered)
     if cell is None:
         return values
-    for kind in INTERVAL_KINDS:
-        interval: Interval | None = getattr(cell, kind)
-        values[f"{kind}_low"] = None if interval is None else interval.low
-        values[f"{kind}_high"] = None if interval is None else interval.high
+    keys = ("n", "counted_pairs", "pairs", "requests", "coverage", "failed", "not_asked", "ties")
     return {
         **values,
-        **{key: getattr(cell, key) for key in ("n", "counted_pairs", "pairs", "requests", "failed", "ties")},
+        **_ends("paper", cell.paper),
+        **_ends("wilson", cell.wilson),
+        **_ends("bounds", cell.bounds),
+        **{key: getattr(cell, key) for key in keys},
         "failures": ", ".join(f"{reason} {count}" for reason, count in cell.failures),
-        "clusters": None if cell.clustered is None else cell.clustered.clusters,
-        "effective_n": None if cell.clustered is None else cell.clustered.effective_n,
     }
+
+
+def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    return {f"{name}_low": low, f"{name}_high": high}

@@ -14,11 +14,11 @@ from matplotlib.ticker import MaxNLocator
 from storage_schemas.errors import UserInputError, suggestion
 from tasks.report.figures import INK, LINE, PALETTE, QUIET, Figure, inline_svg, one_figure
 from tasks.report.formats import csv_text, latex_text, markdown_text, render
-from tasks.report.judged_pairs import JudgedPairs
+from tasks.report.judged_pairs import JudgedPairs, small_sample
 from tasks.report.table import ALL, ASPECT, Column, Table, aspect_title, interval_columns
 from tasks.statistics.comparisons import Comparison, compare, holm
 from tasks.statistics.intervals import ALPHA
-from tasks.statistics.power import POWER, difference_shown, pairs_for_two_evaluators
+from tasks.statistics.power import POWER
 from tasks.statistics.trials import Trial, Who, grouped, pair_points
 
 #: Stem of all file names.
@@ -27,6 +27,7 @@ NAME = "comparison"
 DIFFERENCE = 0.05
 _POINTS = Column("difference", "difference", "points")
 _PERCENT = Column("accuracy", "accuracy", "percent")
+_P = Column("p", "p", "p")
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,14 @@ class AspectComparison:
     accuracies
         Of the first and the second, as means over the common pairs; None without any.
     better
-        0 or 1 where it is shown which is better, else None: by McNemar's test with Holm's correction over the
-        aspects, and over all aspects by the interval, since pairs of one source are not independent.
+        0 or 1 where it is shown which is better, else None: by a sign-flip test by source, with Holm's
+        correction over the aspects.
     p_holm
-        None for all aspects together, and without common pairs.
+        Corrected over the aspects; not for all aspects together. None without common pairs.
     pairs_for_seen
         Number of pairs that would show the difference that was seen; None if there is none.
     pairs_for_asked
         Number of pairs that would show the difference that was asked for; None if the two differ more rarely.
-    shown
-        Smallest difference that the common pairs can show; None if they can show none.
     """
 
     aspect: str
@@ -59,7 +58,6 @@ class AspectComparison:
     p_holm: float | None
     pairs_for_seen: int | None
     pairs_for_asked: int | None
-    shown: float | None
 
 
 @dataclass(frozen=True)
@@ -101,18 +99,13 @@ def compare_evaluators(
     parts = [(held[0][aspect], held[1][aspect]) for aspect in aspects]
     made = [compare(ours, theirs, gathered.ties) for ours, theirs in parts]
     corrected = holm([one.p for one in made])
-    rows = []
-    for aspect, part, one, p in zip(aspects, parts, made, corrected, strict=True):
-        better = None
-        if p is not None and p < ALPHA and one.difference:
-            better = 0 if one.difference > 0 else 1
-        rows.append(_row(aspect, part, one, better, p, gathered, difference))
+    rows = [
+        _row(aspect, part, one, p, gathered, difference)
+        for aspect, part, one, p in zip(aspects, parts, made, corrected, strict=True)
+    ]
     if len(rows) > 1:
-        one = compare(*trials, gathered.ties)
-        better = None
-        if one.interval is not None and 0 not in one.interval:
-            better = 0 if one.interval.low > 0 else 1
-        rows.append(_row(ALL, trials, one, better, None, gathered, difference))
+        total = compare(*trials, gathered.ties)
+        rows.append(_row(ALL, trials, total, total.p, gathered, difference))
     return EvaluatorComparison(
         gathered, (gathered.names[whos[0]], gathered.names[whos[1]]), difference, tuple(rows)
     )
@@ -134,7 +127,6 @@ def _row(
     aspect: str,
     trials: Sequence[Sequence[Trial]],
     comparison: Comparison,
-    better: int | None,
     p_holm: float | None,
     gathered: JudgedPairs,
     asked: float,
@@ -142,18 +134,18 @@ def _row(
     points = [pair_points(some, gathered.ties) for some in trials]
     common = [pair for pair in points[0] if pair in points[1]]
     accuracies = [fmean(one[pair] for pair in common) if common else None for one in points]
-    seen = abs(comparison.difference or 0.0)
-    differing = comparison.first_better + comparison.second_better
-    discordant = differing / comparison.pairs if comparison.pairs else 0.0
+    seen = comparison.difference or 0.0
+    better = None
+    if p_holm is not None and p_holm < ALPHA and seen:
+        better = 0 if seen > 0 else 1
     return AspectComparison(
         aspect=aspect,
         accuracies=(accuracies[0], accuracies[1]),
         comparison=comparison,
         better=better,
         p_holm=p_holm,
-        pairs_for_seen=pairs_for_two_evaluators(seen, discordant) if 0 < seen <= discordant else None,
-        pairs_for_asked=pairs_for_two_evaluators(asked, discordant) if asked <= discordant else None,
-        shown=difference_shown(comparison.pairs, discordant) if comparison.pairs else None,
+        pairs_for_seen=comparison.pairs_needed(seen),
+        pairs_for_asked=comparison.pairs_needed(asked),
     )
 
 
@@ -166,6 +158,7 @@ def comparison_table(made: EvaluatorComparison) -> Table:
             "aspect": row.aspect,
             "better": None if row.better is None else made.names[row.better],
             "pairs": row.comparison.pairs,
+            "sources": row.comparison.sources,
             "first": row.accuracies[0],
             "second": row.accuracies[1],
             "difference": row.comparison.difference,
@@ -174,7 +167,7 @@ def comparison_table(made: EvaluatorComparison) -> Table:
             "first_better": row.comparison.first_better,
             "second_better": row.comparison.second_better,
             "p_holm": row.p_holm,
-            "shown": row.shown,
+            "shown": row.comparison.difference_shown(),
             "pairs_for_seen": row.pairs_for_seen,
             "pairs_for_asked": row.pairs_for_asked,
         }
@@ -187,6 +180,7 @@ def comparison_table(made: EvaluatorComparison) -> Table:
             ASPECT,
             Column("better", "better"),
             Column("pairs", "pairs of both", "count"),
+            Column("sources", "of sources", "count", shown=False),
             Column("first", first, "percent"),
             Column("second", second, "percent"),
             _POINTS,
@@ -199,12 +193,12 @@ def comparison_table(made: EvaluatorComparison) -> Table:
             Column("pairs_for_asked", f"pairs for {asked} points", "count"),
         ),
         tuple(rows),
-        "On the pairs that both answered; first minus second. Better: who is shown to be; by aspect by "
-        "McNemar's test with Holm's correction over the aspects, over all aspects by the interval, which is "
-        "clustered by source. "
-        "Difference shown: the smallest that this many pairs show. Pairs: how many would show this "
-        f"difference, and one of {asked} points, where the two differ as often as here; a dash where they "
-        f"differ more rarely than that. Two-sided at 5 %, power {100 * POWER:g} %.",
+        "On the pairs that both answered; first minus second. Better: who is shown to be, by a sign-flip "
+        "test by source; p is corrected by Holm over the aspects, not for all of them together. "
+        "Difference shown: the smallest that these pairs show. Pairs: how many would show this "
+        f"difference, and one of {asked} points, where the two differ as often as here and pairs of a source "
+        "are as alike; a dash where they differ more rarely than that. "
+        f"Two-sided at 5 %, power {100 * POWER:g} %.",
         "" if rows else "There is no pair that both answered.",
     )
 
@@ -225,28 +219,33 @@ def verdict(made: EvaluatorComparison) -> list[str]:
     unclear = [row for row in aspects if row.better is None]
     if unclear:
         names = ", ".join(aspect_title(row.aspect) for row in unclear)
-        sentences.append(f"Nothing is shown for {names}.")
+        sentences.append(f"No significant difference for {names}.")
     needed = [row for row in unclear if row.pairs_for_seen is not None]
+    few = small_sample(max(row.comparison.sources for row in made.aspects))
+    if few:
+        sentences.append(few)
     if needed:
         row = max(needed, key=lambda one: one.pairs_for_seen or 0)
         sentences.append(
-            f"To show the differences that were seen, up to {row.pairs_for_seen:,} pairs of an aspect are "
-            f"needed ({aspect_title(row.aspect)}); there are {row.comparison.pairs:,}."
+            f"Detecting the observed differences takes up to {row.pairs_for_seen:,} pairs per aspect "
+            f"({aspect_title(row.aspect)}); there are {row.comparison.pairs:,}."
         )
     return sentences
 
 
 def _on(row: AspectComparison, made: EvaluatorComparison, where: str) -> str:
-    interval, difference = row.comparison.interval, row.comparison.difference
-    if difference is None or interval is None:
-        return f"{where} no interval can be given: the pairs are of one source, or the two never differ."
+    comparison = row.comparison
+    if comparison.difference is None:
+        return f"{where} there is nothing to compare: there is no pair that both answered."
+    facts = [f"p = {_P.text(row.p_holm)}".replace("= <", "<")]
+    interval, sign = comparison.interval, -1 if row.better == 1 else 1
+    if interval is not None:
+        ends = map(_POINTS.text, sorted(sign * end for end in (interval.low, interval.high)))
+        facts.insert(0, f"95 %: {' to '.join(ends)}")
+    size = f"{_POINTS.text(sign * comparison.difference)} points ({'; '.join(facts)})"
     if row.better is None:
-        bounds = f"{_POINTS.text(interval.low)} to {_POINTS.text(interval.high)}"
-        return f"{where} neither is shown to be better: {_POINTS.text(difference)} points (95 %: {bounds})."
-    winner, other = made.names[row.better], made.names[1 - row.better]
-    low, high = sorted(100 * abs(one) for one in (interval.low, interval.high))
-    size = f"{100 * abs(difference):.1f} points (95 %: {low:.1f} to {high:.1f})"
-    return f"{where} {winner} is better than {other} by {size}."
+        return f"{where} no significant difference: {size}."
+    return f"{where} {made.names[row.better]} is better than {made.names[1 - row.better]}: {size}."
 
 
 def comparison_files(made: EvaluatorComparison) -> dict[str, bytes]:

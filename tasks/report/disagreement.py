@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import pvariance
-from typing import Any
+
+from PIL.Image import Image
 
 from storage_schemas.errors import StoreError
 from storage_schemas.judgements import Judgement
@@ -37,6 +38,86 @@ class DisputedPair:
     variance: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairLine:
+    """A disputed pair's entry in the list, whatever kind of pairs it is from.
+
+    Parameters
+    ----------
+    slug
+        Name of its page.
+    duration_s
+        None if it is unknown.
+    right, wrong, undecided
+        Names of the evaluators that are so.
+    """
+
+    slug: str
+    aspect: str
+    source: str
+    duration_s: float | None
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    undecided: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """Frames of both sides as a data URI and what they are, or `why` there are none."""
+
+    uri: str = ""
+    width: int = 0
+    height: int = 0
+    what: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownAnswer:
+    """One answer as a page shows it; `state` is ``right``, ``wrong``, ``undecided`` or ``failed``."""
+
+    order: str
+    says: str
+    state: str
+    scores: str
+    numbers: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatorAnswers:
+    """All answers of one evaluator to a pair, and its points on it."""
+
+    name: str
+    points: str
+    state: str
+    answers: tuple[ShownAnswer, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairPage:
+    """All that the page of a disputed pair shows, whatever kind of pairs it is from.
+
+    Parameters
+    ----------
+    text
+        What the pair is about, in a sentence.
+    points
+        How points are given.
+    prompt, prompt_is
+        The prompt, if it may be shown, and what it consists of.
+    """
+
+    line: PairLine
+    text: str
+    facts: tuple[tuple[str, str], ...]
+    picture: Picture
+    points: str
+    evaluators: tuple[EvaluatorAnswers, ...]
+    prompt: str = ""
+    prompt_is: str = ""
+
+
 def disagreements(gathered: JudgedPairs, most: int) -> list[DisputedPair]:
     """Return up to `most` pairs with the greatest variance of points over evaluators.
 
@@ -56,8 +137,8 @@ def disagreements(gathered: JudgedPairs, most: int) -> list[DisputedPair]:
     return disputed[:most]
 
 
-def pair_page(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict[str, Any]:
-    """Return what the page of a pair shows.
+def pair_page(gathered: JudgedRelease, one: DisputedPair, private: bool) -> PairPage:
+    """Return what the page of a pair of a release shows.
 
     Parameters
     ----------
@@ -68,64 +149,77 @@ def pair_page(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict
     record = release.pair(one.pair_id)
     row = release.source(record.source_id)
     folder = source_folder(release, row, private)
-    return {
-        **pair_line(gathered, one, record, folder),
-        "text": ASPECT_TEXTS.get(record.aspect, ""),
-        "hidden": _HIDDEN if folder.hidden else "",
-        "facts": _facts(record, row, folder),
-        "picture": _picture(gathered, record, folder),
-        "points": "A point for the source, none for the degraded video",
-        "prompt_is": "all captions in clip order",
-        "prompt": cut(release.prompt(row.source_id)) if not folder.hidden else "",
-        "evaluators": answers_of(gathered, one, bool(folder.hidden)),
-    }
+    return PairPage(
+        line=_line(gathered, one, record, folder),
+        text=ASPECT_TEXTS.get(record.aspect, ""),
+        facts=_facts(record, row, folder),
+        picture=_picture(gathered, record, folder),
+        points="A point for the source, none for the degraded video",
+        prompt_is="all captions in clip order",
+        prompt=cut(release.prompt(row.source_id)) if not folder.hidden else "",
+        evaluators=answers_of(gathered, one, bool(folder.hidden)),
+    )
 
 
-def answers_of(gathered: JudgedPairs, one: DisputedPair, hidden: bool) -> list[dict[str, Any]]:
+def answers_of(gathered: JudgedPairs, one: DisputedPair, hidden: bool) -> tuple[EvaluatorAnswers, ...]:
     """Return all answers to a pair by evaluator; `hidden` leaves out texts that may quote its prompt."""
     held = grouped(
         (row for row in gathered.rows if row.pair_id == one.pair_id),
         lambda row: (row.evaluator, row.settings),
     )
-    return [
-        {
-            "name": name,
-            "points": _points_text(one.points.get(who)),
-            "state": _state(one.points.get(who)),
-            "answers": [_answer(answer, hidden) for answer in held[who]],
-        }
+    return tuple(
+        EvaluatorAnswers(
+            name=name,
+            points=_points_text(one.points.get(who)),
+            state=_state(one.points.get(who)),
+            answers=tuple(_answer(answer, hidden) for answer in held[who]),
+        )
         for who, name in gathered.names.items()
         if who in held
-    ]
+    )
 
 
-def pair_line(
-    gathered: JudgedRelease, one: DisputedPair, record: PairRecord, folder: SourceFolder
-) -> dict[str, Any]:
-    """Return a pair's entry in the list."""
-    return {
-        "slug": pair_slug(record),
-        "aspect": aspect_title(record.aspect),
-        "source": folder.row.title if folder.licensed and folder.row.title else folder.slug,
-        "duration_s": record.high_frames / record.fps,
-        **by_state(gathered, one),
-    }
+def line_of(gathered: JudgedRelease, one: DisputedPair, private: bool) -> PairLine:
+    """Return the list entry of a disputed pair of a release."""
+    record = gathered.release.pair(one.pair_id)
+    folder = source_folder(gathered.release, gathered.release.source(record.source_id), private)
+    return _line(gathered, one, record, folder)
 
 
-def by_state(gathered: JudgedPairs, one: DisputedPair) -> dict[str, list[str]]:
-    """Return the names of the evaluators that are right, wrong and undecided on a pair."""
+def _line(gathered: JudgedRelease, one: DisputedPair, record: PairRecord, folder: SourceFolder) -> PairLine:
+    return made_line(
+        gathered,
+        one,
+        slug=pair_slug(record),
+        aspect=record.aspect,
+        source=folder.row.title if folder.licensed and folder.row.title else folder.slug,
+        duration_s=record.high_frames / record.fps,
+    )
+
+
+def made_line(
+    gathered: JudgedPairs,
+    one: DisputedPair,
+    *,
+    slug: str,
+    aspect: str,
+    source: str,
+    duration_s: float | None = None,
+) -> PairLine:
+    """Return a list entry with the evaluators that are right, wrong and undecided on the pair."""
     sides: dict[str, list[str]] = {"right": [], "wrong": [], "undecided": []}
     for who, name in gathered.names.items():
         if who in one.points:
             sides[_state(one.points[who])].append(name)
-    return sides
-
-
-def line_of(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict[str, Any]:
-    """Return the list entry of a disputed pair."""
-    record = gathered.release.pair(one.pair_id)
-    folder = source_folder(gathered.release, gathered.release.source(record.source_id), private)
-    return pair_line(gathered, one, record, folder)
+    return PairLine(
+        slug=slug,
+        aspect=aspect_title(aspect),
+        source=source,
+        duration_s=duration_s,
+        right=tuple(sides["right"]),
+        wrong=tuple(sides["wrong"]),
+        undecided=tuple(sides["undecided"]),
+    )
 
 
 def _state(points: float | None) -> str:
@@ -136,9 +230,9 @@ def _points_text(points: float | None) -> str:
     return "no answer" if points is None else f"{points:.2g} of 1 point"
 
 
-def _facts(record: PairRecord, row: SourceRow, folder: SourceFolder) -> list[tuple[str, str]]:
+def _facts(record: PairRecord, row: SourceRow, folder: SourceFolder) -> tuple[tuple[str, str], ...]:
     seconds = sum(end - start for start, end in record.high_intervals)
-    return [
+    return (
         ("Operation", f"{record.operation}, {record.strength}"),
         (
             "Degraded",
@@ -148,25 +242,29 @@ def _facts(record: PairRecord, row: SourceRow, folder: SourceFolder) -> list[tup
         ("Pair", record.pair_id),
         ("Source", row.source_id if folder.licensed else folder.slug),
         ("Licence", "; ".join(text for text in (row.licence, row.credit) if text) or NONE),
-    ]
+    )
 
 
-def _picture(gathered: JudgedRelease, record: PairRecord, folder: SourceFolder) -> dict[str, Any]:
-    """Return the frames as a data URI, or why there are none."""
+def _picture(gathered: JudgedRelease, record: PairRecord, folder: SourceFolder) -> Picture:
+    """Return the frames, or why there are none."""
     if folder.hidden:
-        return {"uri": "", "why": _HIDDEN}
+        return Picture(why=_HIDDEN)
     clips = gathered.release.clips(record.source_id)
     try:
         sheet = contact_sheet(gathered.release.store, record, clips)
     except StoreError as problem:
-        return {"uri": "", "why": f"There are no frames: {problem}"}
-    return {
-        "uri": data_uri(sheet),
-        "width": sheet.width,
-        "height": sheet.height,
-        "what": _shown(sheet_clips(record)),
-        "why": "",
-    }
+        return no_frames(problem)
+    return framed(sheet, _shown(sheet_clips(record)))
+
+
+def framed(sheet: Image, what: str) -> Picture:
+    """Return a sheet of frames as a picture of a page."""
+    return Picture(uri=data_uri(sheet), width=sheet.width, height=sheet.height, what=what)
+
+
+def no_frames(problem: Exception) -> Picture:
+    """Return what stands in the place of frames that cannot be read."""
+    return Picture(why=f"There are no frames: {problem}")
 
 
 def _shown(clips: list[int]) -> str:
@@ -175,7 +273,7 @@ def _shown(clips: list[int]) -> str:
     return f"{what}: the source above, the degraded video below."
 
 
-def _answer(row: Judgement, hidden: bool) -> dict[str, Any]:
+def _answer(row: Judgement, hidden: bool) -> ShownAnswer:
     """Return one answer; if its source may not be shown, without texts that may quote it."""
     numbers = [
         ("frames", f"{row.frames:,}" if row.frames else ""),
@@ -198,16 +296,15 @@ def _answer(row: Judgement, hidden: bool) -> dict[str, Any]:
             ("Details", _details(row.details)),
         ]
     )
-    return {
-        "order": _ORDERS[row.order] + (f", repeat {row.repeat + 1}" if row.repeat else ""),
-        "says": _says(row),
-        "state": "failed"
-        if row.preferred is None
-        else {"high": "right", "low": "wrong"}.get(row.preferred, "undecided"),
-        "scores": scores,
-        "numbers": [(name, value) for name, value in numbers if value],
-        "texts": [(name, cut(text)) for name, text in texts if text.strip()],
-    }
+    state = {"high": "right", "low": "wrong", "tie": "undecided"}
+    return ShownAnswer(
+        order=_ORDERS[row.order] + (f", repeat {row.repeat + 1}" if row.repeat else ""),
+        says=_says(row),
+        state="failed" if row.preferred is None else state[row.preferred],
+        scores=scores,
+        numbers=tuple((name, value) for name, value in numbers if value),
+        texts=tuple((name, cut(text)) for name, text in texts if text.strip()),
+    )
 
 
 def _says(row: Judgement) -> str:

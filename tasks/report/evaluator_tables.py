@@ -78,13 +78,14 @@ def comparison_table(gathered: JudgedPairs, members: Iterable[FamilyMember]) -> 
                 "first": gathered.names[member.first],
                 "second": gathered.names[member.second],
                 "pairs": comparison.pairs,
+                "sources": comparison.sources,
                 "first_better": comparison.first_better,
                 "second_better": comparison.second_better,
                 "equal": comparison.equal,
                 "difference": comparison.difference,
                 "low": comparison.interval.low if comparison.interval else None,
                 "high": comparison.interval.high if comparison.interval else None,
-                "test": "" if comparison.p is None else "exact" if comparison.exact else "χ²",
+                "test": "" if comparison.p is None else "exact" if comparison.exact else "drawn",
                 "p": comparison.p,
                 "p_holm": member.p_holm,
             }
@@ -94,6 +95,7 @@ def comparison_table(gathered: JudgedPairs, members: Iterable[FamilyMember]) -> 
         Column("first", "first"),
         Column("second", "second"),
         Column("pairs", "pairs of both", "count"),
+        Column("sources", "of sources", "count", shown=False),
         Column("first_better", "first better", "count"),
         Column("second_better", "second better", "count"),
         Column("equal", "equal", "count"),
@@ -104,13 +106,13 @@ def comparison_table(gathered: JudgedPairs, members: Iterable[FamilyMember]) -> 
         Column("p_holm", "p, Holm", "p"),
     )
     return Table(
-        "mcnemar",
+        "comparisons",
         "Comparisons of two evaluators",
         columns,
         tuple(rows),
-        "McNemar's test on the pairs that both answered; the comparisons of an aspect are one family for "
-        "Holm's correction. The difference is in points of accuracy, first minus second; its interval is "
-        "clustered by source.",
+        "A sign-flip test by source on the pairs that both answered, over all signs (exact) or drawn ones; "
+        "the comparisons of an aspect are one family for Holm's correction. The difference is in points of "
+        "accuracy, first minus second; its interval is clustered by source.",
         "" if rows else "There is only one evaluator: nothing to compare it with.",
     )
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from storage_schemas.printable import printable_value
 from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
 from tasks.report.table import NONE, Column, Table
-from tasks.statistics.intervals import printed_per_cent
+from tasks.statistics.intervals import Interval, printed_per_cent
 
 #: Spreadsheets interpret a cell that begins with these as a formula.
 _FORMULA = re.compile(r"^[=+\-@\t\r]")
@@ -127,11 +127,11 @@ def matrix_markdown(matrix: Matrix) -> str:
         cells = []
         for shown in row.cells:
             marked = {"best": "**{}**", "second": "_{}_", "": "{}"}[shown.mark].format(accuracy_text(shown))
-            cells.append(
-                "<br>".join(text for text in (marked, interval_text(shown), counts_text(shown)) if text)
-            )
+            cells.append("<br>".join(text for text in (marked, *(text(shown) for text in _BELOW)) if text))
         lines.append(_line([_markdown(row.title), *cells]))
-    return "\n".join([*lines, "", f"**Best**, _second_. {INTERVAL_TEXTS[matrix.interval]}; n; failures.", ""])
+    return "\n".join(
+        [*lines, "", f"**Best**, _second_. {INTERVAL_TEXTS[matrix.interval]}; n; failures, bounds.", ""]
+    )
 
 
 def matrix_latex(matrix: Matrix) -> str:
@@ -151,7 +151,7 @@ def matrix_latex(matrix: Matrix) -> str:
             marks = {"best": "\\textbf{{{}}}", "second": "\\underline{{{}}}", "": "{}"}
             values = [marks[cell.mark].format(latex(accuracy_text(cell))) for cell in row.cells]
             lines.append(" & ".join([latex(row.title), *values]) + r" \\")
-            for text in (interval_text, counts_text):
+            for text in _BELOW:
                 # without any value the row would be an empty line
                 if any(text(cell) for cell in row.cells):
                     small = ["{\\scriptsize " + latex(text(cell)) + "}" for cell in row.cells]
@@ -184,14 +184,29 @@ def interval_text(shown: MatrixCell) -> str:
     """Return a cell's interval, or an empty text."""
     if shown.interval is None:
         return ""
-    return f"{printed_per_cent(shown.interval.low)}–{printed_per_cent(shown.interval.high)}"
+    return _range(shown.interval)
 
 
 def counts_text(shown: MatrixCell) -> str:
     """Return a cell's n and failures, or an empty text if nothing was asked."""
     if shown.cell is None:
         return ""
-    return f"n {shown.cell.n}, {shown.cell.failed} failed"
+    never = f", {shown.cell.not_asked} not asked" if shown.cell.not_asked else ""
+    return f"n {shown.cell.n}, {shown.cell.failed} failed{never}"
+
+
+def bounds_text(shown: MatrixCell) -> str:
+    """Return the accuracies if all failures of a cell were wrong and right; empty without failures."""
+    bounds = None if shown.cell is None else shown.cell.bounds
+    return "" if bounds is None else f"bounds {_range(bounds)}"
+
+
+def _range(interval: Interval) -> str:
+    return f"{printed_per_cent(interval.low)}–{printed_per_cent(interval.high)}"
+
+
+#: What stands below an accuracy.
+_BELOW = (interval_text, counts_text, bounds_text)
 
 
 @cache
@@ -207,6 +222,7 @@ def _environment() -> jinja2.Environment:
     environment.globals |= {
         "accuracy_text": accuracy_text,
         "interval_text": interval_text,
+        "bounds_text": bounds_text,
         "counts_text": counts_text,
         "clock": clock,
     }

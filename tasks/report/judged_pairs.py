@@ -8,10 +8,17 @@ from dataclasses import dataclass
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped
+from tasks.statistics.intervals import FEW_SOURCES
+from tasks.statistics.trials import DEFAULT_TIES, FailurePolicy, TiePolicy, Trial, Who, grouped
 
 #: Length of the settings checksum that distinguishes two settings of one evaluator.
 _SETTINGS = 6
+#: What a failed request counts, in words.
+FAILURE_WORDS: Mapping[FailurePolicy, str] = {
+    "ignored": "neither as right nor as wrong",
+    "half": "half a point",
+    "wrong": "as wrong",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +33,8 @@ class JudgedPairs(ABC):
         Those that accuracies are of.
     all_trials
         Of all pairs.
+    failures
+        What failures count; `trials` and `all_trials` have it, too.
     """
 
     rows: tuple[Judgement, ...]
@@ -33,6 +42,7 @@ class JudgedPairs(ABC):
     trials: tuple[Trial, ...]
     all_trials: tuple[Trial, ...]
     ties: TiePolicy = DEFAULT_TIES
+    failures: FailurePolicy = "ignored"
 
     @property
     @abstractmethod
@@ -84,3 +94,13 @@ def names_of(evaluators: Collection[Who]) -> dict[Who, str]:
         who: who[0] if len(settings[who[0]]) == 1 else f"{who[0]} ({who[1][:_SETTINGS] or 'none'})"
         for who in sorted(evaluators)
     }
+
+
+def small_sample(sources: int) -> str:
+    """Return what a reader has to know of a sample of so few sources; empty for enough of them."""
+    if sources >= FEW_SOURCES:
+        return ""
+    return (
+        f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}, fewer than {FEW_SOURCES}. "
+        "What holds for so few may not hold for others."
+    )

@@ -12,8 +12,10 @@ from tasks.recipe import recipe_from
 from tasks.report.judged_pairs import JudgedPairs, names_of, rows_of
 from tasks.statistics.trials import (
     DEFAULT_TIES,
+    FailurePolicy,
     TiePolicy,
     TrialPair,
+    failures_count,
     trial_pair,
     trials_of,
 )
@@ -57,6 +59,10 @@ class JudgedRelease(JudgedPairs):
         known = [aspect for aspect in self.release.recipe.get("aspects", {}) if aspect in judged]
         return known + sorted(judged - set(known))
 
+    def is_main(self, record: PairRecord) -> bool:
+        """Return whether accuracies are of a pair."""
+        return _is_main(trial_pair(record), self.main_strength, self.main_clips)
+
 
 def load_judged_release(
     release: Release,
@@ -65,6 +71,7 @@ def load_judged_release(
     kept: Mapping[str, bool] | None = None,
     judgements: Sequence[Judgement] | None = None,
     people: ReleaseVotes | None = None,
+    failures: FailurePolicy = "ignored",
 ) -> JudgedRelease:
     """Read and join the judgements on a release.
 
@@ -79,6 +86,8 @@ def load_judged_release(
     people
         People's votes: they become the evaluator `human`, and determine the kept pairs unless `kept` is
         given.
+    failures
+        What a request without an answer counts.
 
     Raises
     ------
@@ -98,7 +107,7 @@ def load_judged_release(
         judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
     what = f"release {release.name}, version {release.version}"
     rows = rows_of(judgements, evaluators, what, "`slvmeval evaluate` does it")
-    return replace(_gathered(release, records, rows, pairs, ties), people=people)
+    return replace(_gathered(release, records, rows, pairs, ties, failures), people=people)
 
 
 def _gathered(
@@ -107,8 +116,9 @@ def _gathered(
     rows: tuple[Judgement, ...],
     pairs: list[TrialPair],
     ties: TiePolicy,
+    failures: FailurePolicy,
 ) -> JudgedRelease:
-    trials = trials_of(rows, pairs)
+    trials = failures_count(trials_of(rows, pairs), failures)
     main, strengths, levels, clips = main_points(release, records)
     return JudgedRelease(
         release=release,
@@ -121,6 +131,7 @@ def _gathered(
         main_clips=clips,
         clip_levels=levels,
         ties=ties,
+        failures=failures,
     )
 
 

@@ -11,7 +11,7 @@ from tasks.report.judged_pairs import JudgedPairs, names_of, rows_of
 from tasks.scoring.judges.meta_sets.agreement import Agreement, agreements, set_trials
 from tasks.scoring.judges.meta_sets.base import MetaPair
 from tasks.scoring.judges.meta_sets.provider import MetaSetPairs
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
+from tasks.statistics.trials import DEFAULT_TIES, FailurePolicy, TiePolicy, failures_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,7 @@ def load_judged_set(
     pairs: MetaSetPairs,
     evaluators: Collection[str] = (),
     ties: TiePolicy = DEFAULT_TIES,
+    failures: FailurePolicy = "ignored",
 ) -> JudgedSet:
     """Read and join the judgements on a set.
 
@@ -48,6 +49,8 @@ def load_judged_set(
     ----------
     evaluators
         Names of the evaluators to include; all by default.
+    failures
+        What a request without an answer counts.
 
     Raises
     ------
@@ -61,14 +64,15 @@ def load_judged_set(
         pairs.short_title,
         f"`slvmeval evaluate --pairs {pairs.name}:{pairs.path} -e NAME` does it",
     )
-    trials = set_trials(rows, facts, gold)
+    trials = failures_count(set_trials(rows, facts, gold), failures)
     return JudgedSet(
         rows=rows,
         names=names_of({trial.who for trial in trials}),
         trials=tuple(trial for trial in trials if not trial.pair.gold_tie),
         all_trials=trials,
         ties=ties,
+        failures=failures,
         pairs=pairs,
         gold=gold,
-        agreements=agreements(rows, facts, gold, ties),
+        agreements=agreements(rows, facts, gold, ties, failures),
     )

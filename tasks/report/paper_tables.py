@@ -174,7 +174,7 @@ def _accuracies(
     shown = [columns[name] for system in compared if (name := gathered.names[system.who]) in columns]
     marks: dict[tuple[str, int], str] = {}
     for row in matrix.rows:
-        marked = marked_cells([row.cells[place].cell for place in shown], row.pairs, matrix.interval)
+        marked = marked_cells([row.cells[place].cell for place in shown], matrix.interval, clearly=False)
         marks |= {(row.aspect, place): cell.mark for place, cell in zip(shown, marked, strict=True)}
 
     def cells(system: System) -> _Cells:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table, matrix_of
-from tasks.report.disagreement import DisputedPair, line_of, pair_page
+from tasks.report.disagreement import DisputedPair, PairLine, PairPage, line_of, pair_page
 from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
 from tasks.report.figures import figures_of
 from tasks.report.judged_release import JudgedRelease
@@ -91,11 +91,15 @@ class ReleaseReport(Report):
         """Return whether a source is shown that may not be redistributed."""
         return private and any(not row.redistributable for row in self.gathered.release.sources())
 
+    @property
+    def damaged(self) -> str:
+        """The sources whose videos are damaged, in a sentence."""
+        return damaged_sources(self.gathered.release)
+
     def about(self) -> dict[str, Any]:
         """Return the release's facts."""
         release = self.gathered.release
         return {
-            "damaged": damaged_sources(release),
             "release": {
                 "recipe": str(release.recipe.get("name", "")),
                 "created_at": str(release.info.get("created_at", "")),
@@ -105,11 +109,11 @@ class ReleaseReport(Report):
             "severities": bool(self.gathered.main_strength),
         }
 
-    def pair_line(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_line(self, one: DisputedPair, private: bool) -> PairLine:
         """Return a disputed pair's entry in the list."""
         return line_of(self.gathered, one, private)
 
-    def pair_page(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_page(self, one: DisputedPair, private: bool) -> PairPage:
         """Return what a disputed pair's page shows."""
         return pair_page(self.gathered, one, private)
 

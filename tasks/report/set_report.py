@@ -8,13 +8,23 @@ from typing import Any, ClassVar
 from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_text
 from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table, matrix_of
-from tasks.report.disagreement import DisputedPair, answers_of, by_state, cut
+from tasks.report.disagreement import (
+    DisputedPair,
+    PairLine,
+    PairPage,
+    Picture,
+    answers_of,
+    cut,
+    framed,
+    made_line,
+    no_frames,
+)
 from tasks.report.evaluator_tables import comparison_table, order_table, wins_table
 from tasks.report.figures import figures_of
 from tasks.report.judged_set import JudgedSet
-from tasks.report.pictures import data_uri, sides_sheet
+from tasks.report.pictures import sides_sheet
 from tasks.report.severity_power_cost import cost_table, power_table
-from tasks.report.table import ASPECT, EVALUATOR, Column, Table, aspect_title
+from tasks.report.table import ASPECT, EVALUATOR, Column, Table
 from tasks.report.write import COMPARISONS, COST, ORDER, POWER, Report, Section
 from tasks.scoring.judges.meta_sets.base import MetaPair
 from tasks.statistics.comparisons import compare_all
@@ -57,49 +67,38 @@ class SetReport(Report):
         """Return what was left out of the set, and why."""
         return {"left_out": list(self.gathered.pairs.loaded().reasons().items())}
 
-    def pair_line(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_line(self, one: DisputedPair, private: bool) -> PairLine:
         """Return a disputed pair's entry in the list."""
         pair = self.gathered.gold[one.pair_id]
-        return {
-            "slug": digest_text(one.pair_id)[:16],
-            "aspect": aspect_title(pair.aspect),
-            "source": pair.key,
-            "duration_s": None,
-            **by_state(self.gathered, one),
-        }
+        slug = digest_text(one.pair_id)[:16]
+        return made_line(self.gathered, one, slug=slug, aspect=pair.aspect, source=pair.key)
 
-    def pair_page(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_page(self, one: DisputedPair, private: bool) -> PairPage:
         """Return what a disputed pair's page shows."""
         pair = self.gathered.gold[one.pair_id]
-        return {
-            **self.pair_line(one, private),
-            "text": f"Better: {_BETTER[pair.gold]}.",
-            "facts": [
+        return PairPage(
+            line=self.pair_line(one, private),
+            text=f"Better: {_BETTER[pair.gold]}.",
+            facts=(
                 ("Pair", one.pair_id),
                 ("First video", pair.video_a.name),
                 ("Second video", pair.video_b.name),
                 *((name.replace("_", " ").capitalize(), str(value)) for name, value in pair.details.items()),
-            ],
-            "picture": self._picture(one.pair_id, pair) if private else {"uri": "", "why": _HIDDEN},
-            "points": "A point for the better video, or for a tie where neither is; none otherwise",
-            "prompt": cut(pair.prompt) if private else "",
-            "evaluators": answers_of(self.gathered, one, hidden=not private),
-        }
+            ),
+            picture=self._picture(one.pair_id, pair) if private else Picture(why=_HIDDEN),
+            points="A point for the better video, or for a tie where neither is; none otherwise",
+            prompt=cut(pair.prompt) if private else "",
+            evaluators=answers_of(self.gathered, one, hidden=not private),
+        )
 
-    def _picture(self, pair_id: str, pair: MetaPair) -> dict[str, Any]:
+    def _picture(self, pair_id: str, pair: MetaPair) -> Picture:
         try:
             opened = self.gathered.pairs.open(pair_id)
             sheet = sides_sheet(opened.high, opened.low)
         except SetAside as problem:
-            return {"uri": "", "why": f"There are no frames: {problem}"}
+            return no_frames(problem)
         sides = "the first above, the second" if pair.gold == "tie" else "the better above, the other"
-        return {
-            "uri": data_uri(sheet),
-            "width": sheet.width,
-            "height": sheet.height,
-            "what": f"Frames at even distances: {sides} below.",
-            "why": "",
-        }
+        return framed(sheet, f"Frames at even distances: {sides} below.")
 
 
 def set_report_of(gathered: JudgedSet, interval: IntervalKind = DEFAULT_INTERVAL) -> SetReport:

@@ -9,13 +9,14 @@ from statistics import median
 from typing import Any
 
 from storage_schemas.judgements import Judgement
-from tasks.report.accuracy import Matrix, is_compared
+from tasks.report.accuracy import Matrix, MatrixRow, is_compared
 from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
+from tasks.statistics.cells import LEAST_SHARE
 from tasks.statistics.comparisons import FamilyMember
 from tasks.statistics.intervals import FEW_SOURCES
-from tasks.statistics.power import accuracy_shown, difference_shown, pairs_for_two_evaluators
+from tasks.statistics.power import accuracy_shown
 from tasks.statistics.severity import TARGET, SeverityLevel, by_strength, severity_curve, threshold
 from tasks.statistics.trials import Trial, TrialPair, grouped
 
@@ -159,20 +160,19 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
     }
     rows = []
     for row in matrix.rows:
-        ranked = sorted(
-            (place for place, cell in enumerate(row.cells) if is_compared(cell.cell, row.pairs)),
-            key=lambda place: (-(row.cells[place].accuracy or 0.0), place),
-        )
-        counted = max((cell.cell.counted_pairs for cell in row.cells if cell.cell), default=0)
+        ranked = _ranked(row, matrix.evaluators)
+        cells = [cell.cell for cell in row.cells if cell.cell is not None and cell.cell.clustered is not None]
+        effective = max((one.clustered.effective_n for one in cells if one.clustered), default=0.0)
         values: dict[str, Any] = {
             "aspect": row.aspect,
-            "pairs": counted,
-            "accuracy_shown": accuracy_shown(counted) if counted else None,
+            "pairs": max((one.counted_pairs for one in cells), default=0),
+            "effective_n": effective,
+            "accuracy_shown": accuracy_shown(effective) if effective >= 1 else None,
+            "first": ", ".join(ranked[0]) if ranked else None,
+            "second": ", ".join(ranked[1]) if len(ranked) > 1 else None,
         }
-        if len(ranked) > 1:
-            first, second = (matrix.evaluators[place] for place in ranked[:2])
-            values |= {"first": first, "second": second}
-            values |= _needed(held.get((row.aspect, frozenset((first, second)))))
+        if len(ranked) > 1 and len(ranked[0]) == len(ranked[1]) == 1:
+            values |= _needed(held.get((row.aspect, frozenset((ranked[0][0], ranked[1][0])))))
         rows.append(values)
     return Table(
         "power",
@@ -180,6 +180,7 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
         (
             ASPECT,
             Column("pairs", "pairs", "count"),
+            Column("effective_n", "effective n", "number"),
             Column("accuracy_shown", "better than chance", "percent"),
             Column("first", "best"),
             Column("second", "next"),
@@ -189,25 +190,35 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
             Column("pairs_needed", "pairs needed", "count"),
         ),
         tuple(rows),
-        "Two-sided at 5 %, power 80 %. Better than chance: the lowest accuracy that this many pairs show to "
-        "be above 50 %. Difference shown: the smallest between the two best that this many pairs show; "
-        "pairs needed: to show the one that was seen. Both take the share of pairs on which the two "
-        "differ as it was seen.",
+        "Two-sided at 5 %, power 80 %. Effective n: independent answers that would say as much. Better than "
+        "chance: the lowest accuracy that these show to be above 50 %. Best and next: of those with answers "
+        f"to {100 * LEAST_SHARE:g} % of the requests; equal ones share a place. Difference shown: the "
+        "smallest between the two best that the pairs show; pairs needed: to show the one that was seen. "
+        "Both take the share of pairs on which the two differ, and how alike pairs of a source are, as seen.",
         "" if rows else "No pair at the recipe's own severity was judged.",
     )
 
 
+def _ranked(row: MatrixRow, evaluators: Sequence[str]) -> list[list[str]]:
+    """Return the names of compared evaluators, the best first; those with equal accuracies are together."""
+    held = [
+        (round(cell.accuracy, 12), name)
+        for cell, name in zip(row.cells, evaluators, strict=True)
+        if is_compared(cell.cell) and cell.accuracy is not None
+    ]
+    by_accuracy = grouped(held, lambda one: one[0])
+    return [[name for _, name in by_accuracy[accuracy]] for accuracy in sorted(by_accuracy, reverse=True)]
+
+
 def _needed(member: FamilyMember | None) -> dict[str, Any]:
-    if member is None or not member.comparison.pairs or member.comparison.difference is None:
+    if member is None or member.comparison.difference is None:
         return {}
     comparison = member.comparison
-    difference = abs(member.comparison.difference)
-    discordant = (comparison.first_better + comparison.second_better) / comparison.pairs
     return {
-        "difference": difference,
-        "discordant": discordant,
-        "difference_shown": difference_shown(comparison.pairs, discordant),
-        "pairs_needed": pairs_for_two_evaluators(difference, discordant) if difference else None,
+        "difference": abs(member.comparison.difference),
+        "discordant": comparison.discordant,
+        "difference_shown": comparison.difference_shown(),
+        "pairs_needed": comparison.pairs_needed(member.comparison.difference),
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tasks.report.accuracy import marks_of
+from tasks.report.accuracy import LEAST_SOURCES, marks_of
 from tasks.report.formats import csv_text, latex_text, markdown_text, render
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.table import Column, Kind, Table
 from tasks.scoring.suites.base import Dimension
-from tasks.scoring.suites.leaderboard import Line, SuiteBoard
+from tasks.scoring.suites.leaderboard import Line, Mean, SuiteBoard
+from tasks.statistics.intervals import ClusteredInterval
 
 #: The file that says which files of a folder are the leaderboard's own; nothing else is ever removed.
 LIST_NAME = "suite-leaderboard.json"
@@ -142,7 +143,8 @@ def _page(board: SuiteBoard) -> dict[str, Any]:
     if board.averaged and board.dimensions:
         columns.append({"title": "Mean", "kind": "number"})
     marks = {
-        one.name: marks_of([line.means[one.name].value for line in board.lines]) for one in board.dimensions
+        one.name: marks_of([_compared(line.means[one.name]) for line in board.lines])
+        for one in board.dimensions
     }
     lines = []
     for place, line in enumerate(board.lines):
@@ -170,9 +172,14 @@ def _page(board: SuiteBoard) -> dict[str, Any]:
         "columns": columns,
         "lines": lines,
         "note": _note(board),
+        "least_sources": LEAST_SOURCES,
         "prompts": _prompts(board),
         "warnings": _warnings(board),
     }
+
+
+def _compared(mean: Mean) -> tuple[float, ClusteredInterval] | None:
+    return None if mean.value is None or mean.interval is None else (mean.value, mean.interval)
 
 
 def _mean_cell(board: SuiteBoard, label: str, value: float | None) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from markupsafe import Markup
 
-from tasks.report.accuracy import INTERVAL_TEXTS, LEAST_SHARE, Matrix
-from tasks.report.disagreement import DisputedPair, disagreements
+from tasks.report.accuracy import INTERVAL_TEXTS, MARKS_NOTE, Matrix
+from tasks.report.disagreement import DisputedPair, PairLine, PairPage, disagreements
 from tasks.report.figures import Figure, inline_svg
 from tasks.report.formats import (
     csv_text,
@@ -22,12 +22,11 @@ from tasks.report.formats import (
     matrix_markdown,
     render,
 )
-from tasks.report.judged_pairs import JudgedPairs
+from tasks.report.judged_pairs import FAILURE_WORDS, JudgedPairs, small_sample
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.paper_tables import PaperPiece, paper_document
 from tasks.report.published import Against
 from tasks.report.table import Table
-from tasks.statistics.intervals import FEW_SOURCES
 from tasks.votes.release_votes import PEOPLE
 
 #: The file that says which files of a folder are the report's own; nothing else is ever removed.
@@ -69,7 +68,7 @@ COMPARISONS = Section(
     "Which differences are significant?",
     ("better-than",),
     (),
-    ("mcnemar",),
+    ("comparisons",),
 )
 POWER = Section(
     "power", "Power", "What this number of pairs can show", "Read this before a small difference.", ("power",)
@@ -107,6 +106,11 @@ class Report(ABC):
         """Its numbers in the form of the paper's tables and figures, where they have that form."""
         return ()
 
+    @property
+    def damaged(self) -> str:
+        """What is damaged among the videos, in a sentence; empty if nothing is known to be."""
+        return ""
+
     @abstractmethod
     def is_private(self, private: bool) -> bool:
         """Return whether the pages show what may not be redistributed; `private` asks for all of it."""
@@ -116,11 +120,11 @@ class Report(ABC):
         """Return what only this kind of first page shows."""
 
     @abstractmethod
-    def pair_line(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_line(self, one: DisputedPair, private: bool) -> PairLine:
         """Return a disputed pair's entry in the list."""
 
     @abstractmethod
-    def pair_page(self, one: DisputedPair, private: bool) -> dict[str, Any]:
+    def pair_page(self, one: DisputedPair, private: bool) -> PairPage:
         """Return what a disputed pair's page shows."""
 
 
@@ -167,12 +171,12 @@ def write_report(
         page = report.pair_page(one, private)
         data = {
             **head,
-            "title": f"{page['aspect']}: {page['source']}",
+            "title": f"{page.line.aspect}: {page.line.source}",
             "pair": page,
             "before": lines[place - 1] if place else None,
             "after": lines[place + 1] if place + 1 < len(lines) else None,
         }
-        owned.write(f"pairs/{page['slug']}.html", render("pair.html.j2", data))
+        owned.write(f"pairs/{page.line.slug}.html", render("pair.html.j2", data))
         report_step(place + 2, total, f"pair {place + 1} of {len(disputed)}")
     data = {**head, "title": f"Report on {report.gathered.title}", **index_data(report, lines)}
     # a short list needs no search
@@ -198,7 +202,7 @@ def _write_tables(owned: OwnedFolder, report: Report) -> None:
     owned.write("paper/all.tex", paper_document(report.paper, title).encode())
 
 
-def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
+def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
     """Return the data of the first page."""
     gathered = report.gathered
     failed = sum(row.failure is not None for row in gathered.rows)
@@ -213,11 +217,13 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     return {
         "figures": figures,
+        "damaged": report.damaged,
         "small": small_sample(len({trial.pair.source_id for trial in gathered.trials})),
         "paper": report.paper,
         "matrix": report.matrix,
         "interval_note": INTERVAL_TEXTS[report.matrix.interval],
-        "least_share": f"{LEAST_SHARE:.0%}".replace("%", " %"),
+        "marks_note": MARKS_NOTE,
+        "failures": FAILURE_WORDS[gathered.failures],
         "ties": {"half": "half a point", "wrong": "nothing", "dropped": "not at all"}[gathered.ties],
         "sections": (*report.sections, *_against_section(report)),
         "beside": report.against.beside if report.against is not None else {},
@@ -231,16 +237,6 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
         "lines": lines,
         **report.about(),
     }
-
-
-def small_sample(sources: int) -> str:
-    """Return what a reader has to know of a sample of so few sources; empty for enough of them."""
-    if sources >= FEW_SOURCES:
-        return ""
-    return (
-        f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}. What holds for so few may "
-        f"not hold for others, and with fewer than {FEW_SOURCES} sources intervals are mostly too narrow."
-    )
 
 
 def _against_section(report: Report) -> tuple[Section, ...]:

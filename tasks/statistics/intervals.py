@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 #: The paper's factor of the 95 % interval.
 PAPER_Z = 1.96
@@ -40,7 +41,7 @@ class ClusteredInterval(Interval):
     clusters
         Number of clusters.
     effective_n
-        Number of independent values with the same information.
+        Number of independent values with the same variance.
     """
 
     clusters: int
@@ -101,12 +102,29 @@ def clustered_variance(values: NDArray[np.float64], clusters: Sequence[Hashable]
     return float(len(numbers) / (len(numbers) - 1) * (sums**2).sum() / len(values) ** 2)
 
 
+def mean_interval(values: NDArray[np.float64], clusters: Sequence[Hashable]) -> ClusteredInterval | None:
+    """Return the interval of any mean: its cluster-robust variance, and t with G − 1 degrees of freedom.
+
+    Returns
+    -------
+    ClusteredInterval or None
+        None for fewer than two clusters. It has no width if all values are equal.
+    """
+    variance = clustered_variance(values, clusters)
+    if variance is None:
+        return None
+    count, mean = len(set(clusters)), float(values.mean())
+    half = float(stats.t.isf(ALPHA / 2, count - 1)) * math.sqrt(variance)
+    return ClusteredInterval(mean - half, mean + half, count, effective_n(values, clusters))
+
+
 def clustered_interval(values: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredInterval | None:
     """Return Wilson's interval for the effective number of independent values.
 
     This number is n divided by the design effect: the cluster-robust variance of the mean over the variance
-    of independent values. A design effect below 1 counts as 1. A formula is used instead of a bootstrap
-    because it needs no seed and keeps a width if all answers are right.
+    of independent values. A design effect below 1 counts as 1. As a design effect from few clusters is
+    itself uncertain, the interval uses fewer values (:func:`_few_clusters`). A formula is used instead of a
+    bootstrap because it needs no seed and keeps a width if all answers are right.
 
     Parameters
     ----------
@@ -132,20 +150,59 @@ def clustered_interval(values: Sequence[float], clusters: Sequence[Hashable]) ->
         return None
     points = np.asarray(values, np.float64)
     count = len(set(clusters))
-    effective = _effective_n(points, clusters, count)
-    plain = wilson_interval(float(points.mean()), effective)
+    effective = effective_n(points, clusters)
+    plain = wilson_interval(float(points.mean()), effective * _few_clusters(len(points), count, points))
     assert plain is not None
     return ClusteredInterval(plain.low, plain.high, count, effective)
 
 
-def _effective_n(points: NDArray[np.float64], clusters: Sequence[Hashable], count: int) -> float:
-    n = len(points)
-    variance = clustered_variance(points, clusters)
-    if variance is None or bool((points == points[0]).all()):
+def effective_n(values: NDArray[np.float64], clusters: Sequence[Hashable]) -> float:
+    """Return n over the design effect, which counts as 1 if it is smaller.
+
+    If all values are equal, each cluster counts as one value; a single cluster does so, too.
+    """
+    n, count = len(values), len(set(clusters))
+    variance = clustered_variance(values, clusters)
+    if variance is None or bool((values == values[0]).all()):
         return float(count)
-    independent = float(points.var(ddof=1)) / n
+    independent = float(values.var(ddof=1)) / n
     # one value per cluster is exactly the plain case, regardless of rounding in the two variances
     return float(n) if count == n else n / max(1.0, variance / independent)
+
+
+def _few_clusters(n: int, clusters: int, values: NDArray[np.float64]) -> float:
+    """Return (t with n − 1 over t with G − 1 degrees of freedom)², Korn and Graubard's factor (1998).
+
+    It is 1 where no design effect was estimated: with one value per cluster, or with equal values.
+    """
+    if clusters in (1, n) or bool((values == values[0]).all()):
+        return 1.0
+    return float(stats.t.isf(ALPHA / 2, n - 1) / stats.t.isf(ALPHA / 2, clusters - 1)) ** 2
+
+
+def macro_interval(parts: Sequence[Sequence[tuple[float, Hashable]]]) -> ClusteredInterval:
+    """Return Wilson's interval of the unweighted mean of several means, as in :func:`clustered_interval`.
+
+    The effective number of values is that whose independent answers would have the mean's cluster-robust
+    variance, at most the number of values.
+
+    Parameters
+    ----------
+    parts
+        The values of each mean with their clusters, which may occur in several.
+    """
+    sums: dict[Hashable, float] = {}
+    means = [math.fsum(value for value, _ in part) / len(part) for part in parts]
+    for part, mean in zip(parts, means, strict=True):
+        for value, cluster in part:
+            sums[cluster] = sums.get(cluster, 0.0) + (value - mean) / (len(parts) * len(part))
+    count, n, accuracy = len(sums), sum(map(len, parts)), math.fsum(means) / len(means)
+    variance = count / (count - 1) * math.fsum(one**2 for one in sums.values()) if count > 1 else 0.0
+    values = np.array([value for part in parts for value, _ in part], np.float64)
+    effective = min(float(n), accuracy * (1 - accuracy) / variance) if variance else float(count)
+    plain = wilson_interval(accuracy, effective * (_few_clusters(n, count, values) if variance else 1.0))
+    assert plain is not None
+    return ClusteredInterval(plain.low, plain.high, count, effective)
 
 
 def printed_per_cent(share: float | Fraction, digits: int = 1) -> str:

@@ -1,7 +1,8 @@
 """How many pairs a difference needs, and which difference a number of pairs shows.
 
 All tests are two-sided at 5 %, and `power` is the chance that a true difference is found. They are normal
-approximations; an exact test needs a few pairs more where the numbers are small.
+approximations; an exact test needs a few pairs more where the numbers are small. Pairs are of different
+sources: where several are of one, their effective number is to be given.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def pairs_for_two_evaluators(difference: float, discordant: float, power: float 
     return math.ceil((spread / difference) ** 2 - 1e-9)
 
 
-def difference_shown(pairs: int, discordant: float, power: float = POWER) -> float | None:
+def difference_shown(pairs: float, discordant: float, power: float = POWER) -> float | None:
     """Return the smallest difference of two evaluators on the same pairs that so many pairs show.
 
     Returns
@@ -66,7 +67,7 @@ def difference_shown(pairs: int, discordant: float, power: float = POWER) -> flo
     return float(brentq(missing, 0.0, discordant, xtol=1e-12))
 
 
-def accuracy_shown(pairs: int, power: float = POWER, chance: float = 0.5) -> float | None:
+def accuracy_shown(pairs: float, power: float = POWER, chance: float = 0.5) -> float | None:
     """Return the smallest accuracy above chance that so many pairs tell from chance; None if not even 1.
 
     Raises
@@ -108,6 +109,6 @@ def _check_difference(difference: float) -> None:
         raise ValueError("no number of pairs shows that there is no difference")
 
 
-def _check_pairs(pairs: int) -> None:
+def _check_pairs(pairs: float) -> None:
     if pairs < 1:
         raise ValueError(f"{pairs} pairs")

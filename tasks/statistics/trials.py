@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from storage_schemas.errors import UserInputError
@@ -12,12 +12,16 @@ from storage_schemas.pair import PairRecord
 
 #: Value of a tie: half a point, the same as a wrong answer, or excluded.
 TiePolicy = Literal["half", "wrong", "dropped"]
+#: Value of a request without an answer.
+FailurePolicy = Literal["ignored", "half", "wrong"]
 Outcome = Literal["right", "wrong", "tie", "failed"]
 #: An evaluator's name and the checksum of its settings; other settings make another evaluator.
 Who = tuple[str, str]
 
 DEFAULT_TIES: TiePolicy = "half"
+BOTH_ORDERS: tuple[Order, ...] = ("high_first", "low_first")
 _OUTCOMES: Mapping[Preferred, Outcome] = {"high": "right", "low": "wrong", "tie": "tie"}
+_FAILURE_POINTS: Mapping[FailurePolicy, float | None] = {"ignored": None, "half": 0.5, "wrong": 0.0}
 _TIE_POINTS: Mapping[TiePolicy, float | None] = {"half": 0.5, "wrong": 0.0, "dropped": None}
 
 Item = TypeVar("Item")
@@ -54,7 +58,15 @@ class TrialPair:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One request to one evaluator and its result; `preferred` is None if it failed."""
+    """One request to one evaluator and its result.
+
+    Parameters
+    ----------
+    preferred
+        None if the request failed.
+    failed_points
+        What a failure counts; None if it does not.
+    """
 
     evaluator: str
     settings: str
@@ -64,6 +76,7 @@ class Trial:
     preferred: Preferred | None
     choice: Choice | None = None
     failure: Failure | None = None
+    failed_points: float | None = None
 
     @property
     def who(self) -> Who:
@@ -156,10 +169,18 @@ def trials_of(judgements: Iterable[Judgement], pairs: Iterable[TrialPair]) -> tu
 def points_of(trial: Trial, ties: TiePolicy = DEFAULT_TIES) -> float | None:
     """Return the points of a trial between 0 and 1, None if it does not count."""
     if trial.outcome == "failed":
-        return None
+        return trial.failed_points
     if trial.outcome == "tie":
         return _TIE_POINTS[ties]
     return float(trial.outcome == "right")
+
+
+def failures_count(trials: Iterable[Trial], points: FailurePolicy | float) -> tuple[Trial, ...]:
+    """Return trials whose failures count by a policy, or so many points."""
+    counted = _FAILURE_POINTS[points] if isinstance(points, str) else points
+    return tuple(
+        replace(trial, failed_points=counted) if trial.outcome == "failed" else trial for trial in trials
+    )
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -193,7 +214,10 @@ class CountedUnit:
 
 
 def units_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[CountedUnit, ...]:
-    """Return the units of one evaluator's trials; trials without points give no unit.
+    """Return the units of one evaluator's trials.
+
+    A pair that is to be asked in both orders needs points in both: an evaluator that prefers what it sees
+    first, and fails wherever that would be wrong, would otherwise be always right.
 
     Raises
     ------
@@ -201,13 +225,18 @@ def units_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[C
         If the trials come from several evaluators.
     """
     of_one_evaluator(trials)
+    both = both_order_aspects(trials)
     units = []
-    for held in grouped(trials, lambda trial: trial.pair).items():
-        pair, presented = held
-        for order, together in _presentations(presented).items():
-            counted = [points for trial in together if (points := points_of(trial, ties)) is not None]
+    for pair, asked in grouped(trials, lambda trial: trial.pair).items():
+        wanted = BOTH_ORDERS if pair.aspect in both else (None,)
+        made = []
+        for order in wanted:
+            points = [points_of(trial, ties) for trial in asked if order in (None, trial.order)]
+            counted = [one for one in points if one is not None]
             if counted:
-                units.append(CountedUnit(pair, order, sum(counted) / len(counted)))
+                made.append(CountedUnit(pair, order, sum(counted) / len(counted)))
+        if len(made) == len(wanted):
+            units += made
     return tuple(units)
 
 
@@ -219,13 +248,35 @@ def pair_points(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict
     }
 
 
-def asked_both_orders(trials: Sequence[Trial]) -> bool:
-    """Return whether one pair's trials cover both orders by design: one repeat has both."""
-    orders = grouped(trials, lambda trial: trial.repeat).values()
-    return any({"high_first", "low_first"} <= {trial.order for trial in presented} for presented in orders)
+def both_order_aspects(trials: Sequence[Trial]) -> set[str]:
+    """Return the aspects whose pairs one evaluator is asked in both orders: one repeat of a pair has both.
+
+    One pair tells it for all of its aspect, since a run may have ended between the two orders of another.
+    """
+    presented = grouped(trials, lambda trial: (trial.pair, trial.repeat))
+    return {
+        pair.aspect
+        for (pair, _), some in presented.items()
+        if set(BOTH_ORDERS) <= {trial.order for trial in some}
+    }
 
 
-def _presentations(trials: list[Trial]) -> dict[Order | None, list[Trial]]:
-    if asked_both_orders(trials):
-        return grouped(trials, lambda trial: trial.order)
-    return {None: trials}
+def expected_requests(trials: Sequence[Trial], pairs: int | None = None) -> int:
+    """Return how many requests a complete judgement by one evaluator has.
+
+    Parameters
+    ----------
+    pairs
+        Number of pairs to be judged; by default, those of `trials`. A pair without trials needs as many
+        requests as the others have on average.
+    """
+    both = both_order_aspects(trials)
+    asked = grouped(trials, lambda trial: trial.pair)
+    needed = sum(
+        (2 if pair.aspect in both else 1) * len({trial.repeat for trial in some})
+        for pair, some in asked.items()
+    )
+    if not asked:
+        return pairs or 0
+    never = max(0, (pairs or 0) - len(asked))
+    return needed + round(never * needed / len(asked))

@@ -59,8 +59,8 @@ def counts() -> dict[Cell, tuple[int, ...]]:
     return {cell: counts_that_print(text, answers_of(*cell)) for cell, text in accuracies.items()}
 
 
-def trials_with(evaluator: str, aspect: str, right: int, failed: int = 0) -> list[Trial]:
-    """Return an evaluator's trials on an aspect of which the first `right` are right, the last failed."""
+def trials_with(evaluator: str, aspect: str, right: int, tied: int = 0) -> list[Trial]:
+    """Return an evaluator's trials on an aspect of which the first `right` are right, the last ties."""
     asked = answers_of(evaluator, aspect)
     orders: tuple[Order, ...] = ("high_first", "low_first")
     trials = []
@@ -71,7 +71,7 @@ def trials_with(evaluator: str, aspect: str, right: int, failed: int = 0) -> lis
         order: Order = "apart" if evaluator not in JUDGES and evaluator != "human" else orders[time % 2]
         repeat = time if evaluator == "human" else 0
         preferred: Preferred | None = "high" if number < right else "low"
-        if number >= asked - failed:
-            preferred = None
+        if number >= asked - tied:
+            preferred = "tie"
         trials.append(Trial(evaluator, "", pair, order, repeat, preferred))
     return trials

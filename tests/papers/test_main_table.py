@@ -31,8 +31,8 @@ TWO_COUNTS = {("human", "aesthetics"), ("human", "background_consistency"), ("hu
 TWO_INTERVALS = {("human", "aesthetics")}
 
 
-def computed(cell: tuple[str, str], right: int, failed: int = 0) -> Cell:
-    return cell_of(trials_with(*cell, right, failed))
+def computed(cell: tuple[str, str], right: int, tied: int = 0) -> Cell:
+    return cell_of(trials_with(*cell, right, tied))
 
 
 def half_width(cell: Cell) -> str:
@@ -82,7 +82,7 @@ def test_the_interval_tells_which_of_two_counts_it_was() -> None:
 
 
 def test_the_accuracy_that_no_count_gives() -> None:
-    """50.3 % is no share of 570 answers. One missing answer would explain it; the paper does not say."""
+    """50.3 % is no share of 570 answers. A missing answer or a tie would explain it; the paper is silent."""
     (cell,) = NO_COUNT
     answers = answers_of(*cell)
     assert answers == 570
@@ -91,10 +91,10 @@ def test_the_accuracy_that_no_count_gives() -> None:
     # whichever count it was, the interval is the printed one
     assert {half_width(computed(cell, right)) for right in (286, 287)} == {PLUS_MINUS[cell]}
     assert counts_that_print(ACCURACY[cell], answers - 1) == (286,)
-    one_failed = computed(cell, 286, failed=1)
-    assert (one_failed.n, one_failed.failed) == (569, 1)
-    assert printed_per_cent(one_failed.accuracy or 0) == ACCURACY[cell]
-    assert half_width(one_failed) == PLUS_MINUS[cell]
+    one_tie = computed(cell, 286, tied=1)
+    assert (one_tie.n, one_tie.ties) == (570, 1)
+    assert printed_per_cent(one_tie.accuracy or 0) == ACCURACY[cell]
+    assert half_width(one_tie) == PLUS_MINUS[cell]
 
 
 def test_technical_quality_was_scored_on_130_pairs() -> None:

@@ -18,7 +18,7 @@ from slvmeval.cli.declared import Only, with_options
 if TYPE_CHECKING:
     from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
     from tasks.statistics.cells import Cell
-    from tasks.statistics.trials import TiePolicy
+    from tasks.statistics.trials import FailurePolicy, TiePolicy
 
 
 STUDY_PANEL = "The study"
@@ -26,6 +26,12 @@ STUDY_PANEL = "The study"
 TiesOption = Annotated[
     str,
     typer.Option("--ties", metavar="half|wrong|dropped", help="What an evaluator's tie counts."),
+]
+
+
+FailuresOption = Annotated[
+    str,
+    typer.Option("--failures", metavar="ignored|half|wrong", help="What a request without an answer counts."),
 ]
 
 
@@ -161,6 +167,17 @@ def tie_policy(text: str) -> TiePolicy:
     return cast(TiePolicy, text)
 
 
+def failure_policy(text: str) -> FailurePolicy:
+    """Return what a failed request counts."""
+    from tasks.statistics.trials import FailurePolicy
+
+    if text not in get_args(FailurePolicy):
+        raise typer.BadParameter(
+            f"choose one of {', '.join(get_args(FailurePolicy))}", param_hint="--failures"
+        )
+    return cast("FailurePolicy", text)
+
+
 def percent(share: float | None) -> str:
     """Return a share as a table shows it."""
     return "–" if share is None else f"{100 * share:.1f}"
@@ -255,6 +272,7 @@ def check(
 def agreement(
     where: SetArgument,
     ties: TiesOption = "half",
+    failures: FailuresOption = "ignored",
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
@@ -274,7 +292,7 @@ def agreement(
     pairs = meta_set_from_text(where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(store, profile)).rows(pair_ids=list(gold))
-    rates = agreements(rows, pairs.facts(), gold, policy)
+    rates = agreements(rows, pairs.facts(), gold, policy, failure_policy(failures))
     if as_json:
         terminal.print_json(
             [

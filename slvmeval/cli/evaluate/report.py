@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tasks.report.published import Against
     from tasks.report.table import Table
     from tasks.report.write import Report
-    from tasks.statistics.trials import TiePolicy
+    from tasks.statistics.trials import FailurePolicy, TiePolicy
 
 
 ReleaseOption = Annotated[
@@ -52,6 +52,10 @@ IntervalOption = Annotated[
         "--interval", metavar="clustered|wilson|paper", help="The interval on the page; the CSV has all."
     ),
 ]
+FailuresOption = Annotated[
+    str,
+    typer.Option("--failures", metavar="ignored|half|wrong", help="How a request without an answer counts."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -71,6 +75,7 @@ def report(
     ] = None,
     interval: IntervalOption = "clustered",
     ties: TiesOption = "half",
+    failures: FailuresOption = "ignored",
     campaigns: Annotated[
         list[str] | None,
         typer.Option(
@@ -126,7 +131,7 @@ def report(
         raise UserInputError(
             f"--interval {interval}: choose {', '.join(INTERVAL_KINDS[:-1])} or {INTERVAL_KINDS[-1]}"
         )
-    policy = _tie_policy(ties)
+    counting = _counting(ties, failures)
     published = None if against is None else read_published(against)
     site = (store, profile)
     with terminal.step_bar("report", quiet) as step:
@@ -134,7 +139,7 @@ def report(
         if pairs is None:
             from tasks.report.release_report import report_of
 
-            judged = _judged_release(release, version, site, policy, evaluators or (), campaigns or ())
+            judged = _judged_release(release, version, site, counting, evaluators or (), campaigns or ())
             about = f"{judged.release.name}, version {judged.release.version}"
             made = report_of(judged, interval, published)
         else:
@@ -144,7 +149,7 @@ def report(
                 {"RELEASE": release, "--version": version, "--campaign": campaigns, "--against": against}
             )
             about = pairs
-            made = set_report_of(_judged_set(pairs, site, policy, evaluators or ()), interval)
+            made = set_report_of(_judged_set(pairs, site, counting, evaluators or ()), interval)
         page = write_report(made, out.resolve(), private=not public, most=pair_pages, progress=step)
     remember_page(terminal.open_store(store, profile), "report", page, about)
     if made.against is not None:
@@ -168,6 +173,7 @@ def compare(
         typer.Option("--points", metavar="N", help="How many pairs would show a difference of N points?"),
     ] = 5.0,
     ties: TiesOption = "half",
+    failures: FailuresOption = "ignored",
     release: ReleaseOption = None,
     version: terminal.VersionOption = None,
     pairs: PairsOption = None,
@@ -192,13 +198,13 @@ def compare(
 
     if open_it and out is None:
         raise UserInputError("--open needs --out: there is no page otherwise")
-    policy = _tie_policy(ties)
+    counting = _counting(ties, failures)
     gathered: JudgedPairs
     if pairs is None:
-        gathered = _judged_release(release, version, (store, profile), policy)
+        gathered = _judged_release(release, version, (store, profile), counting)
     else:
         _only_for_releases({"--release": release, "--version": version})
-        gathered = _judged_set(pairs, (store, profile), policy)
+        gathered = _judged_set(pairs, (store, profile), counting)
     made = compare_evaluators(gathered, first, second, points / 100)
     table = comparison_table(made)
     if table.rows:
@@ -228,7 +234,7 @@ def _judged_release(
     name: str | None,
     version: int | None,
     site: Site,
-    ties: TiePolicy,
+    counting: Counting,
     evaluators: Collection[str] = (),
     campaigns: Collection[str] = (),
 ) -> JudgedRelease:
@@ -236,14 +242,14 @@ def _judged_release(
     from tasks.votes.release_votes import read_release_votes
 
     opened = terminal.open_release(site[0], name, version, site[1])
-    return load_judged_release(opened, evaluators, ties, people=read_release_votes(opened, campaigns))
+    return load_judged_release(opened, evaluators, people=read_release_votes(opened, campaigns), **counting)
 
 
-def _judged_set(where: str, site: Site, ties: TiePolicy, evaluators: Collection[str] = ()) -> JudgedSet:
+def _judged_set(where: str, site: Site, counting: Counting, evaluators: Collection[str] = ()) -> JudgedSet:
     from tasks.report.judged_set import load_judged_set
     from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
 
-    return load_judged_set(terminal.open_store(*site), meta_set_from_text(where), evaluators, ties)
+    return load_judged_set(terminal.open_store(*site), meta_set_from_text(where), evaluators, **counting)
 
 
 def _only_for_releases(given: Mapping[str, object]) -> None:
@@ -258,16 +264,24 @@ def _only_for_releases(given: Mapping[str, object]) -> None:
 _ON_THE_PAGE_ONLY = ("first_better", "second_better", "shown", "pairs_for_seen")
 
 
-def _tie_policy(ties: str) -> TiePolicy:
-    from typing import cast, get_args
+class Counting(TypedDict):
+    """How answers without a winner, and requests without an answer, count."""
+
+    ties: TiePolicy
+    failures: FailurePolicy
+
+
+def _counting(ties: str, failures: str) -> Counting:
+    from typing import get_args
 
     from storage_schemas.errors import UserInputError
-    from tasks.statistics.trials import TiePolicy
+    from tasks.statistics.trials import FailurePolicy, TiePolicy
 
-    known = get_args(TiePolicy)
-    if ties not in known:
-        raise UserInputError(f"--ties {ties}: choose {', '.join(known[:-1])} or {known[-1]}")
-    return cast(TiePolicy, ties)
+    for option, given, policy in (("ties", ties, TiePolicy), ("failures", failures, FailurePolicy)):
+        known = get_args(policy)
+        if given not in known:
+            raise UserInputError(f"--{option} {given}: choose {', '.join(known[:-1])} or {known[-1]}")
+    return Counting(ties=cast("TiePolicy", ties), failures=cast("FailurePolicy", failures))
 
 
 def _print_against(against: Against) -> None:

@@ -25,6 +25,7 @@ from storage_schemas.model import OFFLINE
 from storage_schemas.offline_batches import answers_path, failure_path, requests_path
 from storage_schemas.proxies import is_near
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
+from tasks.llm.model_names import answered_by
 from tasks.llm.providers.anthropic_messages import arguments as anthropic_arguments
 from tasks.llm.providers.anthropic_messages import read_answer as read_anthropic
 from tasks.llm.providers.base import TransientFault, error_text
@@ -124,6 +125,21 @@ class BatchProvider(ABC):
             Address, key and time limit, as the libraries of OpenAI and Anthropic call them.
         """
 
+    def _by_id(self, answers: Iterable[tuple[str, ChatAnswer | None]]) -> dict[str, ChatAnswer]:
+        """Return answers by the id of their request, without those that expired.
+
+        Of an id that came twice with different texts, neither is preferred.
+        """
+        held: dict[str, ChatAnswer] = {}
+        for id_, answer in answers:
+            if answer is None:
+                continue
+            one = kept(answer.model_copy(update={"model": answered_by(self.server.model, answer.model)}))
+            first = held.setdefault(id_, one)
+            if _told(one) not in (_told(first), *first.others):
+                held[id_] = first.model_copy(update={"others": (*first.others, _told(one))})
+        return held
+
     @contextmanager
     def _client(self, doing: str, attempts: int = _ATTEMPTS) -> Iterator[Any]:
         """Give a client of the library; turn its errors into ours."""
@@ -152,6 +168,10 @@ class BatchProvider(ABC):
         return (PrerequisiteError if known else NoAnswer)(
             f"model server {self.server.name} at {self.server.base}: {doing} failed: {said}; {advice}"
         )
+
+
+def _told(answer: ChatAnswer) -> str:
+    return answer.text or answer.refusal or answer.error or ""
 
 
 class OpenAIBatches(BatchProvider):
@@ -203,10 +223,9 @@ class OpenAIBatches(BatchProvider):
             if batch.status == "failed":
                 problems = [one.message for one in (batch.errors and batch.errors.data) or []]
                 return Collected(ended=True, failed=f"the provider refused it{error_text(problems)}")
-            answers: dict[str, ChatAnswer] = {}
-            for file in (batch.output_file_id, batch.error_file_id) if ended else ():
-                answers |= _openai_answers(client.files.content(file).iter_lines()) if file else {}
-            return Collected(answers, ended)
+            files = (batch.output_file_id, batch.error_file_id) if ended else ()
+            lines = (line for file in files if file for line in client.files.content(file).iter_lines())
+            return Collected(self._by_id(_openai_answers(lines)), ended)
 
 
 def _openai_line(model: str, id_: str, request: ChatRequest) -> bytes:
@@ -218,11 +237,12 @@ def _openai_line(model: str, id_: str, request: ChatRequest) -> bytes:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _openai_answers(lines: Iterable[str | bytes]) -> dict[str, ChatAnswer]:
-    """Return the answers in lines of a file by the id of their request, without those that expired."""
-    entries = (json.loads(line) for line in lines if line.strip())
-    answers = ((str(entry["custom_id"]), _openai_answer(entry)) for entry in entries)
-    return {id_: kept(answer) for id_, answer in answers if answer is not None}
+def _openai_answers(lines: Iterable[str | bytes]) -> Iterator[tuple[str, ChatAnswer | None]]:
+    """Yield the answers in lines of files with the id of their request; None for one that expired."""
+    for line in lines:
+        if line.strip():
+            entry = json.loads(line)
+            yield str(entry["custom_id"]), _openai_answer(entry)
 
 
 def _openai_answer(entry: Mapping[str, Any]) -> ChatAnswer | None:
@@ -289,12 +309,9 @@ class AnthropicBatches(BatchProvider):
             batches = client.messages.batches
             if batches.retrieve(id_).processing_status != "ended":
                 return Collected()
-            answers = {}
-            for entry in batches.results(id_):
-                answer = _anthropic_answer(entry.result)
-                if answer is not None:
-                    answers[str(entry.custom_id)] = kept(answer)
-            return Collected(answers, ended=True)
+            results = batches.results(id_)
+            answers = ((str(entry.custom_id), _anthropic_answer(entry.result)) for entry in results)
+            return Collected(self._by_id(answers), ended=True)
 
 
 def _anthropic_answer(result: Any) -> ChatAnswer | None:
@@ -371,12 +388,10 @@ class GeminiBatches(BatchProvider):
             if state == "JOB_STATE_FAILED" and not file:
                 message = (batch.error and batch.error.message) or ""
                 return Collected(ended=True, failed=f"the provider refused it{error_text(message)}")
-            answers: dict[str, ChatAnswer] = {}
-            for line in client.files.download(file=file).splitlines() if file else ():
-                entry = json.loads(line) if line.strip() else {}
-                if "key" in entry:
-                    answers[str(entry["key"])] = kept(self._answer(entry))
-            return Collected(answers, ended=True)
+            lines = client.files.download(file=file).splitlines() if file else ()
+            entries = (json.loads(line) for line in lines if line.strip())
+            answers = ((str(one["key"]), self._answer(one)) for one in entries if "key" in one)
+            return Collected(self._by_id(answers), ended=True)
 
     def _answer(self, entry: Mapping[str, Any]) -> ChatAnswer:
         """Return the answer in a line."""
@@ -430,7 +445,8 @@ class OfflineBatches(BatchProvider):
         """Return the answers, if a job has written them; a batch whose requests were removed has ended."""
         failure, answered = failure_path(self._folder, id_), answers_path(self._folder, id_)
         if answered.exists():
-            return Collected(_openai_answers(answered.read_bytes().splitlines()), ended=True)
+            answers = _openai_answers(answered.read_bytes().splitlines())
+            return Collected(self._by_id(answers), ended=True)
         if failure.exists():
             return Collected(ended=True, failed=failure.read_text(encoding="utf-8"))
         return Collected(ended=not requests_path(self._folder, id_).exists())

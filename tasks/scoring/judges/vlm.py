@@ -84,7 +84,7 @@ class VideoJudge(PairwiseJudge):
     def settings(self) -> dict[str, Any]:
         """Return the model with its sampling, the frame policy and the prompts' checksum."""
         return {
-            "model": self.model.settings(),
+            "model": self.model.settings(lambda: self._client.server.base),
             "frames": self._policy.model_dump(mode="json"),
             "prompts": prompt_digest(self._system, self._user),
         }

@@ -93,7 +93,7 @@ class Descriptions:
     def settings(self) -> dict[str, Any]:
         """Return the captioner with its sampling, the frame policy and the prompts' checksum."""
         return {
-            "model": self.model.settings(),
+            "model": self.model.settings(lambda: self._client.server.base),
             "frames": self._policy.model_dump(mode="json"),
             "prompts": prompt_digest(self._system, self._user),
         }
@@ -240,7 +240,7 @@ class TextJudge(PairwiseJudge):
     def settings(self) -> dict[str, Any]:
         """Return both models with their sampling, the frame policy and the prompts' checksums."""
         return {
-            "model": self.model.settings(),
+            "model": self.model.settings(lambda: self._client.server.base),
             "captioner": self.descriptions.settings(),
             "prompts": prompt_digest(self._system, self._user),
         }

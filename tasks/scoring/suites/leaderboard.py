@@ -7,9 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from storage_schemas.judgements import Failure
 from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.suites.base import Dimension
+from tasks.statistics.intervals import ClusteredInterval, mean_interval
 
 #: Means that differ by less are equal: rounding of floating point.
 _SAME = 1e-9
@@ -25,11 +28,14 @@ class Mean:
         Mean over its videos; videos without a score are ignored, never zero. None without scores.
     videos, failed
         Videos with a score, and without one.
+    interval
+        95 % interval of the mean, clustered by prompt; None for fewer than two prompts.
     """
 
     value: float | None
     videos: int = 0
     failed: int = 0
+    interval: ClusteredInterval | None = None
 
 
 @dataclass(frozen=True)
@@ -135,10 +141,12 @@ def means_of(rows: Iterable[SuiteScore]) -> dict[str, dict[str, Mean]]:
         held[row.dimension, row.model][row.prompt_id, row.sample].append(row.score)
     means: dict[str, dict[str, Mean]] = defaultdict(dict)
     for (dimension, model), videos in held.items():
-        given = [[score for score in scores if score is not None] for scores in videos.values()]
-        values = [math.fsum(scores) / len(scores) for scores in given if scores]
+        given = {video: [score for score in scores if score is not None] for video, scores in videos.items()}
+        scored = {video: math.fsum(scores) / len(scores) for video, scores in given.items() if scores}
+        values = list(scored.values())
         mean = math.fsum(values) / len(values) if values else None
-        means[dimension][model] = Mean(mean, len(values), len(given) - len(values))
+        interval = mean_interval(np.array(values), [prompt for prompt, _ in scored])
+        means[dimension][model] = Mean(mean, len(values), len(given) - len(values), interval)
     return dict(means)
 
 

@@ -72,7 +72,7 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
     words = ("compare", "duration", "coin", "--store", judged)
     printed = run(*words).out
     assert "duration against coin" in printed
-    assert "Nothing is shown for" in printed
+    assert "No significant difference for" in printed
     assert run(*words, "--out", out, "--points", "10").out.splitlines()[-1] == str(out / "comparison.html")
     assert "pairs for 10 points" in (out / "comparison.html").read_text(encoding="utf-8")
     assert "did you mean coin?" in run("compare", "duration", "cion", "--store", judged, code=1).err
@@ -87,6 +87,7 @@ def test_what_cannot_be_meant_is_said(judged_store: Path, tmp_path: Path, run: R
         ((), "nobody has judged release"),
         (("--interval", "bayes"), "--interval bayes: choose clustered, wilson or paper"),
         (("--ties", "never"), "--ties never: choose half, wrong or dropped"),
+        (("--failures", "never"), "--failures never: choose ignored, half or wrong"),
         (("-e", "cion"), "no judgement of release"),
         (("--against", "papr"), "--against papr: No such file or directory; write paper, or the path"),
     ):

@@ -31,9 +31,10 @@ def reports(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempP
     wide, small = build_wide(folder / "wide", 12, severe=True), build_small(folder).release
     for release in (wide, small):
         store, pairs = JudgementsStore(release.store), release.pairs()
-        store.add(judged("a-vision-language-model-video", pairs, skilled("vlm", 0.9, 0.2, 0.1), raw=EVIL))
-        for name in ("clipscore", "<b>scorer</b>", "coin", "duration"):
-            store.add(scored(name, pairs, skilled(name, 0.6)))
+        store.add(judged("a-vision-language-model-video", pairs, skilled("vlm", 0.9, 0.2, 0.3), raw=EVIL))
+        for name in ("clipscore", "<b>scorer</b>", "coin"):
+            store.add(scored(name, pairs, skilled(name, 0.3)))
+        store.add(scored("duration", pairs, lambda *_: "high"))
     return [
         write_report(report_of(load_judged_release(wide)), folder / "wide" / "report"),
         write_report(report_of(load_judged_release(small)), folder / "small-report"),

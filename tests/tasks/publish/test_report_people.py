@@ -12,7 +12,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.votes import Vote, VotesStore
 from tasks.annotation.filtered_release import write_filtered
-from tasks.report.accuracy import matrix_of
+from tasks.report.accuracy import is_compared, matrix_of
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.release_report import ReleaseReport, report_of
@@ -84,16 +84,16 @@ def test_people_are_a_column_like_any_judge(report: ReleaseReport) -> None:
         assert human.accuracy == pytest.approx((4 / 5 + 3 / 5 + 8) / 10)
         assert human.cell is not None
         assert (human.cell.n, human.cell.requests, human.cell.failed) == (FILMS, 49, 0)
-        assert human.mark == "best"
+        assert is_compared(human.cell)
 
 
 def test_people_are_compared_and_have_curves_like_any_judge(report: ReleaseReport) -> None:
-    for name in ("mcnemar", "duration-correlation", "accuracy-by-duration", "order-bias", "cost"):
+    for name in ("comparisons", "duration-correlation", "accuracy-by-duration", "order-bias", "cost"):
         result = {row.get("evaluator") or row.get("second") for row in report.tables[name].rows}
         assert "human" in result, name
     line = next(
         row
-        for row in report.tables["mcnemar"].rows
+        for row in report.tables["comparisons"].rows
         if {row["first"], row["second"]} == {"human", "weak"} and row["aspect"] == "dynamics_degree"
     )
     better = line["first_better" if line["first"] == "human" else "second_better"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -212,5 +212,54 @@ def test_a_leaderboard(release: Release, tmp_path: Path) -> None:
     # who answers only what is easy is not the best
     last = page[page.rindex("<tr><td") :]
     assert 'data-label="Mean of aspects" data-value=""' in last
-    assert 'class="best"' not in last
-    assert 'class="best"' in page
+    assert 'data-value="" data-label="Rank"' in last
+    # six sources are too few for a best
+    assert 'class="best"' not in page
+    assert "The judged pairs are of 6 sources," in page
+
+
+def one_board(release: Release, folder: Path, judges: dict[str, Iterator[Judgement]]) -> list[str]:
+    """Return the rows of a board of submissions, without their tags' links."""
+    checked = []
+    for name, rows in judges.items():
+        path = folder / f"{name}.json"
+        card = CARD.model_copy(update={"name": name})
+        path.write_bytes(submission_bytes(make_submission(release, list(rows), card, PRICES)))
+        checked.append(check_submission(path, release))
+    page = write_leaderboard(release, checked, folder / "board").read_text(encoding="utf-8")
+    return page.split("<tr><td")[1:]
+
+
+def test_first_in_one_order_and_silence_in_the_other_has_no_rank(tmp_path: Path) -> None:
+    release = build_wide(tmp_path / "release", 10)
+    pairs = release.pairs()
+    rows = one_board(
+        release,
+        tmp_path,
+        {
+            "sly": judged("sly", pairs, lambda _, order: "high" if order == "high_first" else None),
+            "honest": judged("honest", pairs, lambda *_: "high"),
+            "equal": judged("equal", pairs, lambda *_: "high"),
+            "none": judged("none", pairs, lambda *_: "low"),
+        },
+    )
+    names = [re.findall(r'scope="row" data-value="(\w+)"', row)[0] for row in rows]
+    ranks = [re.findall(r'data-value="(\d*)" data-label="Rank"', row)[0] for row in rows]
+    # equal means share a rank, and neither is the best
+    assert dict(zip(names, ranks, strict=True)) == {"equal": "1", "honest": "1", "none": "3", "sly": ""}
+    assert names[-1] == "sly"
+    assert "bounds 50.0–100.0" in rows[-1]
+    assert 'class="best"' not in "".join(rows)
+
+
+def test_the_clearly_best_of_a_board_is_marked(tmp_path: Path) -> None:
+    release = build_wide(tmp_path / "release", 10)
+    rows = one_board(
+        release,
+        tmp_path,
+        {
+            "good": judged("good", release.pairs(), lambda *_: "high"),
+            "bad": judged("bad", release.pairs(), lambda *_: "low"),
+        },
+    )
+    assert (rows[0].count('class="best"'), rows[1].count('class="best"')) == (3, 0)

@@ -24,7 +24,7 @@ def _trials() -> list[Trial]:
                 # where two counts print the same accuracy, the greater has the printed interval
                 trials += trials_with(evaluator, aspect, fitting[-1])
             else:
-                trials += trials_with(evaluator, aspect, 286, failed=1)
+                trials += trials_with(evaluator, aspect, 286, tied=1)
     for policy in POLICIES:
         for aspect in ASPECT_ORDER:
             trials += trials_with(f"clipscore-{policy}", aspect, counts()[policy, aspect][0])

@@ -55,12 +55,13 @@ def test_who_is_better_at_what_and_by_how_much() -> None:
     assert [row.better for row in mirror.aspects] == [1, None, 1]
     sentences = verdict(made)
     assert verdict(mirror)[0] == sentences[0]
-    assert sentences[0].startswith("Over all aspects good is better than bad by 26.2 points (95 %: ")
+    assert sentences[0].startswith("Over all aspects good is better than bad: +26.3 points (95 %: +1")
+    assert sentences[0].endswith("; p < 0.001).")
     assert sentences[1:] == [
         "good is better at Color.",
-        "Nothing is shown for Scene.",
-        f"To show the differences that were seen, up to {scene.pairs_for_seen} pairs of an aspect are needed "
-        "(Scene); there are 40.",
+        "No significant difference for Scene.",
+        f"Detecting the observed differences takes up to {scene.pairs_for_seen} pairs per aspect (Scene); "
+        "there are 40.",
     ]
 
 
@@ -76,11 +77,19 @@ def test_only_pairs_that_both_answered_count() -> None:
     assert b"There is no pair that both answered." in comparison_files(nothing)["comparison.html"]
 
 
+def test_few_sources_are_called_few() -> None:
+    held = judged({"a": {"color": GOOD[:5]}, "b": {"color": [False] * 5}})
+    made = compare_evaluators(held, "a", "b")
+    # five sources cannot have a p under 2/32
+    assert (made.aspects[0].better, made.aspects[0].p_holm) == (None, pytest.approx(2 / 32))
+    assert any("The judged pairs are of 5 sources," in sentence for sentence in verdict(made))
+
+
 def test_equal_answers_are_no_difference() -> None:
     made = compare_evaluators(judged({"a": {"color": GOOD}, "b": {"color": GOOD}}), "a", "b")
     row = made.aspects[0]
     assert (row.better, row.pairs_for_seen, row.pairs_for_asked, row.comparison.p) == (None, None, None, 1)
-    assert verdict(made) == ["Nothing is shown for Color."]
+    assert verdict(made) == ["No significant difference for Color."]
 
 
 def test_the_page_and_its_files() -> None:

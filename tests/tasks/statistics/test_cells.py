@@ -8,20 +8,42 @@ import pytest
 from hypothesis import given
 
 from storage_schemas.judgements import Failure, Order
-from tasks.statistics.cells import cell_of, cells_of, macro_accuracy, order_bias
-from tasks.statistics.trials import Outcome, TiePolicy
+from tasks.statistics.cells import cell_of, cells_of, macro_mean, order_bias
+from tasks.statistics.intervals import Interval
+from tasks.statistics.trials import FailurePolicy, Outcome, TiePolicy, failures_count
 from tests.tasks.statistics.making import Both, both_orders, few, judged, known, pair, scored, trial
 
 
 def test_a_cell_by_hand() -> None:
     trials = judged([("right", "right"), ("right", "wrong"), ("failed", "wrong"), ("tie", "right")])
     trials[4] = replace(trials[4], failure=Failure.CUT_OFF)
-    cell = cell_of(trials)
-    assert (cell.pairs, cell.requests, cell.counted_pairs, cell.n) == (4, 8, 4, 7)
+    cell = cell_of(trials, pairs=6)
+    assert (cell.pairs, cell.requests, cell.counted_pairs, cell.n) == (4, 8, 3, 6)
     assert (cell.failed, cell.failures, cell.ties) == (1, (("cut_off", 1),), 1)
-    assert cell.accuracy == pytest.approx(4.5 / 7)
-    assert known(cell.paper).high - cell.accuracy == pytest.approx(1.96 * (4.5 * 2.5 / 7**3) ** 0.5)
-    assert known(cell.clustered).clusters == 4
+    # the pair with a failed order does not count, unless failures do
+    assert cell.accuracy == pytest.approx(4.5 / 6)
+    assert known(cell.bounds) == Interval(4.5 / 8, 5.5 / 8)
+    assert cell.accuracy - known(cell.paper).low == pytest.approx(1.96 * (4.5 * 1.5 / 6**3) ** 0.5)
+    assert known(cell.clustered).clusters == 3
+    # two pairs were never asked
+    assert (cell.expected, cell.not_asked, cell.coverage) == (12, 4, 7 / 12)
+
+
+def test_first_in_one_order_and_silence_in_the_other_is_no_accuracy() -> None:
+    cell = cell_of(judged([("right", "failed")] * 20))
+    assert (cell.accuracy, cell.coverage, cell.bounds) == (None, 0.5, Interval(0.5, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("policy", "accuracy", "coverage"), [("ignored", 14 / 15, 15 / 20), ("half", 0.825, 1), ("wrong", 0.7, 1)]
+)
+def test_who_fails_on_the_hard_pairs_is_not_better(
+    policy: FailurePolicy, accuracy: float, coverage: float
+) -> None:
+    trials = scored(["right"] * 14 + ["wrong"] + ["failed"] * 5)
+    cell = cell_of(failures_count(trials, policy))
+    assert (cell.accuracy, cell.coverage) == (pytest.approx(accuracy), coverage)
+    assert (cell.failed, known(cell.bounds)) == (5, Interval(0.7, 0.95))
 
 
 @pytest.mark.parametrize(
@@ -64,9 +86,20 @@ def test_cells_are_by_evaluator_settings_and_aspect() -> None:
 
 
 def test_the_average_counts_each_aspect_the_same() -> None:
-    large, small = cell_of(scored(["right"] * 9 + ["wrong"])), cell_of(scored(["wrong"] * 2))
-    assert macro_accuracy([large, small]) == pytest.approx(0.45)
-    assert macro_accuracy([large, cell_of([])]) is macro_accuracy([]) is None
+    small = [replace(one, pair=replace(one.pair, aspect="style")) for one in scored(["wrong"] * 2)]
+    trials = scored(["right"] * 9 + ["wrong"]) + small
+    mean = known(macro_mean(trials, ["color", "style"]))
+    assert mean.accuracy == pytest.approx(0.45)
+    assert mean.accuracy in mean.clustered
+    assert mean.clustered.clusters == 10
+    assert macro_mean(trials, ["color", "scene"]) is macro_mean(trials, []) is None
+
+
+def test_a_mean_of_one_aspect_has_its_own_interval() -> None:
+    trials = judged([("right", "right")] * 9 + [("right", "wrong")] * 2 + [("wrong", "wrong")] * 4)
+    mean, cell = known(macro_mean(trials, ["color"])), cell_of(trials)
+    ours, theirs = mean.clustered, known(cell.clustered)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.02)
 
 
 @few
@@ -75,7 +108,8 @@ def test_an_accuracy_lies_in_its_intervals_whichever_order_comes_first(outcomes:
     ours, theirs = cell_of(judged(outcomes)), cell_of(judged([(second, first) for first, second in outcomes]))
     flat = [outcome for both in outcomes for outcome in both]
     assert ours.failed == flat.count("failed")
-    assert ours.n == len(flat) - ours.failed
+    assert ours.n == 2 * sum("failed" not in both for both in outcomes)
+    assert ours.coverage == pytest.approx(1 - ours.failed / len(flat))
     for interval in (ours.paper, ours.wilson, ours.clustered):
         assert (interval is None) == (ours.accuracy is None)
         assert interval is None or ours.accuracy in interval

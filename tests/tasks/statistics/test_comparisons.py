@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, chi2
+from scipy.stats import binomtest, norm, permutation_test, ttest_1samp
+from statsmodels.stats.contingency_tables import mcnemar
 
-from tasks.statistics.comparisons import Comparison, compare, compare_all, holm
-from tasks.statistics.trials import Outcome
-from tests.tasks.statistics.making import Both, both_orders, few, judged, known, scored
+from bench.source_clusters import rates
+from tasks.statistics.comparisons import Comparison, compare, compare_all, holm, sign_flip_p
+from tasks.statistics.trials import Outcome, Trial
+from tests.tasks.statistics.making import Both, both_orders, few, judged, known, pair, scored, trial
 
 p_values = st.lists(st.none() | st.floats(0, 1), max_size=12)
 RIGHT: list[Outcome] = ["right"]
@@ -36,12 +39,59 @@ def test_few_discordant_pairs_are_tested_exactly() -> None:
     assert result.difference == pytest.approx(7 / 34)
 
 
-def test_many_discordant_pairs_are_tested_by_chi_square() -> None:
-    # McNemar's table with 59 and 6 discordant has χ² = 52²/65 with continuity correction
+def test_pairs_of_own_sources_are_mcnemars_test() -> None:
     result = compared(*two(212, 59, 6, 53))
-    assert not result.exact
-    assert result.p == pytest.approx(chi2.sf((59 - 6 - 1) ** 2 / 65, 1))
+    assert result.exact
+    assert result.p == pytest.approx(mcnemar([[212, 59], [6, 53]], exact=True).pvalue)
     assert 0 < known(result.interval).low < 53 / 330 < known(result.interval).high
+    assert result.effective_pairs == result.sources == 330
+
+
+def of_sources(differences: list[list[int]]) -> Comparison:
+    """Compare on pairs on which the first is better (1), worse (−1) or as good (0), source by source."""
+    flat = [(source, one) for source, some in enumerate(differences) for one in some]
+    trials: dict[str, list[Trial]] = {"a": [], "b": []}
+    for number, (source, one) in enumerate(flat):
+        of = pair(number, source_id=f"source-{source}")
+        trials["a"].append(trial(of, "wrong" if one < 0 else "right", evaluator="a"))
+        trials["b"].append(trial(of, "wrong" if one > 0 else "right", evaluator="b"))
+    return compare(trials["a"], trials["b"])
+
+
+def test_copies_of_a_source_are_no_evidence() -> None:
+    once, often = of_sources([[1]] * 5 + [[-1]]), of_sources([[1] * 8] * 5 + [[-1] * 8])
+    assert (once.p, often.p) == (pytest.approx(2 * 7 / 64), pytest.approx(2 * 7 / 64))
+    assert often.effective_pairs == pytest.approx(48 * 5 / 47)
+    assert once.difference == often.difference
+    # the same difference needs as many sources, so eight times the pairs
+    assert known(often.pairs_needed(0.5)) > 6 * known(once.pairs_needed(0.5))
+
+
+def test_the_test_is_a_permutation_test_of_scipy() -> None:
+    differences = [[1, 1, 0], [1], [-1, 1, 1], [-1], [1, 1, 1, 1], [0], [1, 1], [-1, -1, -1]]
+    sums = [sum(some) for some in differences]
+    expected = permutation_test((sums,), np.sum, permutation_type="samples", n_resamples=np.inf)
+    result = of_sources(differences)
+    assert result.exact
+    assert result.p == pytest.approx(expected.pvalue)
+
+
+def test_signs_are_drawn_where_there_are_too_many() -> None:
+    rng = np.random.default_rng(5)
+    sums = [int(one) for one in rng.integers(1, 10**6, 60) * rng.choice([-1, 1], 60, p=[0.35, 0.65])]
+    exact, p = sign_flip_p(sums, "a", "b")
+    assert not exact
+    # the sum is about normal
+    normal = 2 * norm.sf(abs(sum(sums)) / np.linalg.norm(sums))
+    assert p == pytest.approx(normal, abs=0.01)
+    assert sign_flip_p(sums[::-1], "a", "b") == (exact, p)
+
+
+def test_the_interval_of_few_sources_is_students() -> None:
+    differences = [1, 0, 1, -1, 1]
+    interval = known(of_sources([[one] for one in differences]).interval)
+    expected = ttest_1samp(differences, 0).confidence_interval(0.95)
+    assert (interval.low, interval.high) == pytest.approx((expected.low, min(1.0, expected.high)))
 
 
 def test_only_common_pairs_take_part() -> None:
@@ -60,7 +110,7 @@ def test_half_a_point_lies_between_right_and_wrong() -> None:
 
 @few
 @given(both_orders, both_orders)
-def test_mcnemar_is_symmetric(ours: Both, theirs: Both) -> None:
+def test_a_comparison_is_symmetric(ours: Both, theirs: Both) -> None:
     first, second = judged(ours, "a"), judged(theirs, "b")
     there, back = compare(first, second), compare(second, first)
     assert there.p == back.p
@@ -102,3 +152,10 @@ def test_an_aspects_comparisons_are_one_family() -> None:
     p = 2 * (1 + 9) / 2**9
     assert [held.comparison.p for held in members] == pytest.approx([p, 1, p, p])
     assert [held.p_holm for held in members] == pytest.approx([3 * p, 1, 3 * p, p])
+
+
+def test_equal_evaluators_rarely_differ_however_alike_the_pairs_of_a_source_are() -> None:
+    found = rates(sources=8, pairs=8, trials=250)
+    assert found.error <= 0.07 < 0.12 < found.mcnemar
+    assert found.difference >= 0.92
+    assert found.accuracy >= 0.9 > found.plain

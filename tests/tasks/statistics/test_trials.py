@@ -10,6 +10,7 @@ from storage_schemas.judgements import Failure, Order
 from storage_schemas.pair import PairRecord
 from tasks.statistics.trials import (
     TiePolicy,
+    expected_requests,
     pair_points,
     points_of,
     settled,
@@ -86,8 +87,16 @@ def test_a_judges_pair_counts_in_each_order_and_a_scorers_once() -> None:
     units = units_of(scored(["right", "tie", "failed"]))
     assert [(unit.order, unit.points) for unit in units] == [(None, 1), (None, 0.5)]
     assert units_of(scored(["tie"]), "dropped") == ()
-    (unit,) = units_of(judged([("failed", "wrong")]))
-    assert (unit.order, unit.points) == ("low_first", 0), "a failed order leaves the other"
+
+
+@pytest.mark.parametrize("ties", ["half", "dropped"])
+def test_a_pair_needs_points_in_both_orders(ties: TiePolicy) -> None:
+    trials = judged([("failed", "right"), ("right", "right"), ("tie", "right")])
+    held = [unit.pair.pair_id for unit in units_of(trials, ties)]
+    assert held == ["pair-1"] * 2 + (["pair-2"] * 2 if ties == "half" else [])
+    # a run that ended between the two orders of a pair leaves none
+    assert len(units_of(trials[:3])) == 0
+    assert expected_requests(trials[:3]) == 4
 
 
 def test_five_peoples_answers_are_one_pair_whatever_they_saw_first() -> None:

@@ -11,7 +11,17 @@ from tasks.scoring.judges.meta_sets.base import MetaPair
 from tasks.scoring.request import PairFacts
 from tasks.statistics.cells import Cell, cell_of
 from tasks.statistics.tie_margin import TieMargin, best_tie_margin
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped, settled, trials_of
+from tasks.statistics.trials import (
+    DEFAULT_TIES,
+    FailurePolicy,
+    TiePolicy,
+    Trial,
+    TrialPair,
+    failures_count,
+    grouped,
+    settled,
+    trials_of,
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,7 @@ def agreements(
     facts: Sequence[PairFacts],
     gold: Mapping[str, MetaPair],
     ties: TiePolicy = DEFAULT_TIES,
+    failures: FailurePolicy = "ignored",
 ) -> tuple[Agreement, ...]:
     """Return the agreement of each evaluator, by aspect, in order of first appearance.
 
@@ -76,11 +87,13 @@ def agreements(
         The set's pairs, and their comparisons by id.
     ties
         How an evaluator's tie counts if one video is better.
+    failures
+        What a request without an answer counts.
     """
     rows = settled(judgements)
     tied = {id_: pair.gold == "tie" for id_, pair in gold.items()}
     rows_by_aspect = []
-    trials = set_trials(rows, facts, gold)
+    trials = failures_count(set_trials(rows, facts, gold), failures)
     by_cell = grouped(rows, lambda row: (row.evaluator, row.settings, row.aspect))
     for key, some in grouped(trials, lambda trial: (*trial.who, trial.pair.aspect)).items():
         scored = [

@@ -20,7 +20,7 @@ from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, W
 
 @dataclass(frozen=True)
 class ProxyRow:
-    """One evaluator; its rank is None without an answer in that setting, and equal ranks are shared."""
+    """One evaluator; it has no rank in a setting with answers to too few requests, and shares equal ranks."""
 
     evaluator: str
     settings: str
@@ -39,7 +39,7 @@ class ProxyResult:
     rows
         By rank in the setting ``generated``.
     correlation
-        Spearman's ρ of the two settings' accuracies over the evaluators that have both.
+        Spearman's ρ of the two settings' accuracies over the evaluators that have both ranks.
     """
 
     title: str
@@ -108,7 +108,8 @@ def proxy_result(
     def cells(setting: Setting) -> dict[Who, Cell]:
         some = [trial for trial in trials if drawn.pairs[trial.pair.pair_id].setting == setting]
         by_who: dict[Who, list[Trial]] = grouped(some, lambda trial: trial.who)
-        return {trial.who: cell_of(by_who.get(trial.who, []), ties) for trial in trials}
+        count = sum(one.setting == setting for one in drawn.pairs.values())
+        return {trial.who: cell_of(by_who.get(trial.who, []), ties, count) for trial in trials}
 
     generated, degraded = cells("generated"), cells("degraded")
     first, second = _accuracies(generated), _accuracies(degraded)
@@ -122,7 +123,10 @@ def proxy_result(
 
 
 def _accuracies(cells: dict[Who, Cell]) -> dict[Who, float]:
-    return {who: cell.accuracy for who, cell in cells.items() if cell.accuracy is not None}
+    """Return the accuracies that are ranked."""
+    return {
+        who: cell.accuracy for who, cell in cells.items() if cell.accuracy is not None and cell.is_covered
+    }
 
 
 def _ranks(accuracies: dict[Who, float]) -> dict[Who, float]:

@@ -214,6 +214,19 @@ def test_intervals_are_a_setting_of_the_video_judges(tmp_path: Path, monkeypatch
         make_evaluator(choice_from_text("gpt-5-text?intervals=true"), setup)
 
 
+@pytest.mark.parametrize("kind", ["video", "text"])
+def test_the_servers_address_is_part_of_the_key_if_that_is_set(tmp_path: Path, kind: str) -> None:
+    store = str(Store.create(tmp_path / "store").root)
+
+    def settings(port: int, more: str = "") -> object:
+        servers = {"qwen3-vl": ModelServer(url=f"http://127.0.0.1:{port}")}
+        setup = Setup(store_path=store, model_servers=servers)
+        return make_evaluator(choice_from_text(f"qwen3-vl-{kind}{more}"), setup).settings()
+
+    keyed = "?address_in_key=true"
+    assert settings(9) == settings(8) != settings(9, keyed) == settings(9, keyed) != settings(8, keyed)
+
+
 def test_what_does_not_fit_is_not_sent(videos: Videos) -> None:
     def fitting(**fields: Any) -> VideoJudge:
         return judge(server, MODEL.model_copy(update=fields))

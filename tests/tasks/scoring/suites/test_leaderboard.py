@@ -80,7 +80,11 @@ def test_what_failed_is_missing_in_a_mean_and_repeats_count_once() -> None:
     rows = [row("a", "p1", 4), row("a", "p1", 2, repeat=1), row("a", "p2", 5), row("a", "p3", None)]
     rows += [row("b", "p1", None)]
     means = means_of(rows)["imaging"]
-    assert means == {"a": Mean(4.0, 2, 1), "b": Mean(None, 0, 1)}
+    interval = means["a"].interval
+    assert interval is not None
+    # 3 and 5 of two prompts: t with one degree of freedom is 12.7
+    assert (interval.low, interval.high) == pytest.approx((4 - 12.706205, 4 + 12.706205))
+    assert means == {"a": Mean(4.0, 2, 1, interval), "b": Mean(None, 0, 1)}
     board = board_of("x", DIMENSIONS, {"imaging": means})
     assert [(line.model, line.overall.rank) for line in board.lines] == [("a", 1), ("b", None)]
     both = [*rows, row("b", "p2", 1)]

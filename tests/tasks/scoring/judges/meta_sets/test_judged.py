@@ -17,6 +17,9 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 from tasks.pairs.file_pairs import VideoSide
+from tasks.report.judged_set import load_judged_set
+from tasks.report.set_report import set_report_of
+from tasks.report.write import write_report
 from tasks.scoring.judges.meta_sets.agreement import agreements
 from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
 from tasks.scoring.registry import choice_from_text
@@ -181,6 +184,23 @@ def test_own_pairs_go_the_same_way_and_a_video_that_is_none_is_a_failure(
     assert len(held) == 2
     with pytest.raises(UserInputError, match="own folder"):
         meta_set_from_text(f"pairs:{file}?videos=x").facts()
+
+
+def test_a_disputed_pair_with_a_prompt_has_a_page(
+    uve: Path, tmp_path: Path, planted: PlantedPackage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.report.set_report.figures_of", lambda *_: [])
+    films = uve / "uve_bench_videos/bench"
+    sides = {"video_a": str(films / "long_1.mp4"), "video_b": str(films / "short_1.mp4")}
+    about = {"id": "mine", "prompt": "Two <dogs>", "aspect": "color", "gold": "b"}
+    pairs = meta_set_from_text(f"pairs:{write_lines(tmp_path / 'pairs.jsonl', [{**about, **sides}])}")
+    judged(tmp_path / "store", pairs, "lengths", "planted?mood=first")
+    gathered = load_judged_set(Store.open(tmp_path / "store"), pairs)
+    index = write_report(set_report_of(gathered), tmp_path / "report")
+    (page,) = (index.parent / "pairs").iterdir()
+    text = page.read_text(encoding="utf-8")
+    assert "<summary>Prompt</summary>" in text
+    assert "Two &lt;dogs&gt;" in text
 
 
 def _csv(path: Path) -> list[dict[str, str]]:

@@ -11,9 +11,11 @@ import pytest
 from slvmeval.cli.main import main
 from storage_schemas.errors import SetAside, UserInputError
 from storage_schemas.frames import ColorSpec
+from storage_schemas.judgements import Judgement
 from tasks.aspects.aesthetics import eq_contrast_table
 from tasks.media.planes import split_planes
 from tasks.scoring.judges.meta_sets.proxy_clips import JoinedSide
+from tasks.scoring.judges.meta_sets.proxy_result import proxy_result
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tests.planted_evaluators import PlantedPackage
 from tests.tasks.scoring.judges.short_films import fetv_folder
@@ -206,3 +208,30 @@ def test_the_study_in_one_command(
     assert (result["duration"]["degraded_accuracy"], result["duration"]["degraded_ties"]) == (0.5, 2)
     # a clip of compressed luma has less contrast
     assert (result["contrast"]["degraded_accuracy"], result["contrast"]["degraded_rank"]) == (1.0, 1.0)
+
+
+def test_who_answers_half_of_a_setting_has_no_rank_there(fetv: Path) -> None:
+    pairs = study(fetv)
+    drawn = pairs.draw()
+    facts = {one.pair_id: one for one in drawn.facts}
+    rows = [
+        Judgement(
+            key=f"{name}{id_}",
+            evaluator=name,
+            settings="",
+            pair_id=id_,
+            source_id=facts[id_].source_id,
+            aspect=facts[id_].aspect,
+            order="apart",
+            preferred="high",
+        )
+        for id_, one in drawn.pairs.items()
+        for name in ("all", "some")
+        if name == "all" or one.setting == "degraded"
+    ]
+    degraded_rows = [row for row in rows if drawn.pairs[row.pair_id].setting == "degraded"]
+    rows.remove(next(row for row in degraded_rows if row.evaluator == "some"))
+    result = {row.evaluator: row for row in proxy_result(pairs, rows).rows}
+    assert (result["some"].degraded.accuracy, result["some"].degraded_rank) == (1.0, None)
+    assert result["some"].degraded.not_asked == 1
+    assert (result["all"].degraded_rank, result["all"].generated_rank) == (1.0, 1.0)
