@@ -16,11 +16,15 @@ from tests.tiny_models.serving import Handler, Serving
 KEY = "key-0123456789"
 
 
+#: Makes another body of the provider's usual one, and its status if that is not 200.
+Change = Callable[[str, dict[str, Any]], Any]
+
+
 @dataclass(frozen=True)
 class Said:
     """What the server does with one request: an answer, a kind of :func:`error`, or another text.
 
-    With the error ``broken`` it reads the request and closes the connection.
+    With the error ``broken`` it reads the request and closes the connection. `change` is a bad habit.
     """
 
     text: str = '{"better": "first"}'
@@ -29,6 +33,7 @@ class Said:
     error: str = ""
     page: str = ""
     delay_s: float = 0.0
+    change: Change | None = None
 
 
 @dataclass
@@ -94,7 +99,11 @@ class ProviderServer(Serving):
             return 200, {}, said.page
         if said.error:
             return error(self.provider, said.error)
-        return 200, {}, {"openai": _openai, "anthropic": _anthropic, "google": _google}[self.provider](said)
+        body = {"openai": _openai, "anthropic": _anthropic, "google": _google}[self.provider](said)
+        if said.change is None:
+            return 200, {}, body
+        changed = said.change(self.provider, body)
+        return (changed[0], {}, changed[1]) if isinstance(changed, tuple) else (200, {}, changed)
 
 
 def _openai(said: Said) -> dict[str, Any]:

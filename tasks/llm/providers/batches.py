@@ -27,7 +27,7 @@ from storage_schemas.proxies import is_near
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
 from tasks.llm.providers.anthropic_messages import arguments as anthropic_arguments
 from tasks.llm.providers.anthropic_messages import read_answer as read_anthropic
-from tasks.llm.providers.base import TransientFault, error_text
+from tasks.llm.providers.base import error_text
 from tasks.llm.providers.gemini import json_body
 from tasks.llm.providers.gemini import read_answer as read_gemini
 from tasks.llm.providers.openai_chat import arguments as openai_arguments
@@ -168,7 +168,7 @@ class OpenAIBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
-        return _openai_line(self.server.model, id_, request)
+        return _openai_line(self.server, id_, request)
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
         """Upload the requests and make a batch of them."""
@@ -209,10 +209,10 @@ class OpenAIBatches(BatchProvider):
             return Collected(answers, ended)
 
 
-def _openai_line(model: str, id_: str, request: ChatRequest) -> bytes:
+def _openai_line(server: ChatServer, id_: str, request: ChatRequest) -> bytes:
     """Return a request as a line of a file of requests."""
-    values = openai_arguments(request)
-    body = {"model": model, **values, **(values.pop("extra_body", None) or {})}
+    values = openai_arguments(request, server)
+    body = {"model": server.model, **values, **(values.pop("extra_body", None) or {})}
     body.pop("extra_body", None)
     line = {"custom_id": id_, "method": "POST", "url": "/v1/chat/completions", "body": body}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
@@ -233,7 +233,7 @@ def _openai_answer(entry: Mapping[str, Any]) -> ChatAnswer | None:
     body = response.get("body") or {}
     if response.get("status_code") == 200:
         try:
-            return read_openai(json.dumps(body).encode())
+            return read_openai(body)
         except ValueError as problem:
             return ChatAnswer(error=str(problem))
     told = (body.get("error") or {}) if isinstance(body, dict) else {}
@@ -258,7 +258,7 @@ class AnthropicBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request with its id."""
-        values = anthropic_arguments(request)
+        values = anthropic_arguments(request, self.server)
         extra = values.pop("extra_body", None) or {}
         line = {"custom_id": id_, "params": {"model": self.server.model, **values, **extra}}
         return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
@@ -335,7 +335,7 @@ class GeminiBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
-        body = json_body(request)
+        body = json_body(request, self.server)
         return json.dumps({"key": id_, "request": body}, ensure_ascii=False, separators=(",", ":")).encode()
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
@@ -380,13 +380,10 @@ class GeminiBatches(BatchProvider):
 
     def _answer(self, entry: Mapping[str, Any]) -> ChatAnswer:
         """Return the answer in a line."""
-        from google.genai.types import GenerateContentResponse
-
         if entry.get("response"):
             try:
-                response = GenerateContentResponse.model_validate(entry["response"])
-                return read_gemini(response, self.server.model)
-            except (ValueError, TransientFault) as problem:
+                return read_gemini(entry["response"])
+            except ValueError as problem:
                 return ChatAnswer(error=str(problem))
         told = entry.get("error") or entry.get("status") or {}
         words = error_text((told.get("message") if isinstance(told, dict) else "") or told)
@@ -413,7 +410,7 @@ class OfflineBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
-        return _openai_line(self.server.model, id_, request)
+        return _openai_line(self.server, id_, request)
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
         """Write the requests."""

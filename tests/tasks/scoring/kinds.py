@@ -256,7 +256,7 @@ class ScriptedClient:
     def ask(self, request: ChatRequest) -> ChatAnswer:
         number = int(request.messages[1]["content"][0]["text"])
         usage = self.script.ask(number)
-        return ChatAnswer(text=str(number), model="toy", tokens_in=usage.tokens_in)
+        return ChatAnswer(text=str(number), model="toy", tokens_in=usage.tokens_in, tokens_out=0)
 
 
 @dataclass(frozen=True)
