@@ -336,7 +336,7 @@ def _models(table: pa.Table) -> list[Judgement]:
     return rows
 
 
-def is_settled(failure: str | None, retry: bool = False) -> bool:
+def is_settled(failure: str | None, retry: Collection[str] = ()) -> bool:
     """Return whether a request is settled, so that it need not be repeated.
 
     Parameters
@@ -344,8 +344,8 @@ def is_settled(failure: str | None, retry: bool = False) -> bool:
     failure
         Why there is no answer; empty if there is one, None if the request was never made.
     retry
-        Also repeat requests that failed because of the evaluator.
+        Kinds of failures that are repeated besides the transient ones.
     """
     if failure is None:
         return False
-    return not failure or (failure not in TRANSIENT_FAILURES and not retry)
+    return not failure or (failure not in TRANSIENT_FAILURES and failure not in retry)

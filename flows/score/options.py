@@ -23,7 +23,8 @@ from flows.parameters import (
     required,
 )
 from infra.profile import Profile
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
+from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
 from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
@@ -45,7 +46,7 @@ class ScoringOptions(RunOptions):
     repeats
         Number of times each request is made.
     retry
-        Whether to repeat requests that failed for a reason that a new attempt would not change.
+        Kinds of failures that are repeated although a new attempt would normally not change them.
     limits
         Maximum dollars and tokens.
     prices, prompts
@@ -55,7 +56,7 @@ class ScoringOptions(RunOptions):
     """
 
     repeats: int = Field(default=1, ge=1, le=1000)
-    retry: bool = False
+    retry: frozenset[Failure] = frozenset()
     limits: Limits = Limits()
     prices: str | None = None
     prompts: str = ""
@@ -67,7 +68,9 @@ class ScoringParameters(FlowParameters):
     """Parameters that evaluations and suites' runs have in common."""
 
     repeats: int = Field(default=1, description="Number of times each request is made.")
-    retry: bool = Field(default=False, description="Repeat requests that failed before.")
+    retry: tuple[str, ...] = Field(
+        default=(), description="Repeat requests that failed for these reasons, such as refused; or all."
+    )
     most_dollars: MostDollars = None
     most_tokens: MostTokens = None
     prices: PriceList = None
@@ -79,11 +82,27 @@ class ScoringParameters(FlowParameters):
         """Return the fields of :class:`ScoringOptions`."""
         return {
             "repeats": self.repeats,
-            "retry": self.retry,
+            "retry": reasons(self.retry),
             "limits": {"usd": self.most_dollars, "tokens": self.most_tokens},
             "prices": full_or_none(self.prices),
             "prompts": full_or_none(self.prompts) or "",
         }
+
+
+def reasons(given: Iterable[str]) -> frozenset[Failure]:
+    """Return the kinds of failures that are named; ``all`` stands for every one.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such kind.
+    """
+    names = [failure.value for failure in Failure]
+    for name in given:
+        if name not in (*names, "all"):
+            known = suggestion(name, names, "the reasons are", ["all"])
+            raise UserInputError(f"--retry {name}: {known}; all stands for every one")
+    return frozenset(Failure) if "all" in given else frozenset(map(Failure, given))
 
 
 class EvaluateOptions(ScoringOptions):

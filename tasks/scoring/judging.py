@@ -52,6 +52,8 @@ log = logging.getLogger(__name__)
 #: Possible choices of a judge.
 CHOICES = ("first", "second", "tie")
 _OPEN_PAIRS = 16
+#: Maximum number of requests prepared concurrently for a batch, which decodes videos.
+_MOST_PREPARED = 8
 
 Done = TypeVar("Done")
 
@@ -167,15 +169,16 @@ class Judging(Kind[Request]):
         if not self.work.batch:
             return super().form
         judge, collect_only = self._batch_judge(), self.work.collect_only
+        threads = min(self.concurrency, _MOST_PREPARED)
         try:
             service = RequestBatches(self, open_batches(judge.server))
             if not isinstance(judge, DescribingJudge):
-                return Submitted(service, collect_only)
+                return Submitted(service, collect_only, threads)
             descriptions = RequestBatches(_Describer(self), open_batches(judge.descriptions.server))
         except SlvmevalError as problem:
             raise PrerequisiteError(f"{self.name}: {problem}") from problem
         answers, locks = judge.descriptions.answers, self.work.cache / "describing"
-        return DescribedFirst(self, descriptions, service, answers, locks, collect_only)
+        return DescribedFirst(self, descriptions, service, answers, locks, collect_only, threads)
 
     def _batch_judge(self) -> BatchJudge:
         if not isinstance(self.evaluator, BatchJudge):

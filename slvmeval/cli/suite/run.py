@@ -35,7 +35,7 @@ def print_result(result: SuiteResult) -> None:
             one.left,
             one.asked,
             one.tokens,
-            "unknown" if one.usd is None else f"{one.usd:.2f}",
+            terminal.dollars(one.usd, one.estimated),
             terminal.counted(dict(one.failures)),
         )
         for one in result.dimensions
@@ -197,7 +197,7 @@ def suite_command(name: str) -> Callable[..., None]:
             ),
         ] = None,
         repeats: terminal.RepeatsOption = 1,
-        retry: terminal.RetryOption = False,
+        retry: terminal.RetryOption = None,
         concurrency: Annotated[
             int | None,
             typer.Option("--concurrency", min=1, help="Number of concurrent scores in one process."),
@@ -236,7 +236,7 @@ def suite_command(name: str) -> Callable[..., None]:
             long_side=long_side,
             blur=blur,
             repeats=repeats,
-            retry=retry,
+            retry=tuple(retry or ()),
             concurrency=concurrency,
             most_dollars=usd,
             most_tokens=tokens,

@@ -34,6 +34,7 @@ from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_cho
 from tasks.scoring.judges.frame_choice import FramePolicy
 from tasks.scoring.judges.sent_frames import SentFrames, check_form, choose_sent, sent_parts
 from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
+from tasks.scoring.submitted import DESCRIPTIONS
 
 
 class VideoJudge(PairwiseJudge):
@@ -332,7 +333,7 @@ def text_judge(
     by = captioner or CAPTIONERS.get(vlm)
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
-    captions = open_answers(store.root / "judgements" / "captions")
+    captions = open_answers(store.root / DESCRIPTIONS)
     captioning = _with_client(describing, servers)
     descriptions = Descriptions(*captioning, captions, cache, prompts, model.description_tokens)
     return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)

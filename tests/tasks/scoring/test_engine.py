@@ -17,6 +17,7 @@ import pytest
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import Failure
 from tasks.llm import meter
+from tasks.llm.providers.batches import Attempt
 from tasks.llm.usage import Prices
 from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Work
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown, Submitted
@@ -181,7 +182,7 @@ def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
     assert script.asked == [0, 1, 2]
     kind.answer(kind.work(folder, script, run="next"), kind.units(3), "next-0")
     assert script.asked == [0, 1, 2, 0]
-    kind.answer(kind.work(folder, script, run="more", retry=True), kind.units(3), "more-0")
+    kind.answer(kind.work(folder, script, run="more", retry=frozenset({"refused"})), kind.units(3), "more-0")
     assert script.asked == [0, 1, 2, 0, 0, 1]
 
 
@@ -273,8 +274,8 @@ class FakeProvider(BatchService[Any]):
             raise HandOverUnknown("no answer")
         return name
 
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
-        return name if name in self.batches else None
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
+        return attempt.name if attempt.name in self.batches else None
 
     def collect(self, handle: str, units: Sequence[Any]) -> BatchAnswers:
         if self.kill_at == "collect":
