@@ -250,12 +250,8 @@ class ScoringRun(ABC, Generic[U, Result]):
             assert part.kind is not None
             stage = Stage[Work[U], Task[U], Outcome](part.name, part.kind.pool, answer_stage)
             missing = self.missing(part, known)
-            size = part.kind.form.most_units
-            for units in (
-                batches(missing, part.kind.concurrency, most, part.kind.splits_shared)
-                if size is None
-                else [tuple(missing[first : first + size]) for first in range(0, len(missing), size)]
-            ):
+            kind = part.kind
+            for units in batches(missing, kind.concurrency, most, kind.splits_shared, kind.form.most_units):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
                 order = (place, rank) if stage.pool == GPU_POOL else (rank, place)

@@ -333,7 +333,7 @@ def check_server(server: ChatServer) -> None:
             raise refused_key(server, told_by(problem.text)) from problem
         if problem.code == 402:
             raise quota_used_up(server, told_by(problem.text)) from problem
-        if problem.code in _WITHOUT_LIST:
+        if problem.code in WITHOUT_LIST:
             log.warning(
                 "%s does not list its models (%s): whether it has %s is seen at the first request",
                 where,
@@ -352,7 +352,7 @@ def check_server(server: ChatServer) -> None:
 
 
 #: Statuses of a server that has no list of its models.
-_WITHOUT_LIST = frozenset({404, 405, 501})
+WITHOUT_LIST = frozenset({404, 405, 501})
 
 
 def quota_used_up(server: ChatServer, text: str = "") -> QuotaUsedUp:

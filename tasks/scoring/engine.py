@@ -399,7 +399,11 @@ _ROUNDS = 8
 
 
 def batches(
-    units: Sequence[U], concurrency: int, most: int, splits_shared: bool = False
+    units: Sequence[U],
+    concurrency: int,
+    most: int,
+    splits_shared: bool = False,
+    most_units: int | None = None,
 ) -> list[tuple[U, ...]]:
     """Group units into tasks: units that share something stay together, in order of first occurrence.
 
@@ -411,7 +415,11 @@ def batches(
         Approximate maximum number of tasks.
     splits_shared
         Whether units that share something may be split; see :class:`Kind`.
+    most_units
+        Number of units that one process answers together, see :class:`Form`; the others do not count then.
     """
+    if most_units is not None:
+        return [tuple(units[first : first + most_units]) for first in range(0, len(units), most_units)]
     by_shared: dict[str, list[U]] = {}
     for unit in units:
         by_shared.setdefault(unit.shares, []).append(unit)

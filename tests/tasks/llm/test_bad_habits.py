@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import ask, complete, usage_of
 from tasks.llm.chat import ChatClient
+from tasks.llm.embeddings import Embedded, EmbeddingsClient, Refused
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.providers.base import failure_of
 from tasks.llm.servers import ChatServer, NotAllowed, QuotaUsedUp, base_address, check_server
@@ -277,3 +279,46 @@ def test_a_server_without_a_list_of_models_is_a_warning(caplog: pytest.LogCaptur
 def test_an_empty_answer_with_reasoning_names_the_servers_flag() -> None:
     with pytest.raises(NotJudged, match="--reasoning-parser"):
         complete(ChatAnswer(reasoning="I think that the first one is better."))
+
+
+# -- embeddings ---------------------------------------------------------------------------------------------
+
+
+def embedded(*replies: Reply) -> Embedded:
+    with FaultyServer(replies) as server:
+        client = EmbeddingsClient(ChatServer(name="s", url=server.url, model="tiny", patience_s=0.0))
+        return client.embed(["a red ball"])
+
+
+def rows_of(**fields: Any) -> Reply:
+    return Reply(body=json.dumps({"data": [{"index": 0, "embedding": [0.1, 0.2]}], **fields}).encode())
+
+
+FORBIDDEN = Reply(status=403, text="no red here")
+SPENT = {"error": {"message": "add 5 dollars", "code": 402}}
+
+
+@pytest.mark.parametrize(
+    ("replies", "error", "says"),
+    [
+        ([Reply(status=402, text="add 5 dollars")], QuotaUsedUp, "add 5 dollars"),
+        ([Reply(body=json.dumps(SPENT).encode())], QuotaUsedUp, "add 5 dollars"),
+        ([Reply(status=401, text="wrong key")], NotAllowed, "wrong key"),
+        ([FORBIDDEN], NotAllowed, "no red here"),
+        ([FORBIDDEN, rows_of()], Refused, "no red here"),
+    ],
+)
+def test_errors_of_embeddings_follow_the_same_rule(
+    replies: list[Reply], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        embedded(*replies)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [({"prompt_tokens": 3}, 3), (None, None), ({"prompt_tokens": -3}, None), ({"prompt_tokens": 2.5}, 3)],
+)
+def test_embeddings_are_kept_whatever_their_side_fields_are(usage: Any, tokens: int | None) -> None:
+    found = embedded(rows_of(usage=usage, model=None))
+    assert (found.model, found.tokens, found.rows.shape) == ("tiny", tokens, (1, 2))
