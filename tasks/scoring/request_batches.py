@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from storage_schemas.errors import SlvmevalError
 from tasks.llm.exchange import ChatAnswer, ChatRequest
-from tasks.llm.providers.batches import Attempt, BatchProvider, NoAnswer
+from tasks.llm.providers.batches import Attempt, BatchProvider, NoAnswer, sorted_forbidden
 from tasks.scoring.engine import CannotGoOn, Row, U, Unit
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown
 
@@ -82,10 +82,9 @@ class RequestBatches(BatchService[U]):
             raise CannotGoOn(
                 f"{problem}. To ask again without batch {handle}: `slvmeval judgements give-up {handle}`"
             ) from problem
+        answers = sorted_forbidden(collected.answers)
         rows = {
-            unit.key: self._maker.answer(unit, collected.answers[unit.key])
-            for unit in units
-            if unit.key in collected.answers
+            unit.key: self._maker.answer(unit, answers[unit.key]) for unit in units if unit.key in answers
         }
         failed = collected.failed and f"batch {handle} of {self._maker.name}: {collected.failed}"
         notes = tuple(f"batch {handle} of {self.name}: {line} has no answer" for line in collected.bad)

@@ -174,6 +174,7 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
             "no-credit": (429, "insufficient_quota", "You exceeded your current quota"),
             "bad": (400, "invalid_value", "bad image"),
             "key": (401, "invalid_api_key", "wrong key"),
+            "forbidden": (403, "permission_error", "not for you"),
             "overloaded": (503, None, "overloaded"),
             "no-model": (404, "model_not_found", "no such model"),
         }[kind]
@@ -185,6 +186,7 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
             "no-credit": (400, "invalid_request_error", "Your credit balance is too low to access the API"),
             "bad": (400, "invalid_request_error", "bad image"),
             "key": (401, "authentication_error", "invalid x-api-key"),
+            "forbidden": (403, "permission_error", "not for you"),
             "overloaded": (529, "overloaded_error", "overloaded"),
             "no-model": (404, "not_found_error", "model: m"),
         }[kind]
@@ -200,6 +202,7 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
         "no-credit": (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota", [quota, retry]),
         "bad": (400, "INVALID_ARGUMENT", "bad image", []),
         "key": (400, "INVALID_ARGUMENT", "API key not valid", [bad_key]),
+        "forbidden": (403, "PERMISSION_DENIED", "not for you", []),
         "overloaded": (503, "UNAVAILABLE", "overloaded", []),
         "no-model": (404, "NOT_FOUND", "models/m is not found", []),
     }[kind]

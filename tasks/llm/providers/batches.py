@@ -45,6 +45,7 @@ _ATTEMPTS, _TIMEOUT_S = 5, 900.0
 _LONGEST = timedelta(hours=25)
 #: How far the clocks of this machine and of a provider may differ.
 _CLOCKS = timedelta(minutes=10)
+_FORBIDDEN = "the server refused the request: HTTP 403"
 #: Characters of a bad line that are told.
 _SHOWN = 80
 
@@ -133,6 +134,16 @@ def _refused(status: int | None, error: Any, whole: Any) -> ChatAnswer:
     failure = failure_of(status, words, codes_of(error))
     says = "refused" if failure is Failure.REFUSED else "did not answer"
     return ChatAnswer(error=f"the server {says} the request: HTTP {status}{words}", failure=failure)
+
+
+def sorted_forbidden(answers: Mapping[str, ChatAnswer]) -> Mapping[str, ChatAnswer]:
+    """Return the answers of a batch; if all are 403, that is no single request's refusal."""
+    refused = [(answer.error or "").startswith(_FORBIDDEN) for answer in answers.values()]
+    if len(refused) < 2 or not all(refused):
+        return answers
+    return {
+        id_: answer.model_copy(update={"failure": Failure.NOT_ALLOWED}) for id_, answer in answers.items()
+    }
 
 
 def _read(read: Callable[[Any], ChatAnswer], body: Any) -> ChatAnswer:

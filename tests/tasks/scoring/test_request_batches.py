@@ -159,6 +159,19 @@ def test_errors_in_a_batch_are_of_the_same_kinds_as_live(
 
 
 @each_provider
+def test_403_in_a_batch_is_a_requests_unless_all_have_it(
+    provider: str, server: BatchServer, records: BatchRecords
+) -> None:
+    service = handed_over(server, records, "a", "b")
+    for other, failure in (("bad", Failure.REFUSED), ("forbidden", Failure.NOT_ALLOWED)):
+        server.batches["batch_0"].said.clear()
+        server.answer(lambda number, other=other: Said(error=other if number else "forbidden"))  # type: ignore[misc]
+        (batch,) = records.of(service, {"a", "b"})
+        rows = service.collect(batch.handle, units("a", "b")).rows
+        assert rows["a"][0].failure is failure
+
+
+@each_provider
 def test_a_batch_can_be_given_up(provider: str, server: BatchServer, records: BatchRecords) -> None:
     service = handed_over(server, records, "a", "b")
     (waiting,) = records.batches()
