@@ -82,10 +82,23 @@ def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> Non
                 write_atomic(failure_path(folder, batch), why.encode())
             raise PrerequisiteError(why)
         answers: dict[str, list[bytes]] = {batch: [] for batch in batches}
-        for line in made.read_bytes().splitlines():
-            answers[batch_of[str(json.loads(line)["custom_id"])]].append(line + b"\n")
+        for number, line in enumerate(made.read_bytes().splitlines(), 1):
+            answered = batch_of.get(_id_of(line))
+            if answered is None:
+                # the others are kept; what has no answer is handed over again
+                print(f"line {number} answers no request: {line[:80]!r}", flush=True)
+            else:
+                answers[answered].append(line + b"\n")
         for batch, lines in answers.items():
             write_atomic(answers_path(folder, batch), b"".join(lines))
+
+
+def _id_of(line: bytes) -> str:
+    """Return the id of the request that a line answers; empty if the line is none."""
+    try:
+        return str(json.loads(line)["custom_id"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

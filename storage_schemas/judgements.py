@@ -41,6 +41,8 @@ class Failure(StrEnum):
     #: The model, or its provider's filter, refused to answer.
     MODEL_REFUSED = "model_refused"
     CONTEXT_TOO_LONG = "context_too_long"
+    #: The server failed on this request, or had no time for it, while it answered others.
+    SERVER_ERROR = "server_error"
     SERVER_DOWN = "server_down"
     NOT_ALLOWED = "not_allowed"
     QUOTA_USED_UP = "quota_used_up"
@@ -53,6 +55,7 @@ class Failure(StrEnum):
 #: Failures caused by the machine or the budget; the next run retries them. Others would fail again.
 TRANSIENT_FAILURES = frozenset(
     {
+        Failure.SERVER_ERROR,
         Failure.SERVER_DOWN,
         Failure.NOT_ALLOWED,
         Failure.QUOTA_USED_UP,
@@ -94,6 +97,20 @@ JUDGEMENTS = pa.schema(
         ("at", pa.string()),
     ]
 )
+
+
+class EstimatedTokens(Frozen):
+    """Tokens and dollars by estimate; no dollars if a model has no price."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = None
+
+
+def estimated_in(details: str) -> EstimatedTokens | None:
+    """Return the estimate in a row's details; None if the cost is known."""
+    found = json.loads(details).get("estimated") if '"estimated"' in details else None
+    return None if found is None else EstimatedTokens.model_validate(found)
 
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -174,6 +191,11 @@ class Judgement(Frozen):
     def lost(self) -> int:
         """Number of attempts that may have been paid and whose tokens nobody counted, from the details."""
         return int(json.loads(self.details).get("lost", 0)) if self.failure is not None else 0
+
+    @property
+    def estimated(self) -> EstimatedTokens | None:
+        """What an answer took by estimate whose tokens the server did not count, from the details."""
+        return estimated_in(self.details)
 
 
 _FIELDS = set(Judgement.model_fields)
@@ -314,7 +336,7 @@ def _models(table: pa.Table) -> list[Judgement]:
     return rows
 
 
-def is_settled(failure: str | None, retry: bool = False) -> bool:
+def is_settled(failure: str | None, retry: Collection[str] = ()) -> bool:
     """Return whether a request is settled, so that it need not be repeated.
 
     Parameters
@@ -322,8 +344,8 @@ def is_settled(failure: str | None, retry: bool = False) -> bool:
     failure
         Why there is no answer; empty if there is one, None if the request was never made.
     retry
-        Also repeat requests that failed because of the evaluator.
+        Kinds of failures that are repeated besides the transient ones.
     """
     if failure is None:
         return False
-    return not failure or (failure not in TRANSIENT_FAILURES and not retry)
+    return not failure or (failure not in TRANSIENT_FAILURES and failure not in retry)

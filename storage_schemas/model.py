@@ -36,6 +36,10 @@ PROVIDER_KEYS: Mapping[ProviderName, str] = {
 OFFLINE = "offline"
 
 
+#: How a server is asked for the form of an answer.
+StructuredAnswers = Literal["schema", "json", "none"]
+
+
 class ModelServer(Frozen):
     """A model server; a plain URL means default values for all other settings."""
 
@@ -59,6 +63,16 @@ class ModelServer(Frozen):
     timeout_s: float = Field(default=600.0, gt=0, description="Timeout of one request, seconds.")
     patience_s: float = Field(
         default=300.0, ge=0, description="How long to retry a request while the server fails, seconds."
+    )
+    structured: StructuredAnswers = Field(
+        default="schema",
+        description="How the form of an answer is requested: 'schema' (JSON Schema), 'json' (any JSON "
+        "object) or 'none', for servers without either.",
+    )
+    token_limit: str = Field(
+        default="max_completion_tokens",
+        pattern="^[a-z][a-z0-9_]*$",
+        description="Name of the field that limits an answer's tokens; 'max_tokens' for older servers.",
     )
 
     @model_validator(mode="before")

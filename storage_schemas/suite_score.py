@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from storage_schemas.judgements import Failure
+from storage_schemas.judgements import EstimatedTokens, Failure, estimated_in
 from storage_schemas.model import Frozen
 
 SUITE_SCORES = pa.schema(
@@ -82,3 +82,8 @@ class SuiteScore(Frozen):
     prompts: str = ""
     details: str = "{}"
     at: str = ""
+
+    @property
+    def estimated(self) -> EstimatedTokens | None:
+        """What answers took by estimate whose tokens the server did not count, from the details."""
+        return estimated_in(self.details)

@@ -47,6 +47,7 @@ from tasks.scoring.request import (
     make_requests,
     settings_digest,
 )
+from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
 if TYPE_CHECKING:
@@ -223,9 +224,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                 said = count
             time.sleep(self.options.batch_poll_s)
             for task in tasks:
-                outcome = answer_stage(collecting, task)
-                if outcome.unusable:
-                    self._came(outcome)
+                self._came(answer_stage(collecting, task))
 
     def _say_what_answers(self) -> None:
         """Say the command that answers the batches of models without a server."""
@@ -252,7 +251,12 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             results.append(
                 EvaluatorResult(judge.label, aspects, found_before=judge.found_before, **self.spent(judge))
             )
-        return EvaluationResult(self.pairs.title, len(self.wanted), tuple(results), self.progress.seconds)
+        labels = {judge.label for judge in self.judges}
+        folders = (self.judgements.path, self.store.root / DESCRIPTIONS)
+        waiting = [one for folder in folders for one in BatchRecords(folder).batches() if one.by in labels]
+        return EvaluationResult(
+            self.pairs.title, len(self.wanted), tuple(results), self.progress.seconds, tuple(waiting)
+        )
 
 
 @dataclass(frozen=True)

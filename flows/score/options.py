@@ -10,9 +10,10 @@ from typing import Any
 from pydantic import Field
 
 from flows.parameters import RunOptions, checked_prompts, full_or_none, required
-from flows.score.parameters import EvaluateParameters, SuiteParameters
+from flows.score.parameters import EvaluateParameters, ScoringParameters, SuiteParameters
 from infra.profile import Profile
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
+from storage_schemas.judgements import Failure
 from storage_schemas.names import key_value
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
@@ -35,7 +36,7 @@ class ScoringOptions(RunOptions):
     repeats
         Number of times each request is made.
     retry
-        Whether to repeat requests that failed for a reason that a new attempt would not change.
+        Kinds of failures that are repeated although a new attempt would normally not change them.
     limits
         Maximum dollars and tokens.
     prices, prompts
@@ -45,12 +46,39 @@ class ScoringOptions(RunOptions):
     """
 
     repeats: int = Field(default=1, ge=1, le=1000)
-    retry: bool = False
+    retry: frozenset[Failure] = frozenset()
     limits: Limits = Limits()
     prices: str | None = None
     prompts: str = ""
     model_folders: tuple[str, ...] = ()
     allow_cpu_models: bool = False
+
+
+def reasons(given: Iterable[str]) -> frozenset[Failure]:
+    """Return the kinds of failures that are named; ``all`` stands for every one.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such kind.
+    """
+    names = [failure.value for failure in Failure]
+    for name in given:
+        if name not in (*names, "all"):
+            known = suggestion(name, names, "the reasons are", ["all"])
+            raise UserInputError(f"--retry {name}: {known}; all stands for every one")
+    return frozenset(Failure) if "all" in given else frozenset(map(Failure, given))
+
+
+def _common(parameters: ScoringParameters) -> dict[str, Any]:
+    """Return the fields of :class:`ScoringOptions`."""
+    return {
+        "repeats": parameters.repeats,
+        "retry": reasons(parameters.retry),
+        "limits": {"usd": parameters.most_dollars, "tokens": parameters.most_tokens},
+        "prices": full_or_none(parameters.prices),
+        "prompts": full_or_none(parameters.prompts) or "",
+    }
 
 
 class EvaluateOptions(ScoringOptions):
@@ -190,7 +218,7 @@ def evaluate_options(
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(
         site,
-        **parameters.common(),
+        **_common(parameters),
         evaluators=tuple(choices),
         release=parameters.release,
         version=parameters.version,
@@ -220,7 +248,7 @@ def suite_options(parameters: SuiteParameters, site: Profile) -> SuiteOptions:
     suite_factory(parameters.suite)
     return SuiteOptions.at(
         site,
-        **parameters.common(),
+        **_common(parameters),
         suite=parameters.suite,
         videos=required("videos", parameters.videos),
         prompt_suite=required("prompt_suite", parameters.prompt_suite),

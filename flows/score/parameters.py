@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,7 +18,6 @@ from flows.parameters import (
     ReleaseName,
     ReleaseVersion,
     Workers,
-    full_or_none,
 )
 
 #: Sections of the help.
@@ -29,23 +28,16 @@ class ScoringParameters(FlowParameters):
     """Parameters that evaluations and suites' runs have in common."""
 
     repeats: int = Field(default=1, ge=1, description="Number of times each request is made.")
-    retry: bool = Field(default=False, description="Repeat requests that failed before.")
+    retry: Annotated[tuple[str, ...], Given(metavar="REASON")] = Field(
+        default=(),
+        description="Repeat requests that failed for this reason, such as refused; all for every reason.",
+    )
     most_dollars: MaxDollars = None
     most_tokens: MaxTokens = None
     prices: PriceList = None
     prompts: OwnPrompts = None
     model_folders: ModelFolders = ()
     workers: Workers = None
-
-    def common(self) -> dict[str, Any]:
-        """Return the fields of :class:`flows.score.options.ScoringOptions`."""
-        return {
-            "repeats": self.repeats,
-            "retry": self.retry,
-            "limits": {"usd": self.most_dollars, "tokens": self.most_tokens},
-            "prices": full_or_none(self.prices),
-            "prompts": full_or_none(self.prompts) or "",
-        }
 
 
 class EvaluateParameters(ScoringParameters):

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.progress import BuildProgress
 from tasks.llm.limits import Spending
 from tasks.scoring.user_files import UnusedLine
+
+if TYPE_CHECKING:
+    from tasks.scoring.submitted import WaitingBatch
 
 #: Interval between reports of the rate, seconds.
 SAY_EVERY_S = 10.0
@@ -62,6 +65,7 @@ class RequestProgress(BuildProgress):
             words.append(f"{failed} without an answer")
         if tokens := sum(one["tokens"] for one in counts):
             priced = "" if not any(one["unpriced"] for one in counts) else " and what has no price"
+            priced += ", in part by estimate" if any(one["estimated"] for one in counts) else ""
             words.append(f"{tokens} tokens, ${sum(one['usd'] for one in counts):.2f}{priced}")
         return "; ".join(words)
 
@@ -100,6 +104,8 @@ class EvaluatorResult:
         Requests that already had an answer.
     asked, tokens, usd
         Requests that this run made, and their cost; no dollars if a model has no price.
+    estimated
+        Number of answers whose server did not count their tokens; their cost is an estimate.
     stopped
         Why it stopped before its last request, or did not start; empty if it finished.
     """
@@ -110,6 +116,7 @@ class EvaluatorResult:
     asked: int
     tokens: int
     usd: float | None
+    estimated: int = 0
     stopped: str = ""
 
     @property
@@ -139,12 +146,15 @@ class EvaluationResult:
         The judged set, and its number of pairs.
     seconds
         Wall time of the requests.
+    batches
+        What waits for its answers.
     """
 
     title: str
     pairs: int
     evaluators: tuple[EvaluatorResult, ...]
     seconds: float
+    batches: tuple[WaitingBatch, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -185,12 +195,14 @@ class EvaluationResult:
             "of": self.title,
             "pairs": self.pairs,
             "seconds": round(self.seconds, 3),
+            "batches": [batch.as_json() for batch in self.batches],
             "evaluators": {
                 one.label: {
                     "found_before": one.found_before,
                     "asked": one.asked,
                     "tokens": one.tokens,
                     "usd": one.usd,
+                    "estimated": one.estimated,
                     "stopped": one.stopped,
                     "aspects": {
                         aspect: {
@@ -221,8 +233,8 @@ class DimensionResult:
         Videos without a score, by reason.
     left
         Scores that the next run will compute.
-    usd
-        None if a model has no price.
+    usd, estimated
+        Dollars, None if a model has no price; and the number of rows whose server did not count tokens.
     stopped
         Why it stopped early, or did not start.
     """
@@ -236,6 +248,7 @@ class DimensionResult:
     asked: int = 0
     tokens: int = 0
     usd: float | None = 0.0
+    estimated: int = 0
     stopped: str = ""
 
     @property

@@ -250,7 +250,8 @@ class ScoringRun(ABC, Generic[U, Result]):
             assert part.kind is not None
             stage = Stage[Work[U], Task[U], Outcome](part.name, part.kind.pool, answer_stage)
             missing = self.missing(part, known)
-            for units in batches(missing, part.kind.concurrency, most, part.kind.splits_shared):
+            kind = part.kind
+            for units in batches(missing, kind.concurrency, most, kind.splits_shared, kind.form.most_units):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
                 order = (place, rank) if stage.pool == GPU_POOL else (rank, place)
@@ -271,6 +272,8 @@ class ScoringRun(ABC, Generic[U, Result]):
     def _came(self, outcome: Outcome) -> bool:
         """Note what a process lacks; tasks have no next stage."""
         part = self.part(outcome.name)
+        for note in outcome.notes:
+            self.progress.say(note)
         if outcome.unusable and not part.refused:
             part.refused = outcome.unusable
             self.progress.say(f"{outcome.name} cannot be used: {part.refused}")
@@ -303,5 +306,6 @@ class ScoringRun(ABC, Generic[U, Result]):
             "asked": counts.get("asked", 0),
             "tokens": counts.get("tokens", 0),
             "usd": None if counts.get("unpriced") else counts.get("usd", 0.0),
+            "estimated": counts.get("estimated", 0),
             "stopped": part.refused or counts.get("stopped", ""),
         }

@@ -191,6 +191,17 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
         yield step
 
 
+def dollars(usd: float | None, estimated: int = 0) -> str:
+    """Return dollars for a table; those that are in part an estimate after ``~``.
+
+    Examples
+    --------
+    >>> dollars(1.5), dollars(1.5, estimated=3), dollars(None)
+    ('1.50', '~1.50', 'unknown')
+    """
+    return "unknown" if usd is None else f"{'~' if estimated else ''}{usd:.2f}"
+
+
 def counted(reasons: dict[str, int]) -> str:
     """Return counts by reason as text: ``too_few_clips 2, nothing_found 1``."""
     return ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))

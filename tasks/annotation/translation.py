@@ -22,6 +22,7 @@ from storage_schemas.rng import derived_seed
 from tasks.annotation.installation import annotation_folder
 from tasks.llm.answers import UnusableAnswer
 from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.json_answers import unwrapped
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
 from tasks.llm.servers import Servers, check_server
@@ -281,6 +282,7 @@ class _TranslationQuestion(Question[Translation]):
         """Return the translation; raise UnusableAnswer if the answer is not a translation of the caption."""
         parameters = self._parameters
         _, text = whole_text(answer, parameters.most_tokens)
+        text = unwrapped(text)
         if not has_words(text):
             raise UnusableAnswer("it has no words")
         if len(text) > _MOST_TIMES * len(self._caption) + _MOST_MORE:

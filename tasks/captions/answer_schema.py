@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from storage_schemas.analysis import CaptionAnalysis
 from tasks.llm.answers import UnusableAnswer, clean_text
+from tasks.llm.json_answers import AnswerForm, value_in
 
 #: Maximum characters of a wrong key's name in a reason.
 _LONGEST_KEY = 80
@@ -40,10 +41,13 @@ def analysis_schema(most_items: int, most_letters: int) -> dict[str, Any]:
     return strict(schema)
 
 
-def read_analysis(text: str, most_items: int, most_letters: int) -> CaptionAnalysis:
+def read_analysis(
+    text: str, most_items: int, most_letters: int, form: AnswerForm = "tolerant"
+) -> CaptionAnalysis:
     """Parse an answer into an analysis.
 
-    Control characters and duplicate entries are removed; nothing else is changed, completed or guessed.
+    Control characters, duplicate entries and, unless strict, other keys are removed; nothing else is changed,
+    completed or guessed.
 
     Raises
     ------
@@ -51,8 +55,8 @@ def read_analysis(text: str, most_items: int, most_letters: int) -> CaptionAnaly
         If the answer is not a valid analysis, with the first reason.
     """
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as problem:
+        values = value_in(text, analysis_schema(most_items, most_letters), form).value
+    except ValueError as problem:
         raise UnusableAnswer(f"it is not one JSON object and nothing else ({problem})") from problem
     if not isinstance(values, dict):
         raise UnusableAnswer(f"it is a JSON {type(values).__name__} and not an object")

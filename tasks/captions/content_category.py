@@ -6,7 +6,6 @@ made of YouTube's videos, whose owners choose among 15 categories.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 from pydantic import Field
@@ -15,8 +14,9 @@ from storage_schemas.ids import digest_value
 from storage_schemas.rng import derived_seed
 from storage_schemas.source import Source
 from tasks.captions.llm import ThinkingModel, shortened
-from tasks.llm.answers import UnusableAnswer
+from tasks.llm.answers import UnusableAnswer, objects
 from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.json_answers import value_in
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
 from tasks.llm.servers import Servers, check_server
@@ -96,32 +96,27 @@ class _CategoryQuestion(Question[str]):
         super().__init__()
         self.source = source
         self._parameters = parameters
+        self._schema = objects({"content_category": {"type": "string", "enum": list(parameters.categories)}})
         captions = sampled_captions(source, parameters.most_characters)
         self._data = as_data(title=source.title, captions=captions)
 
     def request(self) -> ChatRequest:
         """Return the next request; each attempt has another seed."""
         parameters = self._parameters
-        schema = {
-            "type": "object",
-            "properties": {"content_category": {"type": "string", "enum": list(parameters.categories)}},
-            "required": ["content_category"],
-            "additionalProperties": False,
-        }
         listed = "\n".join(f"- {name}" for name in parameters.categories)
         messages = [
             {"role": "system", "content": filled(parameters.prompt, categories=listed)},
             {"role": "user", "content": self._data},
         ]
         seed = derived_seed("content-category", digest_value(self._data), len(self.unfit)) % 2**31
-        return parameters.request(messages, schema, seed)
+        return parameters.request(messages, self._schema, seed)
 
     def accepted(self, answer: ChatAnswer) -> str:
         """Return the category that an answer names."""
-        _, text = whole_text(answer, self._parameters.most_tokens)
+        _, text = whole_text(answer, self._parameters.most_tokens, self._parameters.answers)
         try:
-            category = json.loads(text)["content_category"]
-        except (ValueError, RecursionError, LookupError, TypeError) as problem:
+            category = value_in(text, self._schema, self._parameters.answers).value["content_category"]
+        except (ValueError, LookupError, TypeError) as problem:
             raise UnusableAnswer("it is not a JSON object with the key content_category") from problem
         if category not in self._parameters.categories:
             raise UnusableAnswer(f"{category!r:.80} is not one of the categories")

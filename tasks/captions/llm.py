@@ -24,6 +24,7 @@ from tasks.captions.analyser import AnswerJournal, CaptionAnalyser, NotAnalysed
 from tasks.captions.answer_schema import analysis_schema, read_analysis
 from tasks.llm.answers import has_text
 from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.json_answers import AnswerForm
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text, without_marks
 from tasks.llm.servers import Servers, check_server
@@ -62,6 +63,9 @@ class ThinkingModel(Frozen):
         Longer texts are shortened to this limit (the paper's captions have about 1,000).
     most_tokens
         Maximum tokens of an answer, including its reasoning.
+    answers
+        ``tolerant``: an answer that holds exactly one JSON object is understood; ``strict``: it has to be
+        that object and nothing else.
     """
 
     model: str = Field(default=MODEL, min_length=1)
@@ -76,6 +80,7 @@ class ThinkingModel(Frozen):
     tries: int = Field(default=3, ge=1, le=10)
     most_characters: int = Field(default=16_000, ge=100)
     most_tokens: int = Field(default=8192, ge=64)
+    answers: AnswerForm = "tolerant"
 
     @model_validator(mode="before")
     @classmethod
@@ -141,7 +146,9 @@ class LlmAnalyser(CaptionAnalyser):
 
     def consumes(self) -> dict[str, Any]:
         """Return name and version, the model, and all request settings."""
-        return {**super().consumes(), **self._parameters.model_dump(mode="json", exclude={"server"})}
+        # analyses from before `answers` existed keep their ids
+        left_out = {"server"} if self._parameters.answers == "strict" else {"server", "answers"}
+        return {**super().consumes(), **self._parameters.model_dump(mode="json", exclude=left_out)}
 
     def check(self) -> None:
         """Check that the client library is installed; no server is contacted.
@@ -247,10 +254,10 @@ class _CaptionQuestion(Question[CaptionAnswer]):
     def accepted(self, answer: ChatAnswer) -> CaptionAnswer:
         """Return the analysis that an answer is, with what all answers took."""
         parameters = self._parameters
-        thoughts, text = whole_text(answer, parameters.most_tokens)
+        thoughts, text = whole_text(answer, parameters.most_tokens, parameters.answers)
         return CaptionAnswer(
             caption=self.digest,
-            analysis=read_analysis(text, parameters.most_items, parameters.most_letters),
+            analysis=read_analysis(text, parameters.most_items, parameters.most_letters, parameters.answers),
             text=answer.text,
             reasoning=thoughts,
             finish_reason=answer.finish_reason,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from storage_schemas.ids import digest_value
@@ -19,6 +20,7 @@ from tasks.llm.exchange import (
     Sampling,
     VideoInput,
 )
+from tasks.llm.json_answers import AnswerForm, Understood, value_in
 from tasks.llm.servers import NotAllowed, QuotaUsedUp, ServerDown
 from tasks.llm.usage import NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
@@ -109,7 +111,7 @@ def ask(
         raise NotJudged(Failure.QUOTA_USED_UP, str(problem)) from problem
     except NotAllowed as problem:
         raise NotJudged(Failure.NOT_ALLOWED, str(problem)) from problem
-    return complete(answer)
+    return complete(answer, model.answers)
 
 
 def make_request(
@@ -129,8 +131,8 @@ def make_request(
     )
 
 
-def complete(answer: ChatAnswer) -> ChatAnswer:
-    """Return an answer with its reasoning split off.
+def complete(answer: ChatAnswer, form: AnswerForm = "tolerant") -> ChatAnswer:
+    """Return an answer with its reasoning split off; unless strict, one within the reasoning counts, too.
 
     Raises
     ------
@@ -145,8 +147,8 @@ def complete(answer: ChatAnswer) -> ChatAnswer:
     if answer.error is not None and answer.finish_reason == TOO_LARGE:
         raise NotJudged(Failure.CUT_OFF, answer.error, "", TOO_LARGE, usage)
     if answer.error is not None:
-        too_long = _TOO_LONG.search(answer.error)
-        raise NotJudged(Failure.CONTEXT_TOO_LONG if too_long else Failure.REFUSED, answer.error, usage=usage)
+        too_long = answer.failure is Failure.REFUSED and _TOO_LONG.search(answer.error)
+        raise NotJudged(Failure.CONTEXT_TOO_LONG if too_long else answer.failure, answer.error, usage=usage)
 
     def failed(failure: Failure, message: str) -> NotJudged:
         return NotJudged(failure, message, answer.text, answer.finish_reason or "", usage)
@@ -165,14 +167,33 @@ def complete(answer: ChatAnswer) -> ChatAnswer:
         thoughts, text = split_thinking(answer.text)
     except UnusableAnswer as problem:
         raise failed(Failure.CUT_OFF, str(problem)) from problem
+    if not text and answer.reasoning:
+        with suppress(ValueError):
+            value_in(answer.reasoning, {}, form)
+            if form == "tolerant":
+                return answer.model_copy(
+                    update={"text": answer.reasoning.strip(), "found": "in the reasoning"}
+                )
+        raise failed(Failure.NO_ANSWER, f"the answer is empty, {took_for_reasoning(answer)}")
     if not text:
         raise failed(Failure.NO_ANSWER, "the answer is empty")
     return answer.model_copy(update={"text": text, "reasoning": answer.reasoning or thoughts})
 
 
+def took_for_reasoning(answer: ChatAnswer) -> str:
+    """Return why an answer with reasoning alone is empty, and what to do."""
+    return (
+        f"but its reasoning_content has {len(answer.reasoning):,} characters: the server's reasoning parser "
+        "took the answer, too. Start the server with the --reasoning-parser of this model (vLLM, SGLang), or "
+        "with --reasoning-format none (llama.cpp)"
+    )
+
+
 def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
-    """Return the cost of an answer."""
+    """Return the cost of an answer; tokens that its server did not count are estimated by the text."""
     counted = answer.tokens_in or 0
+    came = answer.error is None
+    unknown_out = came and answer.tokens_out is None
     return Usage(
         frames=frames,
         # an attempt that was lost before had the same request
@@ -184,7 +205,18 @@ def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
         written_in=answer.written_in,
         reasoning_out=answer.reasoning_out,
         lost=0 if counted else answer.lost,
+        uncounted=int(unknown_out or (came and answer.tokens_in is None)),
+        estimated_out=text_tokens(answer.text + answer.reasoning) if unknown_out else 0,
     )
+
+
+#: Mean number of characters of a token of English text.
+_LETTERS_A_TOKEN = 4.6
+
+
+def text_tokens(text: str) -> int:
+    """Return the approximate number of tokens of a text for any model."""
+    return math.ceil(len(text) / _LETTERS_A_TOKEN)
 
 
 def discounted(answer: ChatAnswer) -> dict[str, int]:
@@ -197,29 +229,23 @@ def discounted(answer: ChatAnswer) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def read_value(answer: ChatAnswer, key: str) -> str:
-    """Return the text of a JSON answer's only key.
+def understood(answer: ChatAnswer, schema: Mapping[str, Any], form: AnswerForm = "tolerant") -> Understood:
+    """Return the JSON object of an answer, with exactly the keys that its schema requires.
 
     Raises
     ------
     NotJudged
-        `not_understood` for anything else: prose, several objects, another key, a key twice.
+        `not_understood` for anything else: prose, several objects, a missing key, a key twice.
     """
+    keys = list(schema["properties"])
     try:
-        value = json.loads(answer.text, object_pairs_hook=once)
-    except (ValueError, RecursionError):
-        value = None
-    if not (isinstance(value, dict) and set(value) == {key} and isinstance(value[key], str)):
-        raise not_understood(answer, f'not a JSON object {{"{key}": …}}')
-    return whole_characters(value[key])
-
-
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object; raise ValueError if a key appears twice."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a key appears twice, which is ambiguous")
-    return members
+        read = value_in(answer.text, schema, form)
+    except ValueError:
+        read = Understood(None)
+    if not isinstance(read.value, dict) or set(read.value) != set(keys):
+        wanted = ", ".join(f'"{key}": …' for key in keys)
+        raise not_understood(answer, f"not a JSON object {{{wanted}}}")
+    return read._replace(found=", ".join(filter(None, (answer.found, read.found))))
 
 
 def not_understood(answer: ChatAnswer, why: str) -> NotJudged:

@@ -11,15 +11,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from storage_schemas.judgements import Failure
 from tasks.llm.exchange import TOO_LARGE, ChatAnswer, ChatRequest, Sampling, kept
 from tasks.llm.model_names import answered_by
-from tasks.llm.providers.base import Provider, Rejected, TransientFault
+from tasks.llm.providers.base import Forbidden, Provider, Rejected, TransientFault, Unreadable
 from tasks.llm.providers.http import TooLarge
 from tasks.llm.providers.registry import open_provider
-from tasks.llm.servers import ChatServer, ServerDown
+from tasks.llm.servers import ChatServer, ServerDown, refused_key
 
 #: First and longest pause between attempts, in seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+#: Attempts whose body is no answer at all, each of which may be paid, before a request is given up.
+_MOST_UNREADABLE = 3
+#: Asked when a request fails, to learn whether others do.
+_HARMLESS = ChatRequest(messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1))
 
 
 #: Called with a request's index and its answer, in the order of arrival; returns the next request at this
@@ -82,34 +87,36 @@ class ServerAsking:
 
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
         """Return the answer to a request; transient faults are retried within the server's patience."""
-        tries, lost, failing_since = 0, 0, None
+        tries, lost, unreadable, failing_since = 0, 0, 0, None
         while True:
             tries += 1
             started = time.monotonic()
             try:
                 answer = kept(await self._once(request))
-                seconds = round(time.monotonic() - started, 3)
-                return answer.model_copy(update={"tries": tries, "lost": lost, "seconds": seconds})
+                changes = {"tries": tries, "lost": lost, "seconds": round(time.monotonic() - started, 3)}
+                return answer.model_copy(update={**changes, "model": answer.model or self._server.model})
+            except Forbidden as problem:
+                await self._require_permission()
+                return ChatAnswer(tries=tries, lost=lost, error=str(problem))
             except Rejected as problem:
                 return ChatAnswer(tries=tries, lost=lost, error=str(problem))
             except TooLarge as problem:
                 return ChatAnswer(tries=tries, lost=lost + 1, finish_reason=TOO_LARGE, error=str(problem))
             except TransientFault as problem:
                 lost += problem.lost
+                unreadable += isinstance(problem, Unreadable)
                 failing_since = failing_since or time.monotonic()
                 pause = _pause(tries, problem.retry_after_s)
-                if time.monotonic() + pause - failing_since > self._server.patience_s:
+                late = time.monotonic() + pause - failing_since > self._server.patience_s
+                if late or unreadable >= _MOST_UNREADABLE:
                     return await self._given_up(problem, tries, lost, time.monotonic() - failing_since)
                 await asyncio.sleep(pause)
 
     async def _given_up(self, problem: TransientFault, tries: int, lost: int, seconds: float) -> ChatAnswer:
         """Return the failure of one request; raise ServerDown if the server answers nothing else either."""
         error = f"{problem} ({tries} attempts in {seconds:.0f} s)"
-        harmless = ChatRequest(
-            messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1)
-        )
         try:
-            await self._once(harmless)
+            await self._once(_HARMLESS)
         except (Rejected, TooLarge):
             pass
         except TransientFault as still:
@@ -120,7 +127,16 @@ class ServerAsking:
             )
             down.lost = lost
             raise down from still
-        return ChatAnswer(tries=tries, lost=lost, error=error)
+        return ChatAnswer(tries=tries, lost=lost, error=error, failure=Failure.SERVER_ERROR)
+
+    async def _require_permission(self) -> None:
+        """Raise NotAllowed if the server forbids a harmless request, too."""
+        try:
+            await self._once(_HARMLESS)
+        except Forbidden as problem:
+            raise refused_key(self._server, f" ({problem})") from problem
+        except (Rejected, TooLarge, TransientFault):
+            pass
 
     async def _once(self, request: ChatRequest) -> ChatAnswer:
         assert self._provider is not None

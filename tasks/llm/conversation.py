@@ -16,9 +16,9 @@ from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.judgements import Failure
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.chat import client_of
-from tasks.llm.requests import AnswerNotStored, Calls, Check, Parts, read
+from tasks.llm.requests import AnswerNotStored, Calls, Check, Parts
 from tasks.llm.servers import Servers, check_server
-from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
+from tasks.llm.usage import Estimate, NotJudged, Usage, total_usage
 from tasks.llm.vision_models import MARK_TOKENS, VlmModel
 
 #: The part a model plays, such as ``multimodal`` or ``language``.
@@ -247,7 +247,7 @@ class LiveAsker:
             )
         except NotJudged as problem:
             usage = problem.usage
-            paid = bool(usage.tokens_in or usage.tokens_out)
+            usage, paid = usage.expecting(expected), usage.paid
             self.add(calls.model.model, usage, int(paid))
             if problem.raw:
                 self._note(step, calls.model.model, problem.raw, not paid, expected, usage)
@@ -256,14 +256,16 @@ class LiveAsker:
             self.failed(problem)
             raise
         except AnswerNotStored as problem:
-            self.add(calls.model.model, problem.usage, 1)
+            self.add(calls.model.model, problem.usage.expecting(expected), 1)
             raise
         if shown is not None:
             self.model = self.model if self.shown else answer.stored.model
             self.shown, self._frames = shown.details(), shown.frames
         self.model = self.model or answer.stored.model
-        self.add(answer.stored.model, answer.usage, answer.calls)
+        self.add(answer.stored.model, answer.usage.expecting(expected), answer.calls)
         self._note(step, answer.stored.model, answer.value, not answer.calls, expected, answer.usage)
+        if answer.found:
+            self.conversation[-1]["found"] = answer.found
         return answer.value
 
     def _note(self, step: Step, model: str, answer: Any, kept: bool, expected: int, usage: Usage) -> None:
@@ -285,16 +287,16 @@ class LiveAsker:
 
     def usage(self) -> Usage:
         """Return the cost of all steps so far; models other than `model` are listed separately."""
-        own = [usage for model, usage in self._usages if model == self.model]
+        own = total_usage([usage for model, usage in self._usages if model == self.model])
         others = tuple(
-            ModelUsage(model, usage.tokens_in, usage.tokens_out)
+            other
             for model, usage in self._usages
-            if model != self.model and (usage.tokens_in or usage.tokens_out)
+            if model != self.model
+            for other in usage.by_model(model).others
         )
-        return Usage(
+        return replace(
+            own,
             frames=self._frames,
-            tokens_in=sum(usage.tokens_in for usage in own),
-            tokens_out=sum(usage.tokens_out for usage in own),
             seconds=sum(usage.seconds for _, usage in self._usages),
             tries=sum(usage.tries for _, usage in self._usages),
             others=others,
@@ -329,7 +331,7 @@ class DryRunAsker:
         key = calls.key(self.roles.key_of(step, shown), step.system, step.schema)
         answer = calls.answers.find(key)
         if answer is not None:
-            return read(answer.text, None, step.check)
+            return calls.read(answer.text, step.schema, step.check)[0]
         assumed, model = dict(step.assumed), calls.model
         self.assume(
             Estimate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from storage_schemas.judgements import Failure
 from storage_schemas.secrets import strike_out
+from tasks.llm.providers.base import codes_of, failure_of, status_of
+from tasks.llm.providers.lenient import at, count_at, json_of, text_at
 from tasks.llm.servers import (
     ChatServer,
     HttpStatus,
@@ -19,13 +23,14 @@ from tasks.llm.servers import (
     ask_json,
     json_client,
     no_such_model,
+    quota_used_up,
     refused_key,
+    told_by,
     why,
 )
 
 #: Texts per request; OpenAI accepts 2,048, smaller servers fewer.
 BATCH = 128
-_TRANSIENT = frozenset({408, 409, 425, 429})
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
 
 
@@ -35,11 +40,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Embedded:
-    """Embeddings of texts, ``(n, width)`` float64, as the server gave them, and their cost."""
+    """Embeddings of texts, ``(n, width)`` float64, as the server gave them, and their cost.
+
+    `tokens` are None if the server did not count them.
+    """
 
     rows: NDArray[np.float64]
     model: str
-    tokens: int
+    tokens: int | None
     seconds: float
     requests: int
 
@@ -69,21 +77,20 @@ class EmbeddingsClient:
         """
         start = time.monotonic()
         rows: list[NDArray[np.float64]] = []
-        model, tokens, requests = self.server.model, 0, 0
+        model = self.server.model
+        tokens: list[int | None] = []
         for first in range(0, len(texts), BATCH):
             batch = list(texts[first : first + BATCH])
             answer = self._ask(batch)
             rows.append(read_rows(answer, len(batch)))
-            model = strike_out(str(answer.get("model") or model))
-            usage = answer.get("usage")
-            counted = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-            tokens += counted if isinstance(counted, int) else 0
-            requests += 1
+            model = strike_out(text_at(answer, "model")) or model
+            tokens.append(count_at(answer, "usage", "prompt_tokens"))
         widths = {part.shape[1] for part in rows}
         if len(widths) > 1:
             raise Refused(f"the server gave rows of {sorted(widths)} numbers: they cannot be compared")
         whole = np.concatenate(rows) if rows else np.empty((0, 0))
-        return Embedded(whole, model, tokens, time.monotonic() - start, requests)
+        counted = None if None in tokens else sum(count or 0 for count in tokens)
+        return Embedded(whole, model, counted, time.monotonic() - start, len(tokens))
 
     def _ask(self, texts: Sequence[str]) -> dict[str, Any]:
         """Return the answer; transient faults are retried within the server's patience."""
@@ -92,6 +99,9 @@ class EmbeddingsClient:
         while True:
             try:
                 return self._once(texts)
+            except _Forbidden as problem:
+                self._require_permission()
+                raise Refused(f"the server refused the texts: HTTP 403{problem}") from problem
             except _Unavailable as problem:
                 if time.monotonic() + pause > end:
                     raise ServerDown(
@@ -101,6 +111,15 @@ class EmbeddingsClient:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
+    def _require_permission(self) -> None:
+        """Raise NotAllowed if the server forbids a harmless text, too."""
+        try:
+            self._once(["yes"])
+        except _Forbidden as problem:
+            raise refused_key(self.server, str(problem)) from problem
+        except (_Unavailable, Refused):
+            pass
+
     def _once(self, texts: Sequence[str]) -> dict[str, Any]:
         body = {"model": self.server.model, "input": list(texts), "encoding_format": "float"}
         try:
@@ -109,27 +128,40 @@ class EmbeddingsClient:
             raise self._status(problem.code, problem.text) from problem
         except (OSError, ValueError) as problem:
             raise _Unavailable(why(problem)) from problem
+        error = at(answer, "error")
+        if error and not at(answer, "data"):
+            raise self._status(status_of(error) or 500, json.dumps(answer))
         if not isinstance(answer, dict):
             raise Refused(f"the server answered {strike_out(repr(answer)):.100}, which are not embeddings")
         return answer
 
     def _status(self, code: int, text: str) -> Exception:
-        if code in (401, 403):
-            return refused_key(self.server)
+        said = told_by(text)
+        failure = failure_of(code, said, codes_of(at(json_of(text), "error")))
+        if failure is Failure.QUOTA_USED_UP:
+            return quota_used_up(self.server, said)
+        if code == 403:
+            return _Forbidden(said)
+        if code == 401:
+            return refused_key(self.server, said)
         if code == 404 and "model" in text.lower():
-            return no_such_model(self.server)
+            return no_such_model(self.server, said=said)
         if code == 404:
             return NotAllowed(
-                f"model server {self.server.name} has no {self.server.base}/embeddings: serve an embedding "
-                "model there, for instance with vLLM"
+                f"model server {self.server.name} has no {self.server.base}/embeddings{said}: serve an "
+                "embedding model there, for instance with vLLM"
             )
-        if code in _TRANSIENT or code >= 500:
-            return _Unavailable(f"HTTP {code}")
-        return Refused(f"the server refused the texts: HTTP {code} ({text:.200})")
+        if failure is Failure.SERVER_ERROR:
+            return _Unavailable(f"HTTP {code}{said}")
+        return Refused(f"the server refused the texts: HTTP {code}{said}")
 
 
 class _Unavailable(Exception):
     """The server does not answer at the moment."""
+
+
+class _Forbidden(Exception):
+    """The server forbids these texts, or all with this key."""
 
 
 def read_rows(answer: dict[str, Any], count: int) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from storage_schemas.secrets import strike_out
 
@@ -96,6 +97,10 @@ class ChatAnswer(Frozen):
         Number of calls.
     lost
         Number of calls that were given up while the server may have worked on them, so that they may be paid.
+    error, failure
+        Why there is no answer: a message, and its kind.
+    found
+        Where the answer was, if it was not the response's text.
     """
 
     text: str = ""
@@ -113,17 +118,23 @@ class ChatAnswer(Frozen):
     tries: int = 1
     lost: int = 0
     error: str | None = None
+    failure: Failure = Failure.REFUSED
+    found: str = ""
 
 
 def kept(answer: ChatAnswer) -> ChatAnswer:
-    """Return an answer without secrets, and no longer than what is kept of one."""
+    """Return an answer without secrets, no longer than what is kept of one, with no part above its whole."""
     reasoning, text = strike_out(answer.reasoning), strike_out(answer.text)
+    cached = min(answer.cached_in, answer.tokens_in or 0)
     changes: dict[str, Any] = {
         "text": text[:MOST_TEXT],
         "reasoning": reasoning[:MOST_REASONING],
         "refusal": answer.refusal and strike_out(answer.refusal)[:MOST_TEXT],
         "finish_reason": answer.finish_reason and strike_out(answer.finish_reason)[:100],
         "model": strike_out(answer.model)[:200],
+        "cached_in": cached,
+        "written_in": min(answer.written_in, (answer.tokens_in or 0) - cached),
+        "reasoning_out": min(answer.reasoning_out, answer.tokens_out or 0),
     }
     if len(text) > MOST_TEXT or len(reasoning) > MOST_REASONING:
         changes["finish_reason"] = TOO_LARGE

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from storage_schemas.ids import digest_text
-from storage_schemas.judgements import Failure
+from storage_schemas.judgements import EstimatedTokens, Failure
 from storage_schemas.model import Frozen
 from tasks.llm.shared_state import SharedState
 
@@ -35,6 +35,10 @@ class Counted(Protocol):
     @property
     def tokens_out(self) -> int:
         """Tokens of the answer."""
+
+    @property
+    def estimated(self) -> EstimatedTokens | None:
+        """What an answer took by estimate whose tokens the server did not count; None if it did."""
 
 
 class Limits(Frozen):
@@ -144,7 +148,10 @@ class Spending:
                 lost = getattr(row, "lost", 0)
                 mine["usd"] += (row.cost_usd or 0.0) + lost * usd
                 mine["tokens"] += row.tokens_in + row.tokens_out + lost * tokens
-                mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
+                if row.estimated is not None:
+                    _count_estimate(mine, row, row.estimated, usd, tokens)
+                else:
+                    mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
 
     def stop(self, name: str, message: str) -> None:
         """Stop an evaluator's requests; the first message is kept."""
@@ -157,7 +164,7 @@ class Spending:
         return str(self.counts().get(name, {}).get("stopped", ""))
 
     def counts(self) -> dict[str, dict[str, Any]]:
-        """Return by evaluator: asked, failed, usd, tokens, unpriced, stopped."""
+        """Return by evaluator: asked, failed, usd, tokens, unpriced, estimated, stopped."""
         counts: dict[str, dict[str, Any]] = self._state.read().get("evaluators", {})
         return counts
 
@@ -175,12 +182,24 @@ def _counts(state: dict[str, Any], name: str) -> dict[str, Any]:
             "usd": 0.0,
             "tokens": 0,
             "unpriced": 0,
+            "estimated": 0,
             "reserved_usd": 0.0,
             "reserved_tokens": 0,
             "stopped": "",
         },
     )
     return counts
+
+
+def _count_estimate(
+    mine: dict[str, Any], row: Counted, estimated: EstimatedTokens, usd: float, tokens: int
+) -> None:
+    """Count an answer that its server did not: by the greater of what was reserved and its own estimate."""
+    counted = row.tokens_in + row.tokens_out
+    mine["tokens"] += max(tokens, estimated.tokens_in + estimated.tokens_out) - counted
+    mine["usd"] += max(usd, estimated.usd or 0.0)
+    mine["estimated"] += 1
+    mine["unpriced"] += estimated.usd is None and not usd
 
 
 def _give_back(mine: dict[str, Any], usd: float, tokens: int) -> None:

@@ -6,8 +6,10 @@ One :class:`Meter` serves every kind of request: judgements, suites' scores, and
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,6 +23,10 @@ log = logging.getLogger(__name__)
 
 #: Number of consecutive transient failures that stop the requests of a name.
 MOST_IN_A_ROW = 20
+#: Number of rejections for one reason, without one answer, that stop the requests of a name.
+MOST_EQUAL_REJECTIONS = 10
+#: What differs between messages for one reason: ids and sizes.
+_NUMBER = re.compile(r"\b[0-9a-f-]{8,}\b|\d+")
 #: How often a process checks whether another one stopped the requests, in seconds.
 _LOOK_EVERY_S = 1.0
 _NO_PRICE = "the limit in dollars cannot be enforced: {} has no price; add it with --prices"
@@ -71,6 +77,7 @@ class Meter:
         self._lock = threading.Lock()
         self._once: set[str] = set()
         self._in_a_row = 0
+        self._answered, self._rejections = False, Counter[str]()
         self._stop: Stop | None = None
         self._looked = time.monotonic()
 
@@ -167,17 +174,20 @@ class Meter:
             self.stop(problem.message)
             raise
         if self.rate is not None:
-            self.rate.correct(held.tokens, sum(row.tokens_in + row.tokens_out for row in rows))
+            self.rate.correct(held.tokens, sum(_tokens_of(row) for row in rows))
         transient = [row for row in rows if row.failure in TRANSIENT_FAILURES]
         if transient:
             self._forget_once(held)
         with self._lock:
+            stopping = self._equal_rejections(rows)
             self._in_a_row = self._in_a_row + 1 if transient else 0
             many = self._in_a_row >= MOST_IN_A_ROW
+        if stopping:
+            self.stop(stopping, Failure.REFUSED)
         for row in rows:
             if row.failure in (Failure.NOT_ALLOWED, Failure.QUOTA_USED_UP):
                 self.stop(row.message, row.failure)
-            elif self.spending.limits.usd is not None and row.cost_usd is None:
+            elif self.spending.limits.usd is not None and row.cost_usd is None and row.estimated is None:
                 self.stop(_NO_PRICE.format("the model of an answer"), Failure.PREREQUISITE_MISSING)
         if many:
             last = transient[-1]
@@ -187,7 +197,29 @@ class Meter:
                 last.failure or Failure.INTERNAL_ERROR,
             )
 
+    def _equal_rejections(self, rows: Sequence[CountedRow]) -> str:
+        """Return why to stop if nothing but equal rejections came: the cause is then not a request."""
+        for row in rows:
+            if row.failure is not Failure.REFUSED:
+                self._answered = self._answered or row.failure is None
+                continue
+            reason = _NUMBER.sub("#", row.message)
+            self._rejections[reason] += 1
+            if not self._answered and self._rejections[reason] == MOST_EQUAL_REJECTIONS:
+                return (
+                    f"the server rejected {MOST_EQUAL_REJECTIONS} requests for the same reason, and answered "
+                    f"none: {row.message}; correct the cause, then run the same command again with "
+                    "`--retry refused`"
+                )
+        return ""
+
     def _forget_once(self, held: Reservation) -> None:
         """Let the next request reserve shared work again that may not have been done."""
         with self._lock:
             self._once -= held.once
+
+
+def _tokens_of(row: CountedRow) -> int:
+    """Return the tokens of a row; by estimate where its server did not count them."""
+    one = row.estimated or row
+    return one.tokens_in + one.tokens_out

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
-from tasks.llm.answers import UnusableAnswer, split_thinking
+from tasks.llm.answers import UnusableAnswer, split_thinking, took_for_reasoning
 from tasks.llm.chat import ask_all
 from tasks.llm.exchange import TOO_LARGE, ChatAnswer, ChatRequest
+from tasks.llm.json_answers import AnswerForm, value_in
+from tasks.llm.meter import MOST_EQUAL_REJECTIONS
 from tasks.llm.servers import ChatServer
 
 Answer = TypeVar("Answer")
@@ -91,15 +96,27 @@ def ask_questions(
         If the server cannot be used, or rejects all of several questions for the same reason: the cause
         is then not a question but, for instance, an unknown field.
     """
-    refusals: list[str] = []
+    refusals: Counter[str] = Counter()
+    answered = False
+
+    def every_one_rejected(count: int) -> PrerequisiteError:
+        return PrerequisiteError(
+            f"model server {server.name} at {server.base} rejected all {count} {topic} for the same reason: "
+            f"{next(iter(refusals))}. If it does not support a field, {advice}"
+        )
 
     def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
+        nonlocal answered
         question = questions[place]
         question.answers.append(answer)
         if answer.error is not None:
-            refusals.append(answer.error)
-            on_result(question, Unanswered(message=answer.error, refused=True))
+            refused = answer.failure is Failure.REFUSED
+            on_result(question, Unanswered(message=answer.error, refused=refused))
+            refusals[answer.error] += refused
+            if not answered and len(questions) > refusals[answer.error] >= MOST_EQUAL_REJECTIONS:
+                raise every_one_rejected(refusals[answer.error])
             return None
+        answered = True
         try:
             accepted = question.accepted(answer)
         except UnusableAnswer as problem:
@@ -114,15 +131,17 @@ def ask_questions(
         return None
 
     ask_all(server, [question.request() for question in questions], on_answer)
-    if len(questions) > 2 and len(refusals) == len(questions) and len(set(refusals)) == 1:
-        raise PrerequisiteError(
-            f"model server {server.name} at {server.base} rejected all {len(questions)} {topic} for the "
-            f"same reason: {refusals[0]}. If it does not support a field, {advice}"
-        )
+    if len(questions) > 2 and len(refusals) == 1 and refusals.total() == len(questions):
+        raise every_one_rejected(len(questions))
 
 
-def whole_text(answer: ChatAnswer, most_tokens: int) -> tuple[str, str]:
+def whole_text(answer: ChatAnswer, most_tokens: int, form: AnswerForm = "strict") -> tuple[str, str]:
     """Return the reasoning and the text of an answer.
+
+    Parameters
+    ----------
+    form
+        ``tolerant``: a JSON object in the reasoning is the text of an answer without any.
 
     Raises
     ------
@@ -136,6 +155,12 @@ def whole_text(answer: ChatAnswer, most_tokens: int) -> tuple[str, str]:
     if answer.finish_reason == "length":
         raise UnusableAnswer(f"it was cut off after {most_tokens} tokens, be brief")
     thoughts, text = split_thinking(answer.text)
+    if not text and answer.reasoning:
+        with suppress(ValueError):
+            value_in(answer.reasoning, {}, form)
+            if form == "tolerant":
+                return answer.reasoning, answer.reasoning
+        raise UnusableAnswer(f"it is empty, {took_for_reasoning(answer)}")
     if not text:
         raise UnusableAnswer("there was nothing after the reasoning" if thoughts else "it is empty")
     return answer.reasoning or thoughts, text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.ids import digest_value
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
-from tasks.llm.answers import ask, complete, not_understood, once, usage_of
+from tasks.llm.answers import ask, complete, not_understood, usage_of
 from tasks.llm.chat import ChatClient
 from tasks.llm.exchange import ChatAnswer
-from tasks.llm.usage import NotJudged, Usage
+from tasks.llm.json_answers import AnswerForm, value_in
+from tasks.llm.usage import ModelUsage, NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
 
 #: Parts of a user's message: texts, images and videos.
@@ -47,6 +47,7 @@ class JsonAnswer:
     reasoning: str = ""
     usage: Usage = field(default_factory=Usage)
     calls: int = 0
+    found: str = ""
 
 
 @dataclass
@@ -118,7 +119,7 @@ class Calls:
             user, fps = made if isinstance(made, tuple) else (made, None)
             answer = ask(self.client, self.model, system, user, schema, fps)
             received.append(answer)
-            return self._to_store(key, answer, check, notes() if notes is not None else {})
+            return self._to_store(key, answer, schema, check, notes() if notes is not None else {})
 
         try:
             stored, made = self.answers.get_or_make(key, make)
@@ -127,15 +128,30 @@ class Calls:
                 raise
             raise AnswerNotStored(problem.reason, problem.message, usage_of(received[0])) from problem
         paid = received[0] if made else None
+        value, found = self.read(stored.text, schema, check, paid)
         return JsonAnswer(
-            value=read(stored.text, paid, check),
+            value=value,
+            found=", ".join(filter(None, (paid.found if paid else "", found))),
             stored=stored,
             reasoning=paid.reasoning if paid else "",
             usage=usage_of(paid) if paid else Usage(tries=0),
             calls=int(made),
         )
 
-    def keep(self, key: str, answer: ChatAnswer, check: Check | None, notes: Mapping[str, Any]) -> None:
+    def read(
+        self, text: str, schema: Mapping[str, Any], check: Check | None, paid: ChatAnswer | None = None
+    ) -> tuple[Any, str]:
+        """Return the JSON value of a kept answer, and how it was found; see :func:`read`."""
+        return read(text, paid, check, schema, self.model.answers)
+
+    def keep(
+        self,
+        key: str,
+        answer: ChatAnswer,
+        schema: Mapping[str, Any],
+        check: Check | None,
+        notes: Mapping[str, Any],
+    ) -> None:
         """Store an answer that came some other way than by :meth:`ask`, such as in a batch.
 
         Raises
@@ -145,13 +161,18 @@ class Calls:
         SetAside
             If it cannot be stored.
         """
-        whole = complete(answer)
-        self.answers.get_or_make(key, lambda: self._to_store(key, whole, check, notes))
+        whole = complete(answer, self.model.answers)
+        self.answers.get_or_make(key, lambda: self._to_store(key, whole, schema, check, notes))
 
     def _to_store(
-        self, key: str, answer: ChatAnswer, check: Check | None, notes: Mapping[str, Any]
+        self,
+        key: str,
+        answer: ChatAnswer,
+        schema: Mapping[str, Any],
+        check: Check | None,
+        notes: Mapping[str, Any],
     ) -> StoredAnswer:
-        read(answer.text, answer, check)
+        self.read(answer.text, schema, check, answer)
         return StoredAnswer(
             key=key,
             text=answer.text,
@@ -164,8 +185,24 @@ class Calls:
         )
 
 
-def read(text: str, answer: ChatAnswer | None, check: Check | None) -> Any:
-    """Return the JSON value of an answer, converted by `check`.
+def usage_of_kept(answer: StoredAnswer) -> ModelUsage:
+    """Return what a kept answer took; without counts, by estimate."""
+    if answer.tokens_in or answer.tokens_out:
+        return ModelUsage(answer.model, answer.tokens_in, answer.tokens_out)
+    guess = usage_of(ChatAnswer(text=answer.text))
+    return ModelUsage(
+        answer.model, uncounted=1, estimated_in=answer.expected_in, estimated_out=guess.estimated_out
+    )
+
+
+def read(
+    text: str,
+    answer: ChatAnswer | None,
+    check: Check | None,
+    schema: Mapping[str, Any],
+    form: AnswerForm = "tolerant",
+) -> tuple[Any, str]:
+    """Return the JSON value of an answer, converted by `check`, and how it was found.
 
     Raises
     ------
@@ -174,13 +211,13 @@ def read(text: str, answer: ChatAnswer | None, check: Check | None) -> Any:
     """
     whole = answer or ChatAnswer(text=text)
     try:
-        value = json.loads(text, object_pairs_hook=once)
-    except (ValueError, RecursionError) as problem:
-        raise not_understood(whole, "not JSON, or has a key twice") from problem
+        value, found, _ = value_in(text, schema, form)
+    except ValueError as problem:
+        raise not_understood(whole, "not JSON, or has several objects or a key twice") from problem
     if check is None:
-        return value
+        return value, found
     try:
-        return check(value)
+        return check(value), found
     except NotJudged as problem:
         raise NotJudged(
             problem.failure,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -16,12 +17,22 @@ import httpx2
 from pydantic import ConfigDict, SecretStr, ValidationError
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.model import OFFLINE, PROVIDER_KEYS, PROVIDER_URLS, Frozen, ModelServer, ProviderName
+from storage_schemas.model import (
+    OFFLINE,
+    PROVIDER_KEYS,
+    PROVIDER_URLS,
+    Frozen,
+    ModelServer,
+    ProviderName,
+    StructuredAnswers,
+)
 from storage_schemas.offline_batches import batches_folder
 from storage_schemas.proxies import is_near
 from storage_schemas.regular_files import read_regular
 from storage_schemas.secrets import know, strike_out
 from storage_schemas.value_problems import first_error
+
+log = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
 
@@ -58,12 +69,14 @@ class ChatServer(Frozen):
     concurrency: int = 32
     timeout_s: float = 600.0
     patience_s: float = 300.0
+    structured: StructuredAnswers = "schema"
+    token_limit: str = "max_completion_tokens"
     #: Folder of the batches of a model without a server.
     offline: Path | None = None
 
     @property
     def base(self) -> str:
-        """The base address of the interface; OpenAI's ends in ``/v1``."""
+        """The base address of the interface; OpenAI's ends in a version, such as ``/v1``."""
         return base_address(self.url) if self.provider == "openai" else self.url.rstrip("/")
 
     def secret(self) -> str | None:
@@ -171,8 +184,18 @@ def entry_of(name: str) -> str:
 
 
 def base_address(url: str) -> str:
-    """Return an address that ends in exactly one ``/v1``."""
-    return url.rstrip("/").removesuffix("/v1").rstrip("/") + "/v1"
+    """Return an address with ``/v1`` at its end, unless its path names a version.
+
+    Examples
+    --------
+    >>> base_address("http://h:1/"), base_address("http://h:1/api/v3/")
+    ('http://h:1/v1', 'http://h:1/api/v3')
+    """
+    base = url.rstrip("/")
+    return base if _VERSION.search(urlsplit(base).path) else f"{base}/v1"
+
+
+_VERSION = re.compile(r"/v[0-9]+[a-z0-9]*(/|$)")
 
 
 class HttpStatus(OSError):
@@ -307,7 +330,17 @@ def check_server(server: ChatServer) -> None:
         models = _models_like(server)
     except HttpStatus as problem:
         if problem.code in (401, 403):
-            raise refused_key(server) from problem
+            raise refused_key(server, told_by(problem.text)) from problem
+        if problem.code == 402:
+            raise quota_used_up(server, told_by(problem.text)) from problem
+        if problem.code in WITHOUT_LIST:
+            log.warning(
+                "%s does not list its models (%s): whether it has %s is seen at the first request",
+                where,
+                why(problem),
+                server.model,
+            )
+            return
         raise PrerequisiteError(f"{where} answers {why(problem)}: is it another kind of server?") from problem
     except (OSError, ValueError) as problem:
         raise PrerequisiteError(
@@ -316,6 +349,10 @@ def check_server(server: ChatServer) -> None:
         ) from problem
     if server.model not in models:
         raise no_such_model(server, models)
+
+
+#: Statuses of a server that has no list of its models.
+WITHOUT_LIST = frozenset({404, 405, 501})
 
 
 def quota_used_up(server: ChatServer, text: str = "") -> QuotaUsedUp:
@@ -360,19 +397,33 @@ def need_library(provider: ProviderName) -> None:
     )
 
 
-def refused_key(server: ChatServer) -> NotAllowed:
-    """Return the error for a server that refuses the key."""
+def told_by(text: str) -> str:
+    """Return the message in the body of an error, for the end of ours: in brackets, or nothing."""
+    try:
+        error = json.loads(text)["error"]
+        text = str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        pass
+    return f" ({strike_out(text):.300})" if text.strip() else ""
+
+
+def refused_key(server: ChatServer, said: str = "") -> NotAllowed:
+    """Return the error for a server that refuses the key; `said` are its words, in brackets."""
     given = "none was given" if server.secret() is None else "it is wrong or may not use this model"
     return NotAllowed(
-        f"model server {server.name} at {server.base} refused the key ({given}): set key_variable of "
-        f"{entry_of(server.name)} in the profile to the variable that contains it"
+        f"model server {server.name} at {server.base} refused the key ({given}){_in_words(said)}: set "
+        f"key_variable of {entry_of(server.name)} in the profile to the variable that contains it"
     )
 
 
-def no_such_model(server: ChatServer, models: list[str] | None = None) -> NotAllowed:
-    """Return the error for a server that lacks the model."""
+def _in_words(said: str) -> str:
+    return said and f", in its words{said}"
+
+
+def no_such_model(server: ChatServer, models: list[str] | None = None, said: str = "") -> NotAllowed:
+    """Return the error for a server that lacks the model; `said` are its words, in brackets."""
     has = "" if models is None else f"; it has {', '.join(models) or 'none'}"
     return NotAllowed(
-        f"model server {server.name} at {server.base} does not serve {server.model}{has}: serve that model, "
-        f"or set its name there in {entry_of(server.name)} (model = …)"
+        f"model server {server.name} at {server.base} does not serve {server.model}{has}{_in_words(said)}: "
+        f"serve that model, or set its name there in {entry_of(server.name)} (model = …)"
     )

@@ -34,6 +34,9 @@ class ModelUsage:
     tokens_out: int = 0
     cached_in: int = 0
     written_in: int = 0
+    uncounted: int = 0
+    estimated_in: int = 0
+    estimated_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,10 @@ class Usage:
         Of `tokens_out`, those of the reasoning.
     lost
         Number of attempts that may have been paid and whose tokens nobody counted: they timed out.
+    uncounted
+        Number of answers whose server did not count their tokens, so that their cost is unknown.
+    estimated_in, estimated_out
+        Their tokens by estimate; not part of `tokens_in` and `tokens_out`.
     """
 
     frames: int = 0
@@ -70,14 +77,30 @@ class Usage:
     written_in: int = 0
     reasoning_out: int = 0
     lost: int = 0
+    uncounted: int = 0
+    estimated_in: int = 0
+    estimated_out: int = 0
+
+    @property
+    def paid(self) -> bool:
+        """Whether there was an answer, which may be paid."""
+        return bool(self.tokens_in or self.tokens_out or self.uncounted)
+
+    def expecting(self, tokens_in: int) -> Usage:
+        """Return the same usage; if the server did not count the request, with its estimated tokens."""
+        return replace(self, estimated_in=tokens_in) if self.uncounted and not self.tokens_in else self
 
     def by_model(self, model: str) -> Usage:
         """Return the same usage with its tokens listed under `model` in `others`."""
-        if not self.tokens_in and not self.tokens_out:
+        if not self.paid:
             return self
-        own = ModelUsage(model, self.tokens_in, self.tokens_out, self.cached_in, self.written_in)
-        nothing = {"tokens_in": 0, "tokens_out": 0, "cached_in": 0, "written_in": 0}
-        return replace(self, **nothing, others=(own, *self.others))
+        counts = {name: getattr(self, name) for name in _BY_MODEL}
+        nothing: dict[str, Any] = dict.fromkeys(_BY_MODEL, 0)
+        return replace(self, **nothing, others=(ModelUsage(model, **counts), *self.others))
+
+    def answers_uncounted(self) -> int:
+        """Return the number of answers of all models whose server did not count their tokens."""
+        return self.uncounted + sum(one.uncounted for one in self.others)
 
     def tokens(self) -> tuple[int, int]:
         """Return the tokens in and out of all models."""
@@ -87,17 +110,27 @@ class Usage:
         )
 
 
+#: Counts that are priced by the model.
+_BY_MODEL = (
+    "tokens_in",
+    "tokens_out",
+    "cached_in",
+    "written_in",
+    "uncounted",
+    "estimated_in",
+    "estimated_out",
+)
+
+
 def total_usage(usages: Sequence[Usage]) -> Usage:
     """Return what several requests took together; attempts are those of the request with the most."""
+    counts: dict[str, Any] = {name: sum(getattr(usage, name) for usage in usages) for name in _BY_MODEL}
     return Usage(
+        **counts,
         frames=sum(usage.frames for usage in usages),
-        tokens_in=sum(usage.tokens_in for usage in usages),
-        tokens_out=sum(usage.tokens_out for usage in usages),
         seconds=sum(usage.seconds for usage in usages),
         tries=max((usage.tries for usage in usages), default=0),
         others=tuple(other for usage in usages for other in usage.others),
-        cached_in=sum(usage.cached_in for usage in usages),
-        written_in=sum(usage.written_in for usage in usages),
         reasoning_out=sum(usage.reasoning_out for usage in usages),
         lost=sum(usage.lost for usage in usages),
     )
@@ -221,6 +254,8 @@ class Prices(Frozen):
         """
         if not tokens_in and not tokens_out:
             return 0.0
+        cached_in = min(cached_in, tokens_in)
+        written_in = min(written_in, tokens_in - cached_in)
         names = names_of(model)
         if len(names) > 1:
             # the model that was asked has the price if the one that answered has none
@@ -297,17 +332,46 @@ def _read_prices(place: Path) -> Prices:
 
 
 def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
-    """Return a row's fields for the cost of its request, over all models and videos."""
-    named: list[tuple[str, Usage | ModelUsage]] = [(model, usage) for usage in usages]
-    named += [(other.model, other) for usage in usages for other in usage.others]
-    parts = [(name, one.tokens_in, one.tokens_out, one.cached_in, one.written_in) for name, one in named]
+    """Return a row's fields for the cost of its request, over all models and videos.
+
+    The cost is unknown if a server did not count the tokens of an answer; see :func:`estimated_cost`.
+    """
+    parts = [
+        (name, one.tokens_in, one.tokens_out, one.cached_in, one.written_in)
+        for name, one in _by_model(model, usages)
+    ]
     costs = [prices.cost(*part) for part in parts]
+    if any(one.uncounted for _, one in _by_model(model, usages)):
+        costs.append(None)
     return {
         "frames": sum(usage.frames for usage in usages),
         "tokens_in": sum(part[1] for part in parts),
         "tokens_out": sum(part[2] for part in parts),
         "tries": max((usage.tries for usage in usages), default=1),
         "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+    }
+
+
+def _by_model(model: str, usages: Sequence[Usage]) -> list[tuple[str, Usage | ModelUsage]]:
+    own: list[tuple[str, Usage | ModelUsage]] = [(model, usage) for usage in usages]
+    return own + [(other.model, other) for usage in usages for other in usage.others]
+
+
+def estimated_cost(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
+    """Return what a row's details say of a cost that is unknown: the estimate; empty if it is known."""
+    named = _by_model(model, usages)
+    if not any(one.uncounted for _, one in named):
+        return {}
+    tokens = [
+        (name, one.tokens_in + one.estimated_in, one.tokens_out + one.estimated_out) for name, one in named
+    ]
+    costs = [prices.cost(*one) for one in tokens]
+    return {
+        "estimated": {
+            "tokens_in": sum(one[1] for one in tokens),
+            "tokens_out": sum(one[2] for one in tokens),
+            "usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+        }
     }
 
 
@@ -393,7 +457,8 @@ def of_judgements(rows: Iterable[Judgement]) -> MeasuredTokens:
     counts = []
     for row in rows:
         tokens = json.loads(row.details).get("tokens", {})
-        if tokens:
+        # a server may have counted nothing
+        if tokens and tokens["out"]:
             counts.append(TokenCounts(row.aspect, tokens["out"], tokens["in"], tokens["expected_in"]))
         elif row.failure is not None and row.tokens_out:
             counts.append(TokenCounts(row.aspect, row.tokens_out))

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
+from tasks.llm.json_answers import AnswerForm
 
 #: Qwen3-VL enlarges images with fewer pixels (``shortest_edge`` in its preprocessor configuration).
 QWEN_LEAST_PIXELS = 65_536
@@ -89,6 +90,9 @@ class VlmModel(Frozen):
         Tokens of the reasoning before an answer, and of a description that a text-based judge reads; assumed
         by estimates while the store has no answers to measure. They do not affect answers, so they are part
         of no key.
+    answers
+        ``tolerant``: an answer that holds exactly one JSON object with the wanted keys is understood, see
+        :mod:`tasks.llm.json_answers`. ``strict``: it has to be that object and nothing else.
     temperature, top_p, extra_body
         Sampling; `extra_body` is for fields that only some servers support.
     """
@@ -114,6 +118,7 @@ class VlmModel(Frozen):
     schema_tokens: int = Field(default=0, ge=0)
     thinking_tokens: int = Field(default=0, ge=0)
     description_tokens: int = Field(default=600, ge=1)
+    answers: AnswerForm = "tolerant"
     temperature: float | None = None
     top_p: float | None = None
     extra_body: Mapping[str, Any] = Field(default_factory=dict)
@@ -126,7 +131,9 @@ class VlmModel(Frozen):
         address
             Returns the server's, which is among them with `address_in_key`.
         """
-        own = self.model_dump(mode="json", exclude=_IN_NO_KEY)
+        # answers from before the setting existed keep their keys
+        ruled = _IN_NO_KEY if self.answers == "strict" else _IN_NO_KEY | {"answers"}
+        own = self.model_dump(mode="json", exclude=ruled)
         return {**own, "address": address()} if self.address_in_key else own
 
     def image_tokens(self, width: int, height: int) -> int:

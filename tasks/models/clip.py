@@ -245,7 +245,7 @@ class ServedClip:
         except HttpStatus as problem:
             reason = _message(problem.text)
             if problem.code in (401, 403):
-                raise refused_key(self.server) from problem
+                raise refused_key(self.server, f" ({reason})") from problem
             if problem.code == 507:
                 raise OutOfMemory(reason) from problem
             if problem.code == 404 and "no model" in reason:

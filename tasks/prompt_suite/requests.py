@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from storage_schemas.errors import Reason, SetAside
-from storage_schemas.judgements import Failure
+from storage_schemas.judgements import EstimatedTokens, Failure
 from tasks.llm.conversation import Asker, DryRunAsker, LiveAsker, Step
 from tasks.llm.meter import Meter
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.settings import PromptSuiteSettings
-from tasks.scoring.suites.base import not_readable
+from tasks.scoring.base import not_readable
 
 #: If answers cannot be stored, nothing more is paid for.
 _NOT_WRITTEN = (Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE)
@@ -28,13 +28,14 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class RequestUsage:
-    """Cost of one request; `cost_usd` is None if its model has no price."""
+    """Cost of one request; `cost_usd` is None if its model has no price, or the server did not count."""
 
     failure: Failure | None
     message: str
     tokens_in: int
     tokens_out: int
     cost_usd: float | None
+    estimated: EstimatedTokens | None = None
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Paying:
             stop = self.meter.stopped
             assert stop is not None
             raise Stopped(stop.failure, stop.message)
-        before = self.asking.usage().tokens()
+        before = self.asking.usage()
         failure: Failure | None = Failure.INTERNAL_ERROR
         message = ""
         try:
@@ -89,11 +90,24 @@ class Paying:
                 self.meter.stop(problem.message)
             raise
         finally:
-            after = self.asking.usage().tokens()
-            tokens_in, tokens_out = after[0] - before[0], after[1] - before[1]
+            after = self.asking.usage()
+            tokens_in, tokens_out = (
+                after.tokens()[0] - before.tokens()[0],
+                after.tokens()[1] - before.tokens()[1],
+            )
             cost = self.meter.prices.cost(estimate.model, tokens_in, tokens_out)
+            unknown = None
+            if after.answers_uncounted() > before.answers_uncounted():
+                unknown = EstimatedTokens(
+                    tokens_in=estimate.tokens_in,
+                    tokens_out=estimate.tokens_out,
+                    usd=self.meter.prices.of([estimate]),
+                )
+                cost = unknown.usd
             self.usd = None if cost is None or self.usd is None else self.usd + cost
-            usage = [RequestUsage(failure, message, tokens_in, tokens_out, cost)]
+            usage = [
+                RequestUsage(failure, message, tokens_in, tokens_out, None if unknown else cost, unknown)
+            ]
             if not self.meter.refuses(held, usage):
                 self.meter.count(held, usage)
         return answer

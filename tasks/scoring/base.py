@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from storage_schemas.judgements import Choice, Judgement
+from storage_schemas.errors import TRANSIENT_REASONS, SetAside, SlvmevalError
+from storage_schemas.judgements import Choice, Failure, Judgement
 from storage_schemas.model import Frozen
 from tasks.aspects.base import Pool
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.servers import ChatServer
-from tasks.llm.usage import Estimate, Usage
+from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
 
 
@@ -238,3 +239,13 @@ class PointwiseScorer(Evaluator):
         NotJudged
             If there is no score.
         """
+
+
+def not_readable(problem: SlvmevalError | OSError) -> NotJudged:
+    """Return the failure for a file that could not be used.
+
+    If the store is full or read-only, the next run scores the video.
+    """
+    passes = isinstance(problem, SetAside) and problem.reason in TRANSIENT_REASONS
+    failure = Failure.INTERNAL_ERROR if passes else Failure.VIDEO_UNREADABLE
+    return NotJudged(failure, f"{type(problem).__name__}: {problem}")

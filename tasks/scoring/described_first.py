@@ -91,6 +91,9 @@ class _OfDescriptions:
     def give_up(self, problem: CannotGoOn) -> None:
         self.run.give_up(problem)
 
+    def note(self, text: str) -> None:
+        self.run.note(text)
+
 
 @dataclass
 class _OfReserved:
@@ -111,6 +114,9 @@ class _OfReserved:
     def give_up(self, problem: CannotGoOn) -> None:
         self.run.give_up(problem)
 
+    def note(self, text: str) -> None:
+        self.run.note(text)
+
 
 @dataclass(frozen=True)
 class DescribedFirst(Form[Request]):
@@ -128,6 +134,8 @@ class DescribedFirst(Form[Request]):
         Folder of lock files, one for some of the sources: two judges may need the same descriptions.
     collect_only
         Whether no descriptions are submitted. Comparisons are: they were reserved with their descriptions.
+    threads
+        Number of units prepared concurrently.
     """
 
     comparisons: Comparisons
@@ -136,7 +144,13 @@ class DescribedFirst(Form[Request]):
     answers: AnswerStore
     locks: Path
     collect_only: bool = False
+    threads: int = 1
     paced: ClassVar[bool] = False
+
+    @property
+    def most_units(self) -> int:
+        """A task is as large as a batch may be."""
+        return self.service.most
 
     def answer(self, units: Sequence[Request], run: TaskRun[Request]) -> None:
         """Answer the units whose answers arrive in time."""
@@ -157,12 +171,12 @@ class DescribedFirst(Form[Request]):
                 units = self._reserved(units, waits, run, held)
             allowed = {unit.key for unit in units}
             wanted = [one for one in missing if allowed & {unit.key for unit in one.wanted_by}]
-            Submitted(self.descriptions, self.collect_only).submit(wanted, described, records)
+            Submitted(self.descriptions, self.collect_only, self.threads).submit(wanted, described, records)
         left = [unit for unit in units if unit.key not in described.settled]
         missing, _ = self.comparisons.missing_descriptions(left)
         lacking = _units_of(missing)
         ready = [unit for unit in left if unit.key not in lacking]
-        Submitted(self.service).submit(ready, _OfReserved(run, held), rows)
+        Submitted(self.service, threads=self.threads).submit(ready, _OfReserved(run, held), rows)
         # what waits for a description stays reserved
         for key in held.keys() - _units_of(missing, records.waiting()):
             run.release(held[key])

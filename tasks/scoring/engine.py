@@ -13,11 +13,12 @@ These rules hold for every kind:
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ from tasks.llm.limits import Limits, RateLimit, Spending
 from tasks.llm.meter import CountedRow, Meter, Reservation
 from tasks.llm.usage import Estimate, Prices
 from tasks.models.device import require_gpu
+
+log = logging.getLogger(__name__)
 
 #: Maximum deaths of a process on one unit in one run.
 MOST_DEATHS = 2
@@ -79,6 +82,11 @@ class Form(ABC, Generic[U]):
     """
 
     paced: ClassVar[bool] = True
+
+    @property
+    def most_units(self) -> int | None:
+        """Maximum number of units of a task; None to derive it from the number of concurrent units."""
+        return None
 
     @abstractmethod
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
@@ -146,7 +154,7 @@ class Work(ABC, Generic[U]):
     store_path
         Folder of the store.
     retry
-        Whether to retry failures that a new attempt would normally not change.
+        Kinds of failures that are retried although a new attempt would normally not change them.
     allow_cpu_models
         Whether loaded models may run without a GPU.
     """
@@ -158,7 +166,7 @@ class Work(ABC, Generic[U]):
     store_path: str
     prices: Prices = field(default_factory=Prices)
     limits: Limits = field(default_factory=Limits)
-    retry: bool = False
+    retry: frozenset[str] = frozenset()
     allow_cpu_models: bool = False
 
     @property
@@ -217,6 +225,8 @@ class Outcome:
         Keys of rows without an answer.
     unusable
         If no unit of the kind can be answered in its process, what is missing there.
+    notes
+        What people should know.
     """
 
     source_id: str
@@ -224,6 +234,7 @@ class Outcome:
     made: int = 0
     rows: tuple[str, ...] = ()
     unusable: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def reason_of(problem: Exception) -> str:
@@ -273,6 +284,7 @@ class TaskRun(Generic[U]):
         self._made = 0
         self._failed: list[str] = []
         self._unusable = ""
+        self._notes: list[str] = []
         self._lines: LinesFile
 
     def all(self) -> Outcome:
@@ -282,7 +294,8 @@ class TaskRun(Generic[U]):
         with self.store.writer(self.task.id) as self._lines, ExitStack() as at_end:
             at_end.callback(self.meter.spending.flush)
             self.form.answer(open_, self)
-        return Outcome(self.task.id, self.task.name, self._made, tuple(self._failed), self._unusable)
+        failed, notes = tuple(self._failed), tuple(self._notes)
+        return Outcome(self.task.id, self.task.name, self._made, failed, self._unusable, notes)
 
     @property
     def stopped(self) -> bool:
@@ -312,6 +325,11 @@ class TaskRun(Generic[U]):
         with self._lock:
             self._made += len(rows)
             self._failed += [row.key for row in rows if row.failure is not None]
+
+    def note(self, text: str) -> None:
+        """Note what people should know."""
+        log.warning("%s", text)
+        self._notes.append(text)
 
     def give_up(self, problem: CannotGoOn, *held: Reservation) -> None:
         """Stop the kind, because no unit of it can be answered here."""
@@ -371,7 +389,7 @@ def _answer_one(unit: U, run: TaskRun[U]) -> None:
     run.keep(rows, held)
 
 
-def unit_settled(unit: Unit, known: Mapping[RowId, str], retry: bool) -> bool:
+def unit_settled(unit: Unit, known: Mapping[RowId, str], retry: Collection[str]) -> bool:
     """Return whether a unit needs no further attempt; `known` is from :meth:`RowStore.known`."""
     return all(is_settled(known.get(id_), retry) for id_ in unit.ids)
 
@@ -381,7 +399,11 @@ _ROUNDS = 8
 
 
 def batches(
-    units: Sequence[U], concurrency: int, most: int, splits_shared: bool = False
+    units: Sequence[U],
+    concurrency: int,
+    most: int,
+    splits_shared: bool = False,
+    most_units: int | None = None,
 ) -> list[tuple[U, ...]]:
     """Group units into tasks: units that share something stay together, in order of first occurrence.
 
@@ -393,7 +415,11 @@ def batches(
         Approximate maximum number of tasks.
     splits_shared
         Whether units that share something may be split; see :class:`Kind`.
+    most_units
+        Number of units that one process answers together, see :class:`Form`; the others do not count then.
     """
+    if most_units is not None:
+        return [tuple(units[first : first + most_units]) for first in range(0, len(units), most_units)]
     by_shared: dict[str, list[U]] = {}
     for unit in units:
         by_shared.setdefault(unit.shares, []).append(unit)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
-from tasks.llm.answers import not_understood, objects, once, read_value
+from tasks.llm.answers import not_understood, objects, understood
 from tasks.llm.exchange import ChatAnswer
+from tasks.llm.json_answers import AnswerForm, Understood
 from tasks.llm.prompt_files import DESCRIPTIONS, own_description, prompt_catalogue, prompt_text
 from tasks.scoring.base import AspectText
 
@@ -64,24 +65,33 @@ INTERVALS_SCHEMA = objects(
 SLACK_S = 0.5
 
 
-def read_choice(answer: ChatAnswer) -> Choice:
-    """Return which video an answer names.
+def read_choice(answer: ChatAnswer, form: AnswerForm = "tolerant") -> tuple[Choice, str]:
+    """Return which video an answer names, and how that was found if it was not the whole text.
 
     Raises
     ------
     NotJudged
-        `not_understood` if it does not name exactly one in the requested form; nothing is guessed.
+        `not_understood` if it does not name exactly one; nothing is guessed.
     """
-    value = read_value(answer, "better")
-    if value == "first":
-        return "first"
-    if value == "second":
-        return "second"
-    raise not_understood(answer, "neither first nor second")
+    read = understood(answer, CHOICE_SCHEMA, form)
+    return _choice_in(answer, read), read.found
 
 
-def read_intervals(answer: ChatAnswer, lengths: tuple[float, float]) -> tuple[Choice, list[list[float]]]:
-    """Return which video an answer names, and where the other one is worse.
+def _choice_in(answer: ChatAnswer, read: Understood) -> Choice:
+    value = read.value["better"]
+    if value not in ("first", "second"):
+        raise not_understood(answer, "neither first nor second")
+    other = "second" if value == "first" else "first"
+    # what comes before is the way to the choice
+    if re.search(rf"\b{other}\b", read.after, re.IGNORECASE):
+        raise not_understood(answer, f"{value} and, after it, {other}")
+    return "first" if value == "first" else "second"
+
+
+def read_intervals(
+    answer: ChatAnswer, lengths: tuple[float, float], form: AnswerForm = "tolerant"
+) -> tuple[Choice, list[list[float]], str]:
+    """Return which video an answer names, where the other one is worse, and how that was found.
 
     Parameters
     ----------
@@ -94,20 +104,16 @@ def read_intervals(answer: ChatAnswer, lengths: tuple[float, float]) -> tuple[Ch
     Returns
     -------
     tuple
-        The better video, and ``[start_s, end_s]`` of the other one, in the order of the answer.
+        The better video, ``[start_s, end_s]`` of the other one, in the order of the answer, and how it was
+        found if it was not the whole text.
 
     Raises
     ------
     NotJudged
         `not_understood` if it has another form, or an interval is empty or outside the video.
     """
-    try:
-        value = json.loads(answer.text, object_pairs_hook=once)
-        better, intervals = value.pop("better"), value.pop("intervals")
-    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-        raise not_understood(answer, 'not a JSON object {"better": …, "intervals": …}') from None
-    if better not in ("first", "second") or value:
-        raise not_understood(answer, "neither first nor second, or has other keys")
+    found = understood(answer, INTERVALS_SCHEMA, form)
+    better, intervals = _choice_in(answer, found), found.value["intervals"]
     length = lengths[better == "first"]
     if not isinstance(intervals, list):
         raise not_understood(answer, "without a list of intervals")
@@ -122,4 +128,4 @@ def read_intervals(answer: ChatAnswer, lengths: tuple[float, float]) -> tuple[Ch
         if not 0 <= start < end <= length + SLACK_S or start >= length:
             raise not_understood(answer, f"with an interval outside the video's {length:g} s, {one!r:.60}")
         read.append([float(start), float(min(end, length))])
-    return better, read
+    return better, read, found.found

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import ValidationError
 
-from storage_schemas.errors import PrerequisiteError, SlvmevalError, StoreError, UserInputError
+from storage_schemas.errors import PrerequisiteError, SetAside, SlvmevalError, StoreError, UserInputError
 from storage_schemas.ids import canonical_json, digest_value
 from storage_schemas.judgements import Failure, Judgement, JudgementsStore, preferred
 from storage_schemas.provenance import utc_now
@@ -24,8 +24,9 @@ from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
 from tasks.llm.prompt_files import prompts_label
 from tasks.llm.providers.batches import open_batches
+from tasks.llm.requests import AnswerNotStored, usage_of_kept
 from tasks.llm.servers import ChatServer, require_address
-from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage, usage_fields
+from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage, estimated_cost, usage_fields
 from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import (
     AspectText,
@@ -35,6 +36,7 @@ from tasks.scoring.base import (
     JudgeAnswer,
     PairwiseJudge,
     PointwiseScorer,
+    not_readable,
 )
 from tasks.scoring.described_first import DescribedFirst, Description
 from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
@@ -50,6 +52,8 @@ log = logging.getLogger(__name__)
 #: Possible choices of a judge.
 CHOICES = ("first", "second", "tie")
 _OPEN_PAIRS = 16
+#: Maximum number of requests prepared concurrently for a batch, which decodes videos.
+_MOST_PREPARED = 8
 
 Done = TypeVar("Done")
 
@@ -165,15 +169,16 @@ class Judging(Kind[Request]):
         if not self.work.batch:
             return super().form
         judge, collect_only = self._batch_judge(), self.work.collect_only
+        threads = min(self.concurrency, _MOST_PREPARED)
         try:
             service = RequestBatches(self, open_batches(judge.server))
             if not isinstance(judge, DescribingJudge):
-                return Submitted(service, collect_only)
+                return Submitted(service, collect_only, threads)
             descriptions = RequestBatches(_Describer(self), open_batches(judge.descriptions.server))
         except SlvmevalError as problem:
             raise PrerequisiteError(f"{self.name}: {problem}") from problem
         answers, locks = judge.descriptions.answers, self.work.cache / "describing"
-        return DescribedFirst(self, descriptions, service, answers, locks, collect_only)
+        return DescribedFirst(self, descriptions, service, answers, locks, collect_only, threads)
 
     def _batch_judge(self) -> BatchJudge:
         if not isinstance(self.evaluator, BatchJudge):
@@ -292,16 +297,21 @@ class Judging(Kind[Request]):
             pair, text = self._open(unit)
         except (SlvmevalError, OSError) as problem:
             log.error("pair %s cannot be opened: %s", unit.pair.pair_id, problem)
-            return self.failed(unit, Failure.VIDEO_UNREADABLE, f"{type(problem).__name__}: {problem}")
+            why = not_readable(problem)
+            return self.failed(unit, why.failure, why.message)
         began = time.perf_counter()
         try:
             return work(pair, text)
         except NotJudged as problem:
             return [self._row(unit, {"seconds": 0.0, **self._not_judged(unit, problem)})]
+        except AnswerNotStored as problem:
+            paid = NotJudged(Failure.INTERNAL_ERROR, str(problem), usage=problem.usage)
+            return [self._row(unit, {"seconds": 0.0, **self._not_judged(unit, paid)})]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
-        except StoreError as problem:
-            fields = {"failure": Failure.VIDEO_UNREADABLE, "message": str(problem)}
+        except (SetAside, StoreError, OSError) as problem:
+            why = not_readable(problem)
+            fields = {"failure": why.failure, "message": why.message}
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row: other requests are not affected
             log.error("%s on pair %s failed:\n%s", self.name, unit.pair.pair_id, traceback.format_exc())
             fields = {"failure": Failure.INTERNAL_ERROR, "message": _message(problem)}
@@ -346,10 +356,7 @@ class Judging(Kind[Request]):
             "message": problem.message,
             "raw": problem.raw,
             "finish_reason": problem.finish_reason,
-            "details": canonical_json(
-                {**problem.details, **({"lost": problem.usage.lost} if problem.usage.lost else {})}
-            ),
-            **self._failed_usage(request, problem.usage),
+            **self._failed_usage(request, problem.usage, problem.details),
         }
 
     def _row(self, request: Request, fields: Mapping[str, Any]) -> Judgement:
@@ -368,21 +375,26 @@ class Judging(Kind[Request]):
             **fields,
         )
 
-    def _failed_usage(self, request: Request, usage: Usage) -> dict[str, Any]:
+    def _failed_usage(self, request: Request, usage: Usage, details: Mapping[str, Any]) -> dict[str, Any]:
         """Return the cost of a failed request; the model whose price applies is that of its estimate."""
-        estimates = self.estimates(request) if usage.tokens_in or usage.tokens_out else ()
+        estimates = self.estimates(request) if usage.paid else ()
         model = estimates[-1].model if estimates else ""
-        return {"model": model, **usage_fields(self.work.prices, model, usage)}
+        lost = {"lost": usage.lost} if usage.lost else {}
+        return {
+            "model": model,
+            **usage_fields(self.work.prices, model, usage),
+            "details": canonical_json({**details, **lost, **estimated_cost(self.work.prices, model, usage)}),
+        }
 
     def _answer(
         self, request: Request, pair: Pair, text: AspectText, given: ChatAnswer | None
     ) -> dict[str, Any]:
         if isinstance(self.evaluator, PointwiseScorer):
             comparison = self._scores.compare(self.evaluator, request.pair, pair, text)
-            return {
-                **comparison.fields,
-                **usage_fields(self.work.prices, comparison.model, *comparison.usages),
-            }
+            prices, model, usages = self.work.prices, comparison.model, comparison.usages
+            unknown = estimated_cost(prices, model, *usages)
+            details = canonical_json({**comparison.details, **unknown})
+            return {**comparison.fields, **usage_fields(prices, model, *usages), "details": details}
         if not isinstance(self.evaluator, PairwiseJudge):
             raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
         sides = _in_order(request, pair)
@@ -409,7 +421,9 @@ class Judging(Kind[Request]):
             "model": answer.model,
             "prompt_digest": answer.prompt_digest,
             **usage_fields(self.work.prices, answer.model, answer.usage),
-            "details": canonical_json(dict(answer.details)),
+            "details": canonical_json(
+                {**answer.details, **estimated_cost(self.work.prices, answer.model, answer.usage)}
+            ),
         }
 
     def _paid_descriptions(
@@ -421,11 +435,7 @@ class Judging(Kind[Request]):
             return ()
         keys = dict.fromkeys(judge.descriptions.key(video, text) for video in videos)
         found = [judge.descriptions.answers.find(key) for key in keys]
-        return tuple(
-            ModelUsage(one.model, one.tokens_in, one.tokens_out)
-            for one in found
-            if one is not None and one.paid_by == request.key
-        )
+        return tuple(usage_of_kept(one) for one in found if one is not None and one.paid_by == request.key)
 
 
 class _Describer:

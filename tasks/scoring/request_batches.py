@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from storage_schemas.errors import SlvmevalError
 from tasks.llm.exchange import ChatAnswer, ChatRequest
-from tasks.llm.providers.batches import BatchProvider, NoAnswer
+from tasks.llm.providers.batches import Attempt, BatchProvider, NoAnswer, sorted_forbidden
 from tasks.scoring.engine import CannotGoOn, Row, U, Unit
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown
 
@@ -39,6 +39,7 @@ class RequestBatches(BatchService[U]):
 
     def __init__(self, maker: RequestMaker[U], provider: BatchProvider) -> None:
         self._maker, self._provider = maker, provider
+        self.name = maker.name
         self.most, self.most_bytes = provider.most, provider.most_bytes
         self._lines: dict[str, bytes] = {}
 
@@ -66,10 +67,10 @@ class RequestBatches(BatchService[U]):
             del self._lines[unit.key]
         return handle
 
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
-        """Return the batch of a name."""
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
+        """Return the batch of an attempt."""
         try:
-            return self._provider.find(name, count, taken)
+            return self._provider.find(attempt, taken)
         except SlvmevalError as problem:
             raise CannotGoOn(str(problem)) from problem
 
@@ -78,11 +79,13 @@ class RequestBatches(BatchService[U]):
         try:
             collected = self._provider.collect(handle)
         except SlvmevalError as problem:
-            raise CannotGoOn(str(problem)) from problem
+            raise CannotGoOn(
+                f"{problem}. To ask again without batch {handle}: `slvmeval judgements give-up {handle}`"
+            ) from problem
+        answers = sorted_forbidden(collected.answers)
         rows = {
-            unit.key: self._maker.answer(unit, collected.answers[unit.key])
-            for unit in units
-            if unit.key in collected.answers
+            unit.key: self._maker.answer(unit, answers[unit.key]) for unit in units if unit.key in answers
         }
         failed = collected.failed and f"batch {handle} of {self._maker.name}: {collected.failed}"
-        return BatchAnswers(rows, collected.ended, failed)
+        notes = tuple(f"batch {handle} of {self.name}: {line} has no answer" for line in collected.bad)
+        return BatchAnswers(rows, collected.ended, failed, collected.state, notes)

@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from storage_schemas.ids import canonical_json
 from storage_schemas.judgements import Failure, Preferred
 from tasks.llm.usage import NotJudged, Usage, total_usage
 from tasks.pairs.view import Pair, Side
@@ -23,9 +22,10 @@ _MOST = 4096
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Fields of a judgement from two scores, the model, and the cost of the scores computed for it."""
+    """Fields of a judgement from two scores, its details, the model, and the cost of the new scores."""
 
     fields: dict[str, Any]
+    details: dict[str, Any]
     model: str
     usages: tuple[Usage, ...]
 
@@ -80,9 +80,8 @@ class ScoreCache:
             "score_high": float(high.value),
             "score_low": float(low.value),
             "model": high.model,
-            "details": canonical_json(details),
         }
-        return ScoreComparison(fields, high.model, tuple(usages))
+        return ScoreComparison(fields, details, high.model, tuple(usages))
 
     def _score(
         self,

@@ -7,23 +7,27 @@ Each submission is recorded first: after a kill, another process collects it, an
 from __future__ import annotations
 
 import json
-import logging
 import math
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from storage_schemas.commit import write_atomic
+from storage_schemas.provenance import utc_now
 from storage_schemas.row_store import RowId
 from tasks.llm.meter import Reservation
+from tasks.llm.providers.batches import PERHAPS, Attempt
 from tasks.llm.shared_state import SharedState
 from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun, U, Unit
 
-log = logging.getLogger(__name__)
+#: Folder of kept descriptions below the store, beside which their batches are recorded.
+DESCRIPTIONS = "judgements/captions"
 
 
 class HandOverUnknown(CannotGoOn):
@@ -38,6 +42,10 @@ class BatchAnswers:
     ----------
     rows
         Rows by key of a unit; an error of a single unit is a row with a failure.
+    state
+        The provider's word for how far it is.
+    notes
+        What people should know, such as lines that could not be read.
     ended
         Whether the batch is finished. Units without rows have expired then: the next run submits them again.
     failed
@@ -47,6 +55,8 @@ class BatchAnswers:
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     ended: bool = False
     failed: str = ""
+    state: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class BatchService(ABC, Generic[U]):
@@ -54,6 +64,8 @@ class BatchService(ABC, Generic[U]):
 
     Class attributes
     ----------------
+    name
+        Whose batches they are, for people.
     most, most_bytes
         Maximum units of one batch, and bytes of them by :meth:`size`.
     patience_s, poll_s
@@ -61,6 +73,7 @@ class BatchService(ABC, Generic[U]):
         collects what has not arrived by then.
     """
 
+    name: str = ""
     most: int = 10_000
     most_bytes: float = math.inf
     patience_s: float = 0.0
@@ -98,15 +111,14 @@ class BatchService(ABC, Generic[U]):
         """
 
     @abstractmethod
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
-        """Return the handle of the batch submitted under a name; None if the provider does not have it.
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
+        """Return the handle of a batch that was submitted; None if the provider does not have it.
 
         Parameters
         ----------
-        count
-            Number of its units.
         taken
-            Handles that are known to be other batches.
+            Handles that are known to be other batches. :data:`PERHAPS` is returned while a batch that still
+            runs may be the one.
         """
 
     @abstractmethod
@@ -121,6 +133,46 @@ class Batch:
     path: Path
     handle: str
     keys: set[str]
+
+
+@dataclass(frozen=True)
+class WaitingBatch:
+    """A batch that waits for its answers.
+
+    Parameters
+    ----------
+    id, by
+        The provider's id, or our name if that is not known; and whose it is.
+    units, at, state
+        Number of its units, when it was submitted, and what the provider last said of it.
+    """
+
+    id: str
+    by: str
+    units: int
+    at: datetime
+    state: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it JSON-serialisable."""
+        return {
+            "id": self.id,
+            "of": self.by,
+            "requests": self.units,
+            "at": self.at.isoformat(),
+            "state": self.state,
+        }
+
+    def in_words(self) -> str:
+        """Return it as a sentence, with its age."""
+        minutes = int((datetime.now(UTC) - self.at).total_seconds() // 60)
+        age = f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
+        return f"batch {self.id} of {self.by}: {self.units} requests, handed over {age} ago, {self.state}"
+
+
+def _attempt(path: Path, record: Mapping[str, Any]) -> Attempt:
+    at = datetime.fromisoformat(record["at"]) if "at" in record else datetime.fromtimestamp(0, UTC)
+    return Attempt(path.stem, frozenset(record["keys"]), record["count"], at)
 
 
 class BatchRecords:
@@ -139,7 +191,8 @@ class BatchRecords:
         """Submit units; the attempt is on disk before, and the handle when this returns."""
         path = self.folder / f"{uuid.uuid4().hex}.json"
         keys = [unit.key for unit in units]
-        self._write(path, {"handle": "", "keys": keys, "count": len(keys)})
+        record = {"handle": "", "keys": keys, "count": len(keys), "at": utc_now(), "by": service.name}
+        self._write(path, record)
         try:
             handle = service.hand_over(path.stem, units)
         except HandOverUnknown:
@@ -147,7 +200,7 @@ class BatchRecords:
         except CannotGoOn:
             path.unlink()
             raise
-        self._write(path, {"handle": handle, "keys": keys, "count": len(keys)})
+        self._write(path, {**record, "handle": handle, "state": "handed over"})
         return Batch(path, handle, set(keys))
 
     def of(self, service: BatchService[U], keys: Collection[str]) -> list[Batch]:
@@ -159,13 +212,53 @@ class BatchRecords:
             mine = set(keys) & set(record.get("keys", ()))
             if not mine:
                 continue
-            # after a kill between both writes, only the provider knows whether the batch arrived
-            handle = record["handle"] or service.find(path.stem, record["count"], taken)
-            if handle is None:
-                self.forget(path, mine)
-            else:
-                batches.append(Batch(path, handle, mine))
+            handle = record["handle"]
+            if not handle:
+                # after a kill between both writes, only the provider knows whether the batch arrived
+                found = service.find(_attempt(path, record), taken)
+                if found is None:
+                    self.forget(path, mine)
+                    continue
+                if found != PERHAPS:
+                    # no other record may find it, too
+                    self.note(path, handle=found)
+                    taken.add(found)
+                handle = found
+            batches.append(Batch(path, handle, mine))
         return batches
+
+    def note(self, path: Path, **fields: str) -> None:
+        """Change fields of a batch's record, unless it is gone."""
+        if path.exists():
+            with SharedState(path).change() as record:
+                record.update(fields)
+
+    def batches(self) -> list[WaitingBatch]:
+        """Return all batches that were submitted and not collected, the oldest first."""
+        found = []
+        for path in self.folder.glob("*.json"):
+            record = SharedState(path).read()
+            if record.get("keys"):
+                state = record.get("state") or "not known to have arrived"
+                id_ = record["handle"] or path.stem
+                found.append(
+                    WaitingBatch(
+                        id_, record.get("by", ""), len(record["keys"]), _attempt(path, record).at, state
+                    )
+                )
+        return sorted(found, key=lambda batch: batch.at)
+
+    def give_up(self, id_: str) -> int:
+        """Remove the record of a batch by its handle or name; return the number of its units, or 0.
+
+        The next run submits them again.
+        """
+        for path in self.folder.glob("*.json"):
+            record = SharedState(path).read()
+            if id_ in (path.stem, record.get("handle")):
+                SharedState(path).remove()
+                return len(record.get("keys", ()))
+        return 0
 
     def waiting(self) -> set[str]:
         """Return the keys of all units that were submitted and not collected."""
@@ -201,6 +294,9 @@ class BatchRecords:
         write_atomic(path, json.dumps(record).encode())
 
 
+#: Units that are prepared ahead, per thread.
+_AHEAD = 4
+
 _Kept = TypeVar("_Kept", bound=Unit, contravariant=True)
 
 
@@ -219,6 +315,9 @@ class Keeper(Protocol[_Kept]):
     def give_up(self, problem: CannotGoOn) -> None:
         """Stop, because no unit can be answered here."""
 
+    def note(self, text: str) -> None:
+        """Note what people should know."""
+
 
 @dataclass(frozen=True)
 class Submitted(Form[U]):
@@ -233,11 +332,19 @@ class Submitted(Form[U]):
         The provider.
     collect_only
         Whether nothing is submitted; what waits was reserved before.
+    threads
+        Number of units prepared concurrently.
     """
 
     service: BatchService[U]
     collect_only: bool = False
+    threads: int = 1
     paced: ClassVar[bool] = False
+
+    @property
+    def most_units(self) -> int:
+        """A task is as large as a batch may be."""
+        return self.service.most
 
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
         """Answer the units whose answers arrive in time."""
@@ -277,22 +384,25 @@ class Submitted(Form[U]):
         self, units: Sequence[U], submitted: Collection[str], run: Keeper[U], held: dict[str, Reservation]
     ) -> Iterator[U]:
         """Reserve what waits, then each other unit; yield those that the limits and the service allow."""
-        for unit in sorted(units, key=lambda unit: unit.key not in submitted):
-            reservation = run.reserve(unit)
-            if reservation is None:
-                return
-            held[unit.key] = reservation
-            if unit.key in submitted:
-                continue
-            try:
-                rows = self.service.prepare(unit)
-            except CannotGoOn:
-                run.release(held.pop(unit.key))
-                raise
-            if rows:
-                run.keep(rows, held.pop(unit.key))
-            else:
-                yield unit
+        ordered = sorted(units, key=lambda unit: unit.key not in submitted)
+        some = max(1, self.threads) * _AHEAD
+        with ThreadPoolExecutor(max(1, self.threads), thread_name_prefix="prepare") as pool:
+            for first in range(0, len(ordered), some):
+                within = []
+                for unit in ordered[first : first + some]:
+                    reservation = run.reserve(unit)
+                    if reservation is None:
+                        break
+                    held[unit.key] = reservation
+                    within.append(unit)
+                new = [unit for unit in within if unit.key not in submitted]
+                for unit, rows in zip(new, pool.map(self.service.prepare, new), strict=True):
+                    if rows:
+                        run.keep(rows, held.pop(unit.key))
+                    else:
+                        yield unit
+                if len(within) < len(ordered[first : first + some]):
+                    return
 
     def _collect(
         self,
@@ -304,12 +414,16 @@ class Submitted(Form[U]):
     ) -> None:
         until = time.monotonic() + self.service.patience_s
         while batches:
-            for batch in list(batches):
+            for batch in [one for one in batches if one.handle != PERHAPS]:
                 answers = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
                 if answers.failed:
                     records.forget(batch.path, batch.keys)
                     batches.remove(batch)
                     raise CannotGoOn(answers.failed)
+                for note in answers.notes:
+                    run.note(note)
+                if answers.state and not answers.ended:
+                    records.note(batch.path, state=answers.state)
                 arrived = [key for key in answers.rows if key in batch.keys]
                 for key in arrived:
                     run.keep(answers.rows[key], held.pop(key, Reservation()))
@@ -318,7 +432,10 @@ class Submitted(Form[U]):
                 if answers.ended or not batch.keys:
                     batches.remove(batch)
                 if answers.ended and batch.keys:
-                    log.warning("batch %s expired: %d units are left", batch.handle, len(batch.keys))
+                    run.note(
+                        f"batch {batch.handle} ended without {len(batch.keys)} answers: the same command "
+                        "asks for them again"
+                    )
             if not batches or time.monotonic() >= until:
                 return
             time.sleep(self.service.poll_s)

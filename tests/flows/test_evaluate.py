@@ -141,7 +141,7 @@ def test_no_failure_harms_another_evaluator(store: Path, planted: PlantedPackage
     # what lies with the machine is asked again by itself, what would fail again only when it is wanted
     evaluate_inline(asked(store, "planted?mood=prose", "planted?mood=raises"))
     assert (planted.asked("prose"), planted.asked("raises")) == (18, 36)
-    evaluate_inline(asked(store, "planted?mood=prose", retry=True))
+    evaluate_inline(asked(store, "planted?mood=prose", retry={"not_understood"}))
     assert planted.asked("prose") == 36
 
 

@@ -57,6 +57,16 @@ def test_the_program_takes_requests_with_any_number_of_frames(tmp_path: Path) ->
     assert json.loads(answers_path(tmp_path, "one").read_text())["limit"] == "0"
 
 
+def test_a_bad_line_costs_no_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    hand_over(tmp_path, "one", "a", "b")
+    lines = ['{"custom_id": "a"}', "null", '{"custom_id": "zz"}', '{"custom_']
+    code = f"import sys, pathlib; pathlib.Path(sys.argv[-1]).write_text({chr(10).join(lines)!r})"
+    assert answer_batches(tmp_path, [sys.executable, "-c", code]) == 1
+    assert ids_answered(tmp_path, "one") == ["a"]
+    told = capfd.readouterr().out
+    assert [number for number in range(1, 5) if f"line {number} answers no request" in told] == [2, 3, 4]
+
+
 def test_a_program_that_fails_gives_the_batches_up(tmp_path: Path) -> None:
     hand_over(tmp_path, "one", "a")
     with pytest.raises(PrerequisiteError, match="ended with status 3, without answers"):

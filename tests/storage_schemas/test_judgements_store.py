@@ -63,7 +63,8 @@ def test_transient_failures_are_asked_again_and_an_answer_counts_more(kept: Judg
     kept.add([row("k", failure=Failure.SERVER_DOWN, at="9"), row("cut", failure=Failure.CUT_OFF)])
     assert kept.known() == {("k", "p"): "server_down", ("cut", "p"): "cut_off"}
     assert [is_settled(found) for found in ("server_down", None, "", "cut_off")] == [False, False, True, True]
-    assert not is_settled("cut_off", retry=True)
+    assert not is_settled("cut_off", retry={"cut_off"})
+    assert is_settled("cut_off", retry={"refused"})
     kept.add([row("k", at="2")])
     assert kept.known()[("k", "p")] == ""
     cut, answered = sorted(kept.rows(), key=lambda judged: judged.key)

@@ -83,7 +83,7 @@ class _Answers(Handler):
             self.send(*error(server.provider, "key")[::2])
         elif words[1] == "files" and words[-1].endswith(":download"):
             lines = server.google_lines(words[2].removesuffix(":download"))
-            self.send(200, _as_lines(lines))
+            self.send(200, server.bad_lines + _as_lines(lines))
         elif words[0] == "v1beta" and words[1] == "models":
             self.send(200, {"models": [{"name": "models/m"}]})
         elif words[0] == "v1beta" and words[1:] == ["batches"]:
@@ -92,7 +92,7 @@ class _Answers(Handler):
         elif words[1] == "files":
             id_, kind = words[2].rsplit("-", 1)
             lines = server.openai_lines(id_, kind == "err")
-            self.send(200, _as_lines(lines))
+            self.send(200, server.bad_lines + _as_lines(lines))
         elif words[1] == "models":
             self.send(200, {"data": [model], "has_more": False})
         elif words[-1] == "batches":
@@ -101,7 +101,7 @@ class _Answers(Handler):
             self.send(200, {"object": "list", "data": listed, "has_more": False, "last_id": last})
         elif words[-1] == "results":
             lines = server.anthropic_lines(words[-2])
-            self.send(200, _as_lines(lines))
+            self.send(200, server.bad_lines + _as_lines(lines))
         else:
             self.send(200, server.described(words[-1]))
 
@@ -125,6 +125,8 @@ class BatchServer(Serving):
     on_hand_over: Callable[[], None] = lambda: None
     batches: dict[str, Batch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
+    #: Lines among the answers that are none.
+    bad_lines: str = ""
     asked_live: int = 0
 
     @property

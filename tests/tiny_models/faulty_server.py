@@ -71,6 +71,8 @@ class _Answers(Handler):
         server.listed += 1
         if server.key and self.headers.get("Authorization") != f"Bearer {server.key}":
             return self.send(401, {})
+        if not server.models:
+            return self.send(404, {"error": {"message": "no such page"}})
         models = [{"id": name, "object": "model"} for name in server.models]
         return self.send(200, {"object": "list", "data": models})
 

@@ -16,11 +16,15 @@ from tests.tiny_models.serving import Handler, Serving
 KEY = "key-0123456789"
 
 
+#: Makes another body of the provider's usual one, and its status if that is not 200.
+Change = Callable[[str, dict[str, Any]], Any]
+
+
 @dataclass(frozen=True)
 class Said:
     """What the server does with one request: an answer, a kind of :func:`error`, or another text.
 
-    With the error ``broken`` it reads the request and closes the connection.
+    With the error ``broken`` it reads the request and closes the connection. `change` is a bad habit.
     """
 
     text: str = '{"better": "first"}'
@@ -29,6 +33,7 @@ class Said:
     error: str = ""
     page: str = ""
     delay_s: float = 0.0
+    change: Change | None = None
 
 
 @dataclass
@@ -94,7 +99,11 @@ class ProviderServer(Serving):
             return 200, {}, said.page
         if said.error:
             return error(self.provider, said.error)
-        return 200, {}, {"openai": _openai, "anthropic": _anthropic, "google": _google}[self.provider](said)
+        body = {"openai": _openai, "anthropic": _anthropic, "google": _google}[self.provider](said)
+        if said.change is None:
+            return 200, {}, body
+        changed = said.change(self.provider, body)
+        return (changed[0], {}, changed[1]) if isinstance(changed, tuple) else (200, {}, changed)
 
 
 def _openai(said: Said) -> dict[str, Any]:
@@ -165,6 +174,7 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
             "no-credit": (429, "insufficient_quota", "You exceeded your current quota"),
             "bad": (400, "invalid_value", "bad image"),
             "key": (401, "invalid_api_key", "wrong key"),
+            "forbidden": (403, "permission_error", "not for you"),
             "overloaded": (503, None, "overloaded"),
             "no-model": (404, "model_not_found", "no such model"),
         }[kind]
@@ -176,6 +186,7 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
             "no-credit": (400, "invalid_request_error", "Your credit balance is too low to access the API"),
             "bad": (400, "invalid_request_error", "bad image"),
             "key": (401, "authentication_error", "invalid x-api-key"),
+            "forbidden": (403, "permission_error", "not for you"),
             "overloaded": (529, "overloaded_error", "overloaded"),
             "no-model": (404, "not_found_error", "model: m"),
         }[kind]
@@ -191,6 +202,7 @@ def error(provider: str, kind: str) -> tuple[int, dict[str, str], Any]:
         "no-credit": (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota", [quota, retry]),
         "bad": (400, "INVALID_ARGUMENT", "bad image", []),
         "key": (400, "INVALID_ARGUMENT", "API key not valid", [bad_key]),
+        "forbidden": (403, "PERMISSION_DENIED", "not for you", []),
         "overloaded": (503, "UNAVAILABLE", "overloaded", []),
         "no-model": (404, "NOT_FOUND", "models/m is not found", []),
     }[kind]

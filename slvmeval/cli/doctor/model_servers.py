@@ -14,7 +14,7 @@ from infra.serving import server_path
 from infra.vllm import VLLM_MODELS, Asks
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, one_line, store_path
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
-from tasks.llm.servers import ChatServer, Servers, entry_of, list_models, why
+from tasks.llm.servers import WITHOUT_LIST, ChatServer, HttpStatus, Servers, entry_of, list_models, why
 from tasks.llm.vision_models import VLM_MODELS
 
 #: Seconds that a server may take for its answer, which includes reasoning and its first compilation.
@@ -45,9 +45,15 @@ def check_model_servers(site: Profile, where: str, ask: bool) -> Iterator[Findin
 def check_model_server(name: str, servers: Servers, advice: str, ask: bool) -> Finding:
     """Check that a server lists its models, and answers a request to the one that is used."""
     what = f"server {name}"
+    unlisted = ""
     try:
         server = servers.find(name, "")
-        models = list_models(server)
+        try:
+            models = list_models(server)
+        except HttpStatus as problem:
+            if problem.code not in WITHOUT_LIST or not server.model:
+                raise
+            models, unlisted = [server.model], f", but it does not list its models ({why(problem)})"
     except PrerequisiteError as problem:
         return Finding(what, CheckVerdict.FAIL, one_line(str(problem)))
     except (OSError, ValueError) as problem:
@@ -72,8 +78,8 @@ def check_model_server(name: str, servers: Servers, advice: str, ask: bool) -> F
         message = f"{serves}, but {model} did not answer {_SENT[kind]}: {one_line(str(reason))}"
         return Finding(what, CheckVerdict.FAIL, message)
     message = f"{serves}; {model} answered {_SENT[kind]} in {seconds:.1f} s: {answer}"
-    if mistake:
-        return Finding(what, CheckVerdict.WARN, f"{message}, {mistake}")
+    if mistake or unlisted:
+        return Finding(what, CheckVerdict.WARN, ", ".join(filter(None, [message, mistake])) + unlisted)
     return Finding(what, CheckVerdict.OK, message)
 
 
@@ -152,9 +158,10 @@ def _clip(server: ChatServer) -> tuple[float, str, str]:
 
 def _chat(server: ChatServer, picture: bool) -> tuple[float, str, str]:
     """Ask for one of a few words by a JSON Schema, as judges and the caption analysis do."""
-    from tasks.llm.answers import UnusableAnswer
+    from tasks.llm.answers import UnusableAnswer, objects
     from tasks.llm.chat import ChatClient
     from tasks.llm.exchange import ChatRequest, Sampling
+    from tasks.llm.json_answers import value_in
     from tasks.llm.questions import whole_text
 
     words, right = (("red", "green", "blue"), "red") if picture else (("yes", "no"), "yes")
@@ -165,17 +172,13 @@ def _chat(server: ChatServer, picture: bool) -> tuple[float, str, str]:
         {"type": "text", "text": text},
         {"type": "image_url", "image_url": {"url": _red_picture()}},
     ]
+    schema = objects({"answer": {"type": "string", "enum": list(words)}})
     client = ChatClient(server)
     try:
         answer = client.ask(
             ChatRequest(
                 messages=({"role": "user", "content": parts if picture else text},),
-                answer_schema={
-                    "type": "object",
-                    "properties": {"answer": {"type": "string", "enum": list(words)}},
-                    "required": ["answer"],
-                    "additionalProperties": False,
-                },
+                answer_schema=schema,
                 sampling=Sampling(most_tokens=_MOST_TOKENS),
             )
         )
@@ -185,8 +188,8 @@ def _chat(server: ChatServer, picture: bool) -> tuple[float, str, str]:
         raise _NoAnswer(answer.error)
     shown = repr(answer.text[:80])
     try:
-        _, said = whole_text(answer, _MOST_TOKENS)
-        word = json.loads(said)["answer"]
+        _, said = whole_text(answer, _MOST_TOKENS, "tolerant")
+        word = value_in(said, schema).value["answer"]
     except UnusableAnswer as problem:
         return answer.seconds, shown, str(problem)
     except (ValueError, LookupError, TypeError):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
     from flows.score.options import EvaluateOptions
     from flows.score.results import EvaluationResult
+    from tasks.scoring.submitted import BatchRecords
 
 
 EVALUATE_PANEL = "Judges"
@@ -74,7 +75,7 @@ def print_result(result: EvaluationResult) -> None:
                 total.left,
                 one.asked,
                 one.tokens,
-                "unknown" if one.usd is None else f"{one.usd:.2f}",
+                terminal.dollars(one.usd, one.estimated),
                 terminal.counted(dict(total.failures)),
             )
         )
@@ -84,6 +85,12 @@ def print_result(result: EvaluationResult) -> None:
     for one in result.evaluators:
         if one.stopped:
             terminal.say(f"{one.label} stopped: {one.stopped}")
+        if one.estimated:
+            terminal.say(
+                f"{one.label}: the cost of {one.estimated} answers is an estimate: no tokens counted"
+            )
+    for batch in result.batches:
+        terminal.say(batch.in_words())
 
 
 def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
@@ -139,6 +146,47 @@ def export_judgements(
 
     count = JudgementsStore(terminal.open_store(store, profile)).export(file)
     terminal.say(f"{count} judgements: {file}")
+
+
+@judgements.command()
+def batches(store: terminal.StoreOption = None, profile: terminal.ProfileOption = None) -> None:
+    """List the batches whose answers are not collected yet: id, age, and what the provider last reported.
+
+    Example: `slvmeval judgements batches --store STORE`
+    """
+    found = [batch for records in _records(store, profile) for batch in records.batches()]
+    for batch in found:
+        terminal.say(batch.in_words())
+    if not found:
+        terminal.say("no batch waits for answers")
+
+
+@judgements.command(name="give-up")
+def give_up(
+    batch: Annotated[str, typer.Argument(metavar="BATCH", help="Id, as `judgements batches` lists it.")],
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Forget a batch that will not be collected, so that the next `evaluate` asks its requests again.
+
+    The provider may still answer it and be paid: cancel it there first.
+
+    Example: `slvmeval judgements give-up batch_abc123 --store STORE`
+    """
+    from storage_schemas.errors import UserInputError
+
+    count = sum(records.give_up(batch) for records in _records(store, profile))
+    if not count:
+        raise UserInputError(f"no batch {batch} waits here: `slvmeval judgements batches` lists them")
+    terminal.say(f"batch {batch} is given up: its {count} requests are asked again by the next run")
+
+
+def _records(store: Path | None, profile: Path | None) -> list[BatchRecords]:
+    """Return the records of batches in a store."""
+    from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
+
+    root = terminal.open_store(store, profile).root
+    return [BatchRecords(root / "judgements"), BatchRecords(root / DESCRIPTIONS)]
 
 
 @judgements.command(name="import")

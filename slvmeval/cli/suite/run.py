@@ -34,7 +34,7 @@ def print_result(result: SuiteResult) -> None:
             one.left,
             one.asked,
             one.tokens,
-            "unknown" if one.usd is None else f"{one.usd:.2f}",
+            terminal.dollars(one.usd, one.estimated),
             terminal.counted(dict(one.failures)),
         )
         for one in result.dimensions

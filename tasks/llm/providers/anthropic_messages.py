@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from tasks.llm.exchange import ChatAnswer, ChatRequest
-from tasks.llm.providers.base import Provider, Rejected, TransientFault, error_text
+from tasks.llm.providers.base import Provider, Rejected, Unreadable, codes_of, error_text
 from tasks.llm.providers.http import http_client
+from tasks.llm.providers.lenient import added, at, count_at, joined, json_of, list_at, text_at
 from tasks.llm.providers.parts import data_of, parts_of, without_none
-from tasks.llm.servers import ChatServer, quota_used_up
+from tasks.llm.servers import ChatServer
 
 #: The interface requires a limit; this is sent if the request has none.
 _MOST_TOKENS = 8192
-#: Messages of status 400 for an account without credit, or with a limit of its own that is reached.
-_QUOTA = re.compile(r"credit balance|usage limits?\b|spend(ing)? limit", re.IGNORECASE)
 _FINISH = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -47,7 +45,7 @@ class AnthropicMessages(Provider):
 
         try:
             raw = await self._client.messages.with_raw_response.create(
-                model=self.server.model, timeout=self.server.timeout_s, **arguments(request)
+                model=self.server.model, timeout=self.server.timeout_s, **arguments(request, self.server)
             )
         except anthropic.APIStatusError as problem:
             raise self._status(problem) from problem
@@ -55,30 +53,25 @@ class AnthropicMessages(Provider):
             raise self.timed_out() from problem
         except anthropic.APIConnectionError as problem:
             raise self.connection_fault(problem) from problem
+        body = json_of(raw.http_response.content)
+        self.raise_error_in(body)
         try:
-            return read_answer(raw.http_response.json())
-        except (ValueError, RecursionError) as problem:
+            return read_answer(body)
+        except ValueError as problem:
             shown = error_text(raw.http_response.text)
-            raise TransientFault(f"the response is not a message{shown}", lost=True) from problem
+            raise Unreadable(f"the response is not a message{shown}") from problem
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
     def _status(self, problem: Any) -> Exception:
-        body = problem.body if isinstance(problem.body, dict) else {}
-        error = body.get("error")
-        error = error if isinstance(error, dict) else {}
-        text = error_text(error.get("message") or problem.body)
-        details = error.get("details")
-        code = str(details.get("error_code")) if isinstance(details, dict) else ""
-        spent = problem.status_code == 402 or "spend_limit" in code
-        if spent or (problem.status_code in (400, 403, 429) and _QUOTA.search(text)):
-            return quota_used_up(self.server, text)
-        return self.status_fault(problem.status_code, text, problem.response.headers)
+        error = at(problem.body, "error")
+        text = error_text(text_at(error, "message") or problem.body)
+        return self.fault(problem.status_code, text, codes_of(error), problem.response.headers)
 
 
-def arguments(request: ChatRequest) -> dict[str, Any]:
+def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
     """Return a request as the library's arguments.
 
     Raises
@@ -95,7 +88,10 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
         else:
             messages.append({"role": message["role"], "content": blocks})
     sampling = request.sampling
-    format_ = request.answer_schema and {"type": "json_schema", "schema": request.answer_schema}
+    format_ = None
+    # the interface has no form for JSON of any kind
+    if request.answer_schema and server.structured == "schema":
+        format_ = {"type": "json_schema", "schema": request.answer_schema}
     # the library has no arguments for sampling, which only some models accept
     extra = without_none({"temperature": sampling.temperature, "top_p": sampling.top_p})
     values = {
@@ -125,32 +121,30 @@ def read_answer(body: Any) -> ChatAnswer:
     Raises
     ------
     ValueError
-        If it is not a message.
+        If it is no message at all. One without a usable text is an answer, since it may be paid.
     """
-    try:
-        blocks, usage, stopped = body["content"], body["usage"], body["stop_reason"]
-        texts = [block["text"] for block in blocks if block["type"] == "text"]
-        thoughts = [block["thinking"] for block in blocks if block["type"] == "thinking"]
-        cached, written = (
-            int(usage.get(name) or 0) for name in ("cache_read_input_tokens", "cache_creation_input_tokens")
-        )
-        text = "".join(texts)
-        refusal = None
-        if stopped == "refusal":
-            details = body.get("stop_details") or {}
-            refusal = text or details.get("explanation") or details.get("category") or "without a reason"
-        return ChatAnswer(
-            text="" if refusal else text,
-            reasoning="\n".join(thoughts),
-            refusal=refusal,
-            finish_reason=_FINISH.get(stopped, stopped),
-            model=body["model"],
-            # the interface counts what the cache has apart
-            tokens_in=usage["input_tokens"] + cached + written,
-            tokens_out=usage["output_tokens"],
-            cached_in=cached,
-            written_in=written,
-            reasoning_out=(usage.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
-        )
-    except (KeyError, TypeError, AttributeError) as problem:
-        raise ValueError(f"not a message: {problem!r}") from problem
+    content, stopped = at(body, "content"), text_at(body, "stop_reason")
+    if not isinstance(content, list | str) and not isinstance(at(body, "usage"), dict):
+        raise ValueError("not a message")
+    thoughts = [text_at(block, "thinking") for block in list_at(body, "content")]
+    text, refusal = joined(content), None
+    if stopped == "refusal":
+        details = at(body, "stop_details")
+        told = text_at(details, "explanation") or text_at(details, "category")
+        refusal = text or told or "without a reason"
+    usage = at(body, "usage")
+    cached = count_at(usage, "cache_read_input_tokens") or 0
+    written = count_at(usage, "cache_creation_input_tokens") or 0
+    return ChatAnswer(
+        text="" if refusal else text,
+        reasoning="\n".join(filter(None, thoughts)),
+        refusal=refusal,
+        finish_reason=_FINISH.get(stopped, stopped) or None,
+        model=text_at(body, "model"),
+        # the interface counts what the cache has apart
+        tokens_in=added(count_at(usage, "input_tokens"), cached, written),
+        tokens_out=count_at(usage, "output_tokens"),
+        cached_in=cached,
+        written_in=written,
+        reasoning_out=count_at(usage, "output_tokens_details", "thinking_tokens") or 0,
+    )

@@ -2,19 +2,72 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from email.utils import parsedate_to_datetime
+from typing import Any
 
+from storage_schemas.judgements import Failure
 from storage_schemas.secrets import strike_out
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.providers.http import TooLarge, broke_after_sending, caused_by
-from tasks.llm.servers import ChatServer, no_such_model, refused_key
+from tasks.llm.providers.lenient import at, text_at
+from tasks.llm.servers import ChatServer, no_such_model, quota_used_up, refused_key
 
-_TRANSIENT = frozenset({408, 409, 429})
+_TRANSIENT = frozenset({408, 409, 425, 429})
 #: A gateway had no answer in time; the server behind it may go on and be paid.
 _GATEWAY_TIMED_OUT = frozenset({504, 524})
+#: Codes of errors that say that a quota is used up, not that requests come too fast.
+_QUOTA_CODES = frozenset(
+    {
+        "insufficient_quota",
+        "exceeded_current_quota_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "billing_error",
+    }
+)
+#: Messages of other statuses for an account without credit, or with a limit of its own that is reached.
+_QUOTA = re.compile(
+    r"credit balance|usage limits?\b|spend(ing)?.limit|insufficient.(balance|credit|fund|quota)",
+    re.IGNORECASE,
+)
+#: The status of an error that comes without one: under status 200, or in a batch.
+_STATUS_OF: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "unauthenticated": 401,
+    "billing_error": 402,
+    "insufficient_quota": 402,
+    "permission_error": 403,
+    "permission_denied": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "not_found": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "resource_exhausted": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal": 500,
+    "unavailable": 503,
+    "timeout_error": 504,
+    "deadline_exceeded": 504,
+    "overloaded_error": 529,
+    # google.rpc.Code, which Gemini's batches use
+    "3": 400,
+    "4": 504,
+    "5": 404,
+    "7": 403,
+    "8": 429,
+    "13": 500,
+    "14": 503,
+    "16": 401,
+}
 
 
 class TransientFault(Exception):
@@ -35,8 +88,19 @@ class TransientFault(Exception):
         self.retry_after_s, self.lost = retry_after_s, lost
 
 
+class Unreadable(TransientFault):
+    """The body of a success is no answer at all: a gateway's page, or cut off. It may have been paid."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, lost=True)
+
+
 class Rejected(Exception):
     """The server rejected this request; a new attempt would be rejected too."""
+
+
+class Forbidden(Rejected):
+    """The server forbids this request (403): this one, or all with this key."""
 
 
 class Provider(ABC):
@@ -79,16 +143,61 @@ class Provider(ABC):
         words = strike_out(str(cause)) or type(cause).__name__
         return TransientFault(words, lost=broke_after_sending(problem))
 
-    def status_fault(self, status: int, text: str, headers: Mapping[str, str]) -> Exception:
-        """Return the error of a status: transient, of this request, or of the server as a whole."""
-        if status in _TRANSIENT or status >= 500:
+    def fault(
+        self, status: int, text: str, codes: Collection[str] = (), headers: Mapping[str, str] | None = None
+    ) -> Exception:
+        """Return the error of a status: transient, of this request, or of the server as a whole.
+
+        Parameters
+        ----------
+        text, codes
+            The server's message by :func:`error_text`, and the codes of the error.
+        """
+        failure = failure_of(status, text, codes)
+        if failure is Failure.QUOTA_USED_UP:
+            return quota_used_up(self.server, text)
+        if failure is Failure.SERVER_ERROR:
             lost = status in _GATEWAY_TIMED_OUT
-            return TransientFault(f"HTTP {status}{text}", retry_after(headers), lost)
-        if status in (401, 403):
-            return refused_key(self.server)
-        if status == 404:
-            return no_such_model(self.server)
-        return Rejected(f"the server refused the request: HTTP {status}{text}")
+            return TransientFault(f"HTTP {status}{text}", retry_after(headers or {}), lost)
+        if failure is Failure.NOT_ALLOWED:
+            known = status == 404
+            return no_such_model(self.server, said=text) if known else refused_key(self.server, text)
+        kind = Forbidden if status == 403 else Rejected
+        return kind(f"the server refused the request: HTTP {status}{text}")
+
+    def raise_error_in(self, body: Any) -> None:
+        """Raise the fault of a body that is an error under the status of a success."""
+        error = at(body, "error")
+        if not error:
+            return
+        status = status_of(error)
+        text = error_text(text_at(error, "message") or error)
+        if status is None:
+            raise Unreadable(f"the response is an error{text}")
+        raise self.fault(status, text, codes_of(error))
+
+
+def failure_of(status: int, text: str = "", codes: Collection[str] = ()) -> Failure:
+    """Return the kind of an error; one rule for all providers, and for their batches."""
+    if status == 402 or _QUOTA_CODES & set(codes) or (status in (400, 403, 429) and _QUOTA.search(text)):
+        return Failure.QUOTA_USED_UP
+    if status in _TRANSIENT or status >= 500:
+        return Failure.SERVER_ERROR
+    return Failure.NOT_ALLOWED if status in (401, 404) else Failure.REFUSED
+
+
+def codes_of(error: Any) -> frozenset[str]:
+    """Return the codes in an error, by all names that providers give them."""
+    found = [at(error, name) for name in ("code", "type", "status")]
+    found.append(at(error, "details", "error_code"))
+    return frozenset(str(one).lower() for one in found if isinstance(one, int | str))
+
+
+def status_of(error: Any) -> int | None:
+    """Return the HTTP status of an error that came without one; None if it does not say."""
+    codes = codes_of(error)
+    number = next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), None)
+    return number or next((_STATUS_OF[code] for code in sorted(codes) if code in _STATUS_OF), None)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,16 +21,19 @@ import httpx2
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.judgements import Failure
 from storage_schemas.model import OFFLINE
 from storage_schemas.offline_batches import answers_path, failure_path, requests_path
 from storage_schemas.proxies import is_near
+from storage_schemas.secrets import strike_out
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
 from tasks.llm.model_names import answered_by
 from tasks.llm.providers.anthropic_messages import arguments as anthropic_arguments
 from tasks.llm.providers.anthropic_messages import read_answer as read_anthropic
-from tasks.llm.providers.base import TransientFault, error_text
+from tasks.llm.providers.base import codes_of, error_text, failure_of, status_of
 from tasks.llm.providers.gemini import json_body
 from tasks.llm.providers.gemini import read_answer as read_gemini
+from tasks.llm.providers.lenient import at, json_of, text_at
 from tasks.llm.providers.openai_chat import arguments as openai_arguments
 from tasks.llm.providers.openai_chat import read_answer as read_openai
 from tasks.llm.servers import ChatServer, need_library, why
@@ -41,10 +44,37 @@ MARK = "slvmeval"
 _ATTEMPTS, _TIMEOUT_S = 5, 900.0
 #: Providers give up what they have not answered a day after it came.
 _LONGEST = timedelta(hours=25)
+#: How far the clocks of this machine and of a provider may differ.
+_CLOCKS = timedelta(minutes=10)
+_FORBIDDEN = "the server refused the request: HTTP 403"
+#: Characters of a bad line that are told.
+_SHOWN = 80
 
 
 class NoAnswer(PrerequisiteError):
     """The provider did not answer, so it may or may not have done what it was asked."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A batch that was handed over, or was about to be, as it is on disk.
+
+    Parameters
+    ----------
+    name, keys, at
+        Its name, the ids of its requests, and when it was handed over.
+    count
+        Number of its requests; some of their ids may be settled and gone.
+    """
+
+    name: str
+    keys: frozenset[str]
+    count: int
+    at: datetime
+
+
+#: Of :meth:`BatchProvider.find`: a batch that still runs may be the one, which its answers will show.
+PERHAPS = ""
 
 
 @dataclass(frozen=True)
@@ -57,11 +87,73 @@ class Collected:
         Whether the provider answers nothing more; requests without an answer have expired then.
     failed
         Why the provider took none of the requests; empty if it took them.
+    state
+        The provider's word for how far it is.
+    bad
+        Lines that are no answer to any request, each with its number.
     """
 
     answers: Mapping[str, ChatAnswer] = field(default_factory=dict)
     ended: bool = False
     failed: str = ""
+    state: str = ""
+    bad: tuple[str, ...] = ()
+
+
+def _read_lines(
+    lines: Iterable[str | bytes], id_name: str, read: Callable[[Any], ChatAnswer | None]
+) -> tuple[list[tuple[str, ChatAnswer]], tuple[str, ...]]:
+    """Return the answers in lines with the id of their request, and the lines that have none.
+
+    Parameters
+    ----------
+    read
+        Returns the answer in a line's JSON object; None for a request that expired.
+    """
+    answers, bad = [], []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        entry = json_of(line)
+        if id_ := text_at(entry, id_name):
+            answer = read(entry)
+            if answer is not None:
+                answers.append((id_, answer))
+        else:
+            text = line if isinstance(line, str) else line.decode("utf-8", "replace")
+            bad.append(f"line {number}, {strike_out(text)[:_SHOWN]!r}")
+    return answers, tuple(bad)
+
+
+def _refused(status: int | None, error: Any, whole: Any) -> ChatAnswer:
+    """Return the answer of a request that failed, with the kind of its failure."""
+    status = status or status_of(error)
+    words = error_text(text_at(error, "message") or error or whole)
+    if status is None:
+        # nothing says that it is the request's fault
+        return ChatAnswer(error=f"the server failed{words}", failure=Failure.SERVER_ERROR)
+    failure = failure_of(status, words, codes_of(error))
+    says = "refused" if failure is Failure.REFUSED else "did not answer"
+    return ChatAnswer(error=f"the server {says} the request: HTTP {status}{words}", failure=failure)
+
+
+def sorted_forbidden(answers: Mapping[str, ChatAnswer]) -> Mapping[str, ChatAnswer]:
+    """Return the answers of a batch; if all are 403, that is no single request's refusal."""
+    refused = [(answer.error or "").startswith(_FORBIDDEN) for answer in answers.values()]
+    if len(refused) < 2 or not all(refused):
+        return answers
+    return {
+        id_: answer.model_copy(update={"failure": Failure.NOT_ALLOWED}) for id_, answer in answers.items()
+    }
+
+
+def _read(read: Callable[[Any], ChatAnswer], body: Any) -> ChatAnswer:
+    """Return the answer in a request's body; one that is none is asked for again by the next run."""
+    try:
+        return read(body)
+    except ValueError as problem:
+        shown = strike_out(repr(body))[:_SHOWN]
+        return ChatAnswer(error=f"{problem}: {shown}", failure=Failure.SERVER_ERROR, lost=1)
 
 
 class BatchProvider(ABC):
@@ -70,7 +162,7 @@ class BatchProvider(ABC):
     Class attributes
     ----------------
     most, most_bytes
-        Maximum requests of a batch, and bytes of them as JSON, below the provider's own limits.
+        Maximum requests of a batch, and bytes of them as JSON, as large as the provider's limits allow.
     """
 
     most: ClassVar[int]
@@ -96,13 +188,13 @@ class BatchProvider(ABC):
         """
 
     @abstractmethod
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
-        """Return the id of the batch handed over under a name; None if the provider has none.
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
+        """Return the id of a batch that was handed over; None if the provider has none.
 
         Parameters
         ----------
-        count, taken
-            Number of its requests, and ids of other batches, for a provider that keeps no names.
+        taken
+            Ids of other batches, for a provider that keeps no names; that may return :data:`PERHAPS`.
         """
 
     @abstractmethod
@@ -125,15 +217,13 @@ class BatchProvider(ABC):
             Address, key and time limit, as the libraries of OpenAI and Anthropic call them.
         """
 
-    def _by_id(self, answers: Iterable[tuple[str, ChatAnswer | None]]) -> dict[str, ChatAnswer]:
-        """Return answers by the id of their request, without those that expired.
+    def _by_id(self, answers: Iterable[tuple[str, ChatAnswer]]) -> dict[str, ChatAnswer]:
+        """Return answers by the id of their request.
 
         Of an id that came twice with different texts, neither is preferred.
         """
         held: dict[str, ChatAnswer] = {}
         for id_, answer in answers:
-            if answer is None:
-                continue
             one = kept(answer.model_copy(update={"model": answered_by(self.server.model, answer.model)}))
             first = held.setdefault(id_, one)
             if _told(one) not in (_told(first), *first.others):
@@ -177,8 +267,8 @@ def _told(answer: ChatAnswer) -> str:
 class OpenAIBatches(BatchProvider):
     """Batches of chat completions: a file of requests, a batch, and files of answers and of errors."""
 
-    most = 40_000
-    most_bytes = 150_000_000
+    most = 50_000
+    most_bytes = 190_000_000
     _ENDED: ClassVar[frozenset[str]] = frozenset({"completed", "expired", "failed", "cancelled"})
 
     def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
@@ -188,7 +278,7 @@ class OpenAIBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
-        return _openai_line(self.server.model, id_, request)
+        return _openai_line(self.server, id_, request)
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
         """Upload the requests and make a batch of them."""
@@ -205,11 +295,11 @@ class OpenAIBatches(BatchProvider):
             )
             return str(batch.id)
 
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
         """Return the batch whose metadata have the name."""
         with self._client("looking for a batch") as client:
             for batch in client.batches.list(limit=100):
-                if (batch.metadata or {}).get(MARK) == name:
+                if (batch.metadata or {}).get(MARK) == attempt.name:
                     return str(batch.id)
                 if datetime.now(UTC) - datetime.fromtimestamp(batch.created_at, UTC) > 4 * _LONGEST:
                     break
@@ -223,53 +313,53 @@ class OpenAIBatches(BatchProvider):
             if batch.status == "failed":
                 problems = [one.message for one in (batch.errors and batch.errors.data) or []]
                 return Collected(ended=True, failed=f"the provider refused it{error_text(problems)}")
-            files = (batch.output_file_id, batch.error_file_id) if ended else ()
-            lines = (line for file in files if file for line in client.files.content(file).iter_lines())
-            return Collected(self._by_id(_openai_answers(lines)), ended)
+            answers: list[tuple[str, ChatAnswer]] = []
+            bad: tuple[str, ...] = ()
+            for file in filter(None, (batch.output_file_id, batch.error_file_id) if ended else ()):
+                found, odd = _openai_answers(client.files.content(file).iter_lines())
+                answers += found
+                bad += odd
+            return Collected(self._by_id(answers), ended, state=str(batch.status), bad=bad)
 
 
-def _openai_line(model: str, id_: str, request: ChatRequest) -> bytes:
+def _openai_line(server: ChatServer, id_: str, request: ChatRequest) -> bytes:
     """Return a request as a line of a file of requests."""
-    values = openai_arguments(request)
-    body = {"model": model, **values, **(values.pop("extra_body", None) or {})}
+    values = openai_arguments(request, server)
+    body = {"model": server.model, **values, **(values.pop("extra_body", None) or {})}
     body.pop("extra_body", None)
     line = {"custom_id": id_, "method": "POST", "url": "/v1/chat/completions", "body": body}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _openai_answers(lines: Iterable[str | bytes]) -> Iterator[tuple[str, ChatAnswer | None]]:
-    """Yield the answers in lines of files with the id of their request; None for one that expired."""
-    for line in lines:
-        if line.strip():
-            entry = json.loads(line)
-            yield str(entry["custom_id"]), _openai_answer(entry)
+def _openai_answers(lines: Iterable[str | bytes]) -> tuple[list[tuple[str, ChatAnswer]], tuple[str, ...]]:
+    """Return the answers in lines of a file with the id of their request, and the bad lines."""
+    return _read_lines(lines, "custom_id", _openai_answer)
 
 
-def _openai_answer(entry: Mapping[str, Any]) -> ChatAnswer | None:
+def _openai_answer(entry: Any) -> ChatAnswer | None:
     """Return the answer in a line; None for a request that expired."""
-    response, error = entry.get("response") or {}, entry.get("error") or {}
-    if not entry or error.get("code") in ("batch_expired", "batch_cancelled"):
+    body, status, error = (
+        at(entry, "response", "body"),
+        at(entry, "response", "status_code"),
+        at(entry, "error"),
+    )
+    if text_at(error, "code") in ("batch_expired", "batch_cancelled"):
         return None
-    body = response.get("body") or {}
-    if response.get("status_code") == 200:
-        try:
-            return read_openai(json.dumps(body).encode())
-        except ValueError as problem:
-            return ChatAnswer(error=str(problem))
-    told = (body.get("error") or {}) if isinstance(body, dict) else {}
-    words = error_text(told.get("message") or error.get("message") or body)
-    return ChatAnswer(error=f"the server refused the request: HTTP {response.get('status_code', '?')}{words}")
+    told = at(body, "error") or error
+    if told or (status is not None and status != 200):
+        return _refused(status if isinstance(status, int) and status != 200 else None, told, body)
+    return _read(read_openai, body)
 
 
 class AnthropicBatches(BatchProvider):
     """Anthropic's message batches.
 
     They have no names. One whose id was lost, because the process was killed while it was handed over, is
-    found by its age and its number of requests among those that no record names.
+    found by its age, its number of requests and, when it has ended, their ids.
     """
 
-    most = 40_000
-    most_bytes = 150_000_000
+    most = 100_000
+    most_bytes = 250_000_000
 
     def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
         from anthropic import Anthropic
@@ -278,7 +368,7 @@ class AnthropicBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request with its id."""
-        values = anthropic_arguments(request)
+        values = anthropic_arguments(request, self.server)
         extra = values.pop("extra_body", None) or {}
         line = {"custom_id": id_, "params": {"model": self.server.model, **values, **extra}}
         return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
@@ -289,43 +379,60 @@ class AnthropicBatches(BatchProvider):
         with self._client("handing over a batch", attempts=1) as client:
             return str(client.messages.batches.create(requests=[json.loads(line) for line in lines]).id)
 
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
-        """Return the newest batch with this number of requests that is no other."""
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
+        """Return the batch whose answers have the ids; until batches have ended, none can be told apart."""
+        perhaps = False
         with self._client("looking for a batch") as client:
             for batch in client.messages.batches.list(limit=100):
-                if datetime.now(UTC) - batch.created_at > _LONGEST:
+                if batch.created_at < max(attempt.at - _CLOCKS, datetime.now(UTC) - _LONGEST):
                     break
                 counts = batch.request_counts
                 total = sum(
                     (counts.processing, counts.succeeded, counts.errored, counts.canceled, counts.expired)
                 )
-                if total == count and batch.id not in taken:
+                if total != attempt.count or batch.id in taken:
+                    continue
+                if batch.processing_status != "ended":
+                    perhaps = True
+                elif self._has_one_of(client, batch, attempt.keys):
                     return str(batch.id)
-        return None
+        return PERHAPS if perhaps else None
+
+    def _has_one_of(self, client: Any, batch: Any, keys: Collection[str]) -> bool:
+        """Return whether a batch that has ended has answers to some requests: to all of them, or none."""
+        with self._results(client, batch) as lines:
+            return any(text_at(json_of(line), "custom_id") in keys for line in lines)
+
+    @contextmanager
+    def _results(self, client: Any, batch: Any) -> Iterator[Iterator[str]]:
+        """Give the lines of a batch's results; the library's own reading ends at a bad one."""
+        if not batch.results_url:
+            yield iter(())
+            return
+        with client.messages.batches.with_streaming_response.results(batch.id) as response:
+            yield response.iter_lines()
 
     def collect(self, id_: str) -> Collected:
         """Return the answers, which the provider gives when the batch has ended."""
         with self._client("collecting a batch") as client:
-            batches = client.messages.batches
-            if batches.retrieve(id_).processing_status != "ended":
-                return Collected()
-            results = batches.results(id_)
-            answers = ((str(entry.custom_id), _anthropic_answer(entry.result)) for entry in results)
-            return Collected(self._by_id(answers), ended=True)
+            batch = client.messages.batches.retrieve(id_)
+            if batch.processing_status != "ended":
+                return Collected(state=str(batch.processing_status))
+            with self._results(client, batch) as lines:
+                answers, bad = _read_lines(lines, "custom_id", _anthropic_answer)
+            return Collected(self._by_id(answers), ended=True, state="ended", bad=bad)
 
 
-def _anthropic_answer(result: Any) -> ChatAnswer | None:
-    """Return the answer in a result; None for a request that expired."""
-    if result.type == "succeeded":
-        try:
-            return read_anthropic(result.message.model_dump(mode="json"))
-        except ValueError as problem:
-            return ChatAnswer(error=str(problem))
-    if result.type == "errored":
-        error = getattr(result.error, "error", result.error)
-        words = error_text(getattr(error, "message", "") or error)
-        return ChatAnswer(error=f"the server refused the request{words}")
-    return None
+def _anthropic_answer(entry: Any) -> ChatAnswer | None:
+    """Return the answer in a line; None for a request that expired."""
+    result = at(entry, "result")
+    kind = text_at(result, "type")
+    if kind in ("expired", "canceled"):
+        return None
+    if kind == "succeeded":
+        return _read(read_anthropic, at(result, "message"))
+    error = at(result, "error")
+    return _refused(None, at(error, "error") or error, result)
 
 
 class GeminiBatches(BatchProvider):
@@ -352,7 +459,7 @@ class GeminiBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
-        body = json_body(request)
+        body = json_body(request, self.server)
         return json.dumps({"key": id_, "request": body}, ensure_ascii=False, separators=(",", ":")).encode()
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
@@ -367,11 +474,11 @@ class GeminiBatches(BatchProvider):
             )
             return str(made.name)
 
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
         """Return the batch with the name for display."""
         with self._client("looking for a batch") as client:
             for batch in client.batches.list():
-                if batch.display_name == name:
+                if batch.display_name == attempt.name:
                     return str(batch.name)
                 if batch.create_time and datetime.now(UTC) - batch.create_time > 4 * _LONGEST:
                     break
@@ -383,29 +490,21 @@ class GeminiBatches(BatchProvider):
             batch = client.batches.get(name=id_)
             state = str(getattr(batch.state, "value", batch.state))
             if state not in self._ENDED:
-                return Collected()
+                return Collected(state=state)
             file = batch.dest and batch.dest.file_name
             if state == "JOB_STATE_FAILED" and not file:
                 message = (batch.error and batch.error.message) or ""
                 return Collected(ended=True, failed=f"the provider refused it{error_text(message)}")
             lines = client.files.download(file=file).splitlines() if file else ()
-            entries = (json.loads(line) for line in lines if line.strip())
-            answers = ((str(one["key"]), self._answer(one)) for one in entries if "key" in one)
-            return Collected(self._by_id(answers), ended=True)
+            answers, bad = _read_lines(lines, "key", _google_answer)
+            return Collected(self._by_id(answers), ended=True, state=state, bad=bad)
 
-    def _answer(self, entry: Mapping[str, Any]) -> ChatAnswer:
-        """Return the answer in a line."""
-        from google.genai.types import GenerateContentResponse
 
-        if entry.get("response"):
-            try:
-                response = GenerateContentResponse.model_validate(entry["response"])
-                return read_gemini(response, self.server.model)
-            except (ValueError, TransientFault) as problem:
-                return ChatAnswer(error=str(problem))
-        told = entry.get("error") or entry.get("status") or {}
-        words = error_text((told.get("message") if isinstance(told, dict) else "") or told)
-        return ChatAnswer(error=f"the server refused the request{words}")
+def _google_answer(entry: Any) -> ChatAnswer:
+    """Return the answer in a line."""
+    if at(entry, "response"):
+        return _read(read_gemini, at(entry, "response"))
+    return _refused(None, at(entry, "error") or at(entry, "status"), entry)
 
 
 class OfflineBatches(BatchProvider):
@@ -428,7 +527,7 @@ class OfflineBatches(BatchProvider):
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""
-        return _openai_line(self.server.model, id_, request)
+        return _openai_line(self.server, id_, request)
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
         """Write the requests."""
@@ -437,19 +536,20 @@ class OfflineBatches(BatchProvider):
         write_atomic(path, b"".join(line + b"\n" for line in lines))
         return name
 
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
         """Return the batch if its requests were written."""
-        return name if requests_path(self._folder, name).exists() else None
+        return attempt.name if requests_path(self._folder, attempt.name).exists() else None
 
     def collect(self, id_: str) -> Collected:
         """Return the answers, if a job has written them; a batch whose requests were removed has ended."""
         failure, answered = failure_path(self._folder, id_), answers_path(self._folder, id_)
         if answered.exists():
-            answers = _openai_answers(answered.read_bytes().splitlines())
-            return Collected(self._by_id(answers), ended=True)
+            answers, bad = _openai_answers(answered.read_bytes().splitlines())
+            return Collected(self._by_id(answers), ended=True, bad=bad)
         if failure.exists():
             return Collected(ended=True, failed=failure.read_text(encoding="utf-8"))
-        return Collected(ended=not requests_path(self._folder, id_).exists())
+        waits = requests_path(self._folder, id_).exists()
+        return Collected(ended=not waits, state="waits for a job" if waits else "")
 
 
 _PROVIDERS: dict[str, type[BatchProvider]] = {"anthropic": AnthropicBatches, "google": GeminiBatches}

@@ -7,8 +7,9 @@ from typing import Any
 
 from storage_schemas.secrets import strike_out
 from tasks.llm.exchange import ChatAnswer, ChatRequest, VideoInput
-from tasks.llm.providers.base import Provider, TransientFault, error_text
+from tasks.llm.providers.base import Provider, TransientFault, Unreadable, codes_of, error_text
 from tasks.llm.providers.http import http_client
+from tasks.llm.providers.lenient import added, at, count_at, json_of, list_at, text_at
 from tasks.llm.providers.parts import bytes_of, data_of, parts_of, without_none
 from tasks.llm.servers import ChatServer, quota_used_up, refused_key
 
@@ -54,47 +55,47 @@ class Gemini(Provider):
         from google.genai import errors
 
         try:
-            response = await self._client.aio.models.generate_content(
-                model=self.server.model, **arguments(request)
-            )
+            given = arguments(request, self.server)
+            # the library's own reading fails on side fields that it does not expect
+            given["config"]["should_return_http_response"] = True
+            response = await self._client.aio.models.generate_content(model=self.server.model, **given)
         except errors.APIError as problem:
             raise self._status(problem) from problem
         except httpx2.TimeoutException as problem:
             raise self.timed_out() from problem
         except httpx2.HTTPError as problem:
             raise self.connection_fault(problem) from problem
-        except (ValueError, RecursionError) as problem:
-            # a body that is not JSON, or of another form
-            raise TransientFault(
-                f"the response is not an answer{error_text(problem)}", lost=True
-            ) from problem
-        return read_answer(response, self.server.model)
+        content = response.sdk_http_response.body or ""
+        body = json_of(content)
+        self.raise_error_in(body)
+        try:
+            return read_answer(body)
+        except ValueError as problem:
+            raise Unreadable(f"{problem}{error_text(content)}") from problem
 
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
     def _status(self, problem: Any) -> Exception:
-        error = problem.details.get("error") if isinstance(problem.details, dict) else None
-        error = error if isinstance(error, dict) else {}
-        text = error_text(error.get("message") or problem.message)
-        details = [one for one in error.get("details") or [] if isinstance(one, dict)]
-        if any(one.get("reason") == "API_KEY_INVALID" for one in details):
-            return refused_key(self.server)
-        quotas = [
-            one for detail in details for one in detail.get("violations") or [] if isinstance(one, dict)
-        ]
-        if problem.code == 429 and any("PerDay" in str(one.get("quotaId")) for one in quotas):
+        error = at(problem.details, "error")
+        text = error_text(text_at(error, "message") or problem.message)
+        details = list_at(error, "details")
+        if any(at(one, "reason") == "API_KEY_INVALID" for one in details):
+            return refused_key(self.server, text)
+        quotas = [str(at(one, "quotaId")) for detail in details for one in list_at(detail, "violations")]
+        if problem.code == 429 and any("PerDay" in quota for quota in quotas):
             return quota_used_up(self.server, text)
-        fault = self.status_fault(problem.code, text, getattr(problem.response, "headers", None) or {})
+        headers = getattr(problem.response, "headers", None) or {}
+        fault = self.fault(problem.code, text, codes_of(error), headers)
         if isinstance(fault, TransientFault) and fault.retry_after_s is None:
             # the pause is in the body
-            delays = (_SECONDS.fullmatch(str(one.get("retryDelay"))) for one in details)
+            delays = (_SECONDS.fullmatch(str(at(one, "retryDelay"))) for one in details)
             fault.retry_after_s = next((float(found[1]) for found in delays if found), None)
         return fault
 
 
-def arguments(request: ChatRequest) -> dict[str, Any]:
+def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
     """Return a request as the library's arguments."""
     system: list[dict[str, Any]] = []
     contents: list[dict[str, Any]] = []
@@ -105,6 +106,8 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
         else:
             contents.append({"role": "model" if message["role"] == "assistant" else "user", "parts": parts})
     sampling = request.sampling
+    schema = request.answer_schema if server.structured == "schema" else None
+    as_json = request.answer_schema and server.structured != "none"
     config = without_none(
         {
             "system_instruction": {"parts": system} if system else None,
@@ -112,19 +115,19 @@ def arguments(request: ChatRequest) -> dict[str, Any]:
             "top_p": sampling.top_p,
             "seed": sampling.seed,
             "max_output_tokens": sampling.most_tokens,
-            "response_mime_type": "application/json" if request.answer_schema else None,
-            "response_json_schema": request.answer_schema,
+            "response_mime_type": "application/json" if as_json else None,
+            "response_json_schema": schema,
             "http_options": {"extra_body": dict(request.extra_body)} if request.extra_body else None,
         }
     )
     return {"contents": contents, "config": config}
 
 
-def json_body(request: ChatRequest) -> dict[str, Any]:
+def json_body(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
     """Return a request as the interface takes it in JSON."""
     from google.genai import types
 
-    given = arguments(request)
+    given = arguments(request, server)
     config = given["config"]
     system, extra = config.pop("system_instruction", None), config.pop("http_options", {})
 
@@ -154,34 +157,44 @@ def _part(kind: str, value: str, video: VideoInput | None) -> dict[str, Any]:
     return part
 
 
-def read_answer(response: Any, model: str) -> ChatAnswer:
-    """Return the answer in a response of the library."""
-    usage, candidates = response.usage_metadata, response.candidates or []
-    blocked = response.prompt_feedback and response.prompt_feedback.block_reason
-    refusal, text, thoughts, finish = None, "", "", ""
-    if candidates:
-        one = candidates[0]
-        finish = str(getattr(one.finish_reason, "value", one.finish_reason) or "")
-        parts = (one.content and one.content.parts) or []
-        text = "".join(part.text for part in parts if part.text and not part.thought)
-        thoughts = "".join(part.text for part in parts if part.text and part.thought)
-        if finish in _REFUSALS:
-            refusal, text = one.finish_message or text or finish, ""
-    elif blocked:
-        finish = str(getattr(blocked, "value", blocked))
-        refusal = response.prompt_feedback.block_reason_message or f"the prompt was blocked: {finish}"
-    else:
-        raise TransientFault("the response has no candidates", lost=True)
-    reasoning = (usage and usage.thoughts_token_count) or 0
+def read_answer(body: Any) -> ChatAnswer:
+    """Return the answer in a response's JSON value.
+
+    Raises
+    ------
+    ValueError
+        If it is no response of a model at all. One without a usable text is an answer, since it may be paid.
+    """
+    one = next(iter(list_at(body, "candidates")), None)
+    blocked, usage = text_at(body, "promptFeedback", "blockReason"), at(body, "usageMetadata")
+    if not (isinstance(one, dict) or blocked or isinstance(usage, dict)):
+        raise ValueError("the response is not an answer")
+    finish, refusal = text_at(one, "finishReason"), None
+    parts = list_at(one, "content", "parts")
+    text = "".join(text_at(part, "text") for part in parts if not at(part, "thought"))
+    if finish in _REFUSALS:
+        refusal, text = text_at(one, "finishMessage") or text or finish, ""
+    elif one is None and blocked:
+        told = text_at(body, "promptFeedback", "blockReasonMessage")
+        finish, refusal = blocked, told or f"the prompt was blocked: {blocked}"
+    reasoning = count_at(usage, "thoughtsTokenCount")
     return ChatAnswer(
         text=text,
-        reasoning=thoughts,
+        reasoning="".join(text_at(part, "text") for part in parts if at(part, "thought")),
         refusal=refusal,
-        finish_reason=_FINISH.get(finish, strike_out(finish).lower()),
-        model=response.model_version or model,
-        tokens_in=(usage and usage.prompt_token_count) or 0,
+        finish_reason=_FINISH.get(finish, strike_out(finish).lower()) or None,
+        model=text_at(body, "modelVersion"),
+        tokens_in=count_at(usage, "promptTokenCount"),
         # the reasoning is counted apart, and paid like the answer
-        tokens_out=((usage and usage.candidates_token_count) or 0) + reasoning,
-        cached_in=(usage and usage.cached_content_token_count) or 0,
-        reasoning_out=reasoning,
+        tokens_out=added(*_answer_counts(usage, reasoning, spoke=bool(text))),
+        cached_in=count_at(usage, "cachedContentTokenCount") or 0,
+        reasoning_out=reasoning or 0,
     )
+
+
+def _answer_counts(usage: Any, reasoning: int | None, spoke: bool) -> tuple[int | None, int | None]:
+    """Return the tokens of the text and of the reasoning; an interface leaves out counts of nothing."""
+    counted = count_at(usage, "candidatesTokenCount")
+    if counted is None and not spoke and count_at(usage, "promptTokenCount") is not None:
+        counted = 0
+    return counted, reasoning

@@ -2,84 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
-
-from storage_schemas.model import Frozen
 from storage_schemas.secrets import strike_out
 from tasks.llm.exchange import ChatAnswer, ChatRequest, VideoInput
-from tasks.llm.providers.base import Provider, TransientFault, error_text
+from tasks.llm.providers.base import Provider, Unreadable, codes_of, error_text
 from tasks.llm.providers.http import http_client
-from tasks.llm.servers import ChatServer, quota_used_up
-
-#: Codes of errors that say that a quota is used up, not that requests come too fast.
-_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+from tasks.llm.providers.lenient import at, count_at, joined, json_of, list_at, text_at
+from tasks.llm.servers import ChatServer
 
 
-class _Loose(Frozen):
-    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
-
-
-class _Message(_Loose):
-    content: str | None = None
-    # vLLM calls it `reasoning`, earlier versions `reasoning_content`
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(_Loose):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Details(_Loose):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(_Loose):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-
-
-class _Completion(_Loose):
-    choices: tuple[_Choice, ...] = Field(min_length=1)
-    model: str = ""
-    usage: _Usage | None = None
-
-
-def read_answer(body: bytes) -> ChatAnswer:
-    """Return the answer in a response's body.
+def read_answer(body: Any) -> ChatAnswer:
+    """Return the answer in a response's JSON value.
 
     Raises
     ------
     ValueError
-        If it is not a chat completion.
+        If it is no chat completion at all. One without a usable text is an answer, since it may be paid.
     """
-    try:
-        completion = _Completion.model_validate(json.loads(body))
-    except (ValidationError, ValueError, RecursionError) as problem:
-        shown = strike_out(body.decode("utf-8", "replace"))[:80]
-        raise ValueError(f"the response is not a chat completion: {shown!r}") from problem
-    choice, usage = completion.choices[0], completion.usage or _Usage()
-    refusal = choice.message.refusal or None
-    if refusal is None and choice.finish_reason == "content_filter":
+    choice = next(iter(list_at(body, "choices")), None)
+    if not isinstance(at(choice, "message"), dict) and not isinstance(at(body, "usage"), dict):
+        raise ValueError("the response is not a chat completion")
+    content = at(choice, "message", "content")
+    finish = text_at(choice, "finish_reason")
+    refusal = text_at(choice, "message", "refusal") or None
+    if refusal is None and finish == "content_filter":
         refusal = "the server's filter held the answer back"
+    # vLLM calls it `reasoning`, earlier versions `reasoning_content`
+    reasoning = text_at(choice, "message", "reasoning") or text_at(choice, "message", "reasoning_content")
+    parts = list_at(choice, "message", "content")
+    thoughts = [joined(at(part, "thinking")) for part in parts if at(part, "type") == "thinking"]
     return ChatAnswer(
-        text=choice.message.content or "",
-        reasoning=choice.message.reasoning or choice.message.reasoning_content or "",
+        text=joined(content),
+        reasoning=reasoning or "".join(thoughts),
         refusal=refusal,
-        finish_reason=choice.finish_reason,
-        model=completion.model,
-        tokens_in=usage.prompt_tokens,
-        tokens_out=usage.completion_tokens,
-        cached_in=(usage.prompt_tokens_details or _Details()).cached_tokens or 0,
-        reasoning_out=(usage.completion_tokens_details or _Details()).reasoning_tokens or 0,
+        finish_reason=finish or None,
+        model=text_at(body, "model"),
+        tokens_in=count_at(body, "usage", "prompt_tokens"),
+        tokens_out=count_at(body, "usage", "completion_tokens"),
+        cached_in=count_at(body, "usage", "prompt_tokens_details", "cached_tokens") or 0,
+        reasoning_out=count_at(body, "usage", "completion_tokens_details", "reasoning_tokens") or 0,
     )
 
 
@@ -105,52 +67,57 @@ class OpenAIChat(Provider):
         try:
             # by its untyped attribute: the arguments are a dictionary
             create: Any = self._client.chat.completions.with_raw_response.create
-            raw = await create(model=self.server.model, **arguments(request))
+            raw = await create(model=self.server.model, **arguments(request, self.server))
         except openai.APIStatusError as problem:
             raise self._status(problem) from problem
         except openai.APITimeoutError as problem:
             raise self.timed_out() from problem
         except openai.APIConnectionError as problem:
             raise self.connection_fault(problem) from problem
+        body = json_of(raw.http_response.content)
+        if not at(body, "choices"):
+            self.raise_error_in(body)
         try:
-            return read_answer(raw.http_response.content)
+            return read_answer(body)
         except ValueError as problem:
             # a gateway's page, or a truncated body
-            raise TransientFault(str(problem), lost=True) from problem
+            shown = strike_out(raw.http_response.text)[:80]
+            raise Unreadable(f"{problem}: {shown!r}") from problem
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
     def _status(self, problem: Any) -> Exception:
-        body = problem.body if isinstance(problem.body, dict) else {}
-        text = error_text(body.get("message") or problem.body)
-        if {str(body.get("code")), str(body.get("type"))} & _QUOTA:
-            return quota_used_up(self.server, text)
-        return self.status_fault(problem.status_code, text, problem.response.headers)
+        text = error_text(text_at(problem.body, "message") or problem.body)
+        return self.fault(problem.status_code, text, codes_of(problem.body), problem.response.headers)
 
 
-def arguments(request: ChatRequest) -> dict[str, Any]:
-    """Return a request as the library's arguments."""
+def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
+    """Return a request as the library's arguments, with the fields that the server takes."""
     sampling = request.sampling
     values: dict[str, Any] = {
         "messages": list(request.messages),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "seed": sampling.seed,
-        "max_completion_tokens": sampling.most_tokens,
     }
     # in the extra body it is sent unchanged; the library would traverse the whole schema
     extra = dict(request.extra_body)
+    if sampling.most_tokens is not None:
+        extra[server.token_limit] = sampling.most_tokens
     if request.video is not None:
         extra |= _vllm_video(request.video)
-    if request.answer_schema is not None:
-        extra["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "strict": True, "schema": request.answer_schema},
-        }
+    if request.answer_schema is not None and server.structured != "none":
+        extra["response_format"] = (
+            {"type": "json_object"} if server.structured == "json" else _by_schema(request.answer_schema)
+        )
     values["extra_body"] = extra or None
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _by_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
 def _vllm_video(video: VideoInput) -> dict[str, Any]:

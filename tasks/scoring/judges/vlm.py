@@ -34,6 +34,7 @@ from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_cho
 from tasks.scoring.judges.frame_choice import FramePolicy
 from tasks.scoring.judges.sent_frames import SentFrames, check_form, choose_sent, sent_parts
 from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
+from tasks.scoring.submitted import DESCRIPTIONS
 
 
 class VideoJudge(PairwiseJudge):
@@ -139,7 +140,7 @@ class VideoJudge(PairwiseJudge):
         """Return which video the model named in an answer to :meth:`make_request`; no frame is read."""
         text = self._text(prompt, aspect)
         sent = self._choose(text, first, second)
-        return self._judged(lambda: complete(answer), text, sent, first, second)
+        return self._judged(lambda: complete(answer, self.model.answers), text, sent, first, second)
 
     def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
         names, server = ("first video", "second video"), self._client.server
@@ -154,11 +155,12 @@ class VideoJudge(PairwiseJudge):
         first: Side,
         second: Side,
     ) -> JudgeAnswer:
+        expected = self._text_tokens(text) + sent.tokens
         try:
             answer = answered()
             choice_made, where = self._read(answer, first, second)
         except NotJudged as problem:
-            problem.usage = replace(problem.usage, frames=sent.count)
+            problem.usage = replace(problem.usage, frames=sent.count).expecting(expected)
             problem.details = {**problem.details, "frames_as": sent.frames_as}
             raise
         return JudgeAnswer(
@@ -168,12 +170,12 @@ class VideoJudge(PairwiseJudge):
             finish_reason=answer.finish_reason or "",
             model=answer.model or self.model.model,
             prompt_digest=prompt_digest(self._system, text),
-            usage=usage_of(answer, frames=sent.count),
+            usage=usage_of(answer, frames=sent.count).expecting(expected),
             details={
                 "frames_as": sent.frames_as,
                 "frames": [choice.details() for choice in sent.choices],
                 "tokens": {
-                    "expected_in": self._text_tokens(text) + sent.tokens,
+                    "expected_in": expected,
                     "in": answer.tokens_in or 0,
                     "out": answer.tokens_out or 0,
                     **discounted(answer),
@@ -202,7 +204,8 @@ class VideoJudge(PairwiseJudge):
 
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
         """Return the choice in an answer, and what else of it belongs to the judgement's details."""
-        return read_choice(answer), {}
+        choice, found = read_choice(answer, self.model.answers)
+        return choice, {"found": found} if found else {}
 
     def _text(self, prompt: str, aspect: AspectText) -> str:
         return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
@@ -233,8 +236,9 @@ class IntervalJudge(VideoJudge):
         return {**super().settings(), "intervals": True}
 
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
-        better, intervals = read_intervals(answer, (_length_s(first), _length_s(second)))
-        return better, {"intervals": intervals}
+        lengths = _length_s(first), _length_s(second)
+        better, intervals, found = read_intervals(answer, lengths, self.model.answers)
+        return better, {"intervals": intervals, **({"found": found} if found else {})}
 
 
 def _length_s(video: Side) -> float:
@@ -329,7 +333,7 @@ def text_judge(
     by = captioner or CAPTIONERS.get(vlm)
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
-    captions = open_answers(store.root / "judgements" / "captions")
+    captions = open_answers(store.root / DESCRIPTIONS)
     captioning = _with_client(describing, servers)
     descriptions = Descriptions(*captioning, captions, cache, prompts, model.description_tokens)
     return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)

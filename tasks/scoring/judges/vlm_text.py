@@ -6,7 +6,7 @@ model compares the two texts with the prompt, in both orders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from statistics import fmean
@@ -19,7 +19,7 @@ from tasks.llm.answers import ask, complete, make_request, objects, prompt_diges
 from tasks.llm.chat import ChatClient
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
-from tasks.llm.requests import Calls, JsonAnswer, Parts, VideoParts, read
+from tasks.llm.requests import Calls, JsonAnswer, Parts, VideoParts
 from tasks.llm.servers import ChatServer, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
@@ -119,7 +119,7 @@ class Descriptions:
 
         system, _ = self._texts(aspect)
         what = self._what(video, aspect)
-        with self._priced():
+        with self._priced(noted):
             return self._calls.ask(what, system, message, CAPTION_SCHEMA, description_in, lambda: noted)
 
     def make_request(self, video: Side, aspect: AspectText) -> ChatRequest:
@@ -131,8 +131,12 @@ class Descriptions:
     def keep(self, answer: ChatAnswer, video: Side, aspect: AspectText, paid_by: str) -> None:
         """Keep the description in an answer to :meth:`make_request`; no frame is read."""
         noted = {**self._noted(self._choose(video, aspect), aspect), "paid_by": paid_by}
-        with self._priced():
-            self._calls.keep(self.key(video, aspect), answer, description_in, noted)
+        with self._priced(noted):
+            self._calls.keep(self.key(video, aspect), answer, CAPTION_SCHEMA, description_in, noted)
+
+    def text(self, kept: StoredAnswer) -> str:
+        """Return the description in a kept answer."""
+        return str(self._calls.read(kept.text, CAPTION_SCHEMA, description_in)[0])
 
     def estimate(self, video: Side, aspect: AspectText, key: str) -> Estimate:
         """Return the cost of a description that is not kept yet."""
@@ -156,20 +160,25 @@ class Descriptions:
         """
         kept = self.answers.made_for(digest_value(self.settings()))
         self._measured = MeasuredTokens(
-            tuple(TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
+            tuple(
+                TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in)
+                for one in kept
+                # a server may have counted nothing
+                if one.tokens_out
+            )
         )
-        if kept:
-            self.tokens = fmean(tokens_of(read(one.text, None, description_in)) for one in kept)
+        if self._measured.answers:
+            self.tokens = fmean(tokens_of(self.text(one)) for one in kept)
             return self._measured.says("descriptions")
         return f"{self.model.assumes()}, and {self.tokens:,} tokens a description (description_tokens)"
 
     @contextmanager
-    def _priced(self) -> Iterator[None]:
+    def _priced(self, noted: Mapping[str, Any]) -> Iterator[None]:
         """Count the cost of an answer without a description as this model's."""
         try:
             yield
         except NotJudged as problem:
-            problem.usage = problem.usage.by_model(self.model.model)
+            problem.usage = problem.usage.expecting(noted.get("expected_in", 0)).by_model(self.model.model)
             raise
 
     def _what(self, video: Side, aspect: AspectText) -> dict[str, Any]:
@@ -276,7 +285,8 @@ class TextJudge(PairwiseJudge):
             except NotJudged as problem:
                 problem.usage = replace(problem.usage, others=(*paid, *problem.usage.others))
                 raise
-            paid += made[-1].usage.by_model(made[-1].stored.model).others
+            stored = made[-1].stored
+            paid += made[-1].usage.expecting(stored.expected_in).by_model(stored.model).others
         parts = self._message(prompt, aspect, *(one.value for one in made))
         return self._judged(
             lambda: ask(self._client, self.model, self._system, parts, CHOICE_SCHEMA),
@@ -289,7 +299,7 @@ class TextJudge(PairwiseJudge):
     def make_request(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> ChatRequest:
         """Return the request of a comparison, with the kept descriptions."""
         kept = self._kept(first, second, aspect)
-        parts = self._message(prompt, aspect, *(read(one.text, None, description_in) for one in kept))
+        parts = self._message(prompt, aspect, *(self.descriptions.text(one) for one in kept))
         return make_request(self.model, self._system, parts, CHOICE_SCHEMA)
 
     def read_answer(
@@ -297,8 +307,8 @@ class TextJudge(PairwiseJudge):
     ) -> JudgeAnswer:
         """Return which description the model preferred in an answer to :meth:`make_request`."""
         kept = self._kept(first, second, aspect)
-        parts = self._message(prompt, aspect, *(read(one.text, None, description_in) for one in kept))
-        return self._judged(lambda: complete(answer), parts[0]["text"], kept)
+        parts = self._message(prompt, aspect, *(self.descriptions.text(one) for one in kept))
+        return self._judged(lambda: complete(answer, self.model.answers), parts[0]["text"], kept)
 
     def _kept(self, first: Side, second: Side, aspect: AspectText) -> list[StoredAnswer]:
         keys = [self.descriptions.key(video, aspect) for video in (first, second)]
@@ -319,12 +329,12 @@ class TextJudge(PairwiseJudge):
         paid: tuple[ModelUsage, ...] = (),
         made: int = 0,
     ) -> JudgeAnswer:
-        frames = sum(one.frames for one in kept)
+        frames, expected = sum(one.frames for one in kept), self._answer_tokens(text)
         try:
             answer = answered()
-            choice = read_choice(answer)
+            choice, found = read_choice(answer, self.model.answers)
         except NotJudged as problem:
-            problem.usage = replace(problem.usage, frames=frames, others=paid)
+            problem.usage = replace(problem.usage, frames=frames, others=paid).expecting(expected)
             raise
         return JudgeAnswer(
             choice=choice,
@@ -333,17 +343,18 @@ class TextJudge(PairwiseJudge):
             finish_reason=answer.finish_reason or "",
             model=answer.model or self.model.model,
             prompt_digest=prompt_digest(self._system, text),
-            usage=replace(usage_of(answer, frames=frames), others=paid),
+            usage=replace(usage_of(answer, frames=frames), others=paid).expecting(expected),
             details={
                 "captions": [one.key for one in kept],
                 "captioner": kept[0].model,
                 "captions_made": made,
                 "frames_as": "; ".join(sorted({one.frames_as for one in kept})),
                 "tokens": {
-                    "expected_in": self._answer_tokens(text),
+                    "expected_in": expected,
                     "in": answer.tokens_in or 0,
                     "out": answer.tokens_out or 0,
                 },
+                **({"found": found} if found else {}),
             },
         )
 
@@ -368,7 +379,7 @@ class TextJudge(PairwiseJudge):
         for video in (first, second):
             key = self.descriptions.key(video, aspect)
             kept = self.descriptions.answers.find(key)
-            texts.append("" if kept is None else read(kept.text, None, description_in))
+            texts.append("" if kept is None else self.descriptions.text(kept))
             if kept is None:
                 missing.append(self.descriptions.estimate(video, aspect, key))
         expected = self._answer_tokens(self._message(prompt, aspect, *texts)[0]["text"])

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError, UserInputError, suggestion
-from storage_schemas.judgements import Failure
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 from storage_schemas.suite_score import SuiteScore
 from storage_schemas.value_problems import first_error
@@ -121,16 +120,6 @@ class ScoredVideo:
     calls: int = 0
     model: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
-
-
-def not_readable(problem: SetAside | StoreError | OSError) -> NotJudged:
-    """Return the failure for a file that could not be used.
-
-    If the store is full or read-only, the next run scores the video.
-    """
-    passes = isinstance(problem, SetAside) and problem.reason in TRANSIENT_REASONS
-    failure = Failure.INTERNAL_ERROR if passes else Failure.VIDEO_UNREADABLE
-    return NotJudged(failure, f"{type(problem).__name__}: {problem}")
 
 
 class Scorer(ABC):

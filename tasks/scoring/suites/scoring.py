@@ -20,10 +20,11 @@ from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.llm.prompt_files import prompts_label
-from tasks.llm.usage import Estimate, NotJudged, usage_fields
+from tasks.llm.usage import Estimate, NotJudged, Usage, estimated_cost, usage_fields
+from tasks.scoring.base import not_readable
 from tasks.scoring.engine import CannotGoOn, Kind, Row, Work
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, Suite, SuiteVideo, not_readable
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, Suite, SuiteVideo
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
 from tasks.scoring.suites.plan import ScoringUnit
 from tasks.scoring.suites.registry import make_suite
@@ -177,27 +178,30 @@ class VideoScoring(Kind[ScoringUnit]):
 
     def _fields(self, unit: ScoringUnit, score: ScoredVideo | NotJudged) -> dict[str, Any]:
         if isinstance(score, NotJudged):
-            paid = score.usage.tokens_in or score.usage.tokens_out
+            paid = score.usage.paid
             estimates = self.estimates(unit) if paid else ()
             # the estimate names the model whose price counts
-            cost = usage_fields(self.prices, estimates[-1].model if estimates else "", score.usage)
+            details = {**score.details, **({"raw": score.raw} if score.raw else {})}
+            cost = self._cost(estimates[-1].model if estimates else "", score.usage, details)
             return {
                 "failure": score.failure,
                 "message": whole_characters(score.message),
-                **_cost(cost),
-                "calls": int(bool(paid)) if score.calls is None else score.calls,
-                "details": _details({**score.details, **({"raw": score.raw} if score.raw else {})}),
+                **cost,
+                "calls": int(paid) if score.calls is None else score.calls,
             }
         if not isinstance(score, ScoredVideo):
             raise TypeError(f"it gave {score!r:.200}, which is no ScoredVideo")
-        fields = {
-            **_cost(usage_fields(self.prices, score.model, score.usage)),
-            "calls": score.calls,
-            "details": _details({**score.details, **({"model": score.model} if score.model else {})}),
-        }
+        named = {**score.details, **({"model": score.model} if score.model else {})}
+        fields = {**self._cost(score.model, score.usage, named), "calls": score.calls}
         if wrong := outside(self.scorer.dimension, score.value):
             return {**fields, "failure": Failure.NOT_UNDERSTOOD, "message": wrong}
         return {**fields, "score": float(score.value)}
+
+    def _cost(self, model: str, usage: Usage, details: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row's cost, and its details with the estimate of what is unknown."""
+        fields = usage_fields(self.prices, model, usage)
+        cost = {name: fields[name] for name in ("tokens_in", "tokens_out", "cost_usd")}
+        return {**cost, "details": _details({**details, **estimated_cost(self.prices, model, usage)})}
 
 
 def failed_rows(suite: str, unit: ScoringUnit, failure: Failure, message: str) -> list[SuiteScore]:
@@ -234,10 +238,6 @@ def estimates_of(scorer: Scorer, unit: ScoringUnit, videos: OpenVideos) -> Seque
 def _details(values: Mapping[str, Any]) -> str:
     # a model's text may contain lone surrogates, which cannot be stored
     return whole_characters(canonical_json(values))
-
-
-def _cost(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: fields[name] for name in ("tokens_in", "tokens_out", "cost_usd")}
 
 
 def outside(dimension: Dimension, value: float) -> str:

@@ -22,8 +22,8 @@ from tasks.llm.requests import Parts
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import LINE_TOKENS, VlmModel
 from tasks.pairs.view import Side
+from tasks.scoring.base import not_readable
 from tasks.scoring.judges.frame_images import image_size, video_parts, with_times
-from tasks.scoring.suites.base import not_readable
 
 #: Tolerance of time stamps, seconds: a frame at 0.49999 s counts as 0.5 s.
 _SLACK_S = 1e-6

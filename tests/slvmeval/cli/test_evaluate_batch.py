@@ -111,6 +111,22 @@ def test_requests_are_handed_over_and_collected_by_the_next_command(
     assert not list((judge.store / "judgements").rglob("submitted/*.json"))
 
 
+def test_what_waits_is_listed_and_can_be_given_up(judged_store: Path, run: Run) -> None:
+    with BatchServer("openai") as server:
+        judge = Judge(server, judged_store, run)
+        judge.hand_over()
+        (batch,) = judge.run("--batch", "--no-wait", code=3).json["batches"]
+        assert (batch["id"], batch["of"], batch["requests"]) == ("batch_0", judge.name, ALL)
+        assert batch["state"] == "in_progress"
+        listed = run("judgements", "batches", "--store", str(judged_store)).out
+        assert f"batch batch_0 of {judge.name}: {ALL} requests" in " ".join(listed.split())
+        give_up = ("judgements", "give-up", "batch_0", "--store", str(judged_store))
+        run(*give_up)
+        assert "no batch batch_0 waits here" in run(*give_up, code=1).err
+        judge.hand_over()
+        assert len(server.handed_over) == 2 * ALL
+
+
 def test_the_limit_holds_before_anything_is_handed_over(judged_store: Path, run: Run) -> None:
     with BatchServer("openai") as server:
         judge = Judge(server, judged_store, run)

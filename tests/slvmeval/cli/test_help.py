@@ -48,7 +48,7 @@ COMMANDS = {
     "schema": "show",
     "models": "list fetch add verify path",
     "evaluators": "list new",
-    "judgements": "export import",
+    "judgements": "export import batches give-up",
     "submission": "make check push pull",
     "prompts": "list export check",
     "meta-sets": "list check agreement proxy-study",

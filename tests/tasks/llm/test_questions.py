@@ -115,6 +115,14 @@ def test_a_server_that_refuses_all_for_one_reason_cannot_be_used() -> None:
         ask(server, numbers("a", "b", "c"))
 
 
+def test_equal_rejections_end_before_all_are_sent() -> None:
+    with FaultyServer([REFUSED]) as server:
+        with pytest.raises(PrerequisiteError, match="rejected all 10 numbers"):
+            ask(server, numbers(*(f"n{number}" for number in range(400))))
+        # those that were under way are ended
+        assert len(server.seen) < 100
+
+
 @pytest.mark.parametrize(
     "third",
     [{}, {"c": Reply(status=400, text="another reason")}, {"c": Reply("7")}, {"c": Reply("one")}],

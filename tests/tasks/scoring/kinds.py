@@ -72,6 +72,8 @@ class Script:
             with self._lock:
                 self._under_way -= 1
         usage = Usage(tokens_in=TOKENS)
+        if planned == "uncounted":
+            return Usage(uncounted=1, estimated_in=TOKENS)
         if planned == "raises":
             raise ZeroDivisionError("planted")
         if planned == "lacks":
@@ -256,7 +258,8 @@ class ScriptedClient:
     def ask(self, request: ChatRequest) -> ChatAnswer:
         number = int(request.messages[1]["content"][0]["text"])
         usage = self.script.ask(number)
-        return ChatAnswer(text=str(number), model="toy", tokens_in=usage.tokens_in)
+        counts = {} if usage.uncounted else {"tokens_in": usage.tokens_in, "tokens_out": 0}
+        return ChatAnswer(text=str(number), model="toy", **counts)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ import pytest
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import Failure
 from tasks.llm import meter
+from tasks.llm.providers.batches import Attempt
 from tasks.llm.usage import Prices
-from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Work
+from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Work, batches
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown, Submitted
 from tests.tasks.scoring.kinds import ENGINE, HARNESSES, NAME, Harness, Script, limits, new_store
 
@@ -111,6 +112,35 @@ def test_a_limit_is_kept_and_the_next_run_goes_on(
     assert script.asked == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
+def test_answers_that_no_server_counted_cost_their_estimate(
+    paid: Harness, folder: Path, limit: dict[str, float], asked: int
+) -> None:
+    script = Script(plan=lambda number: "uncounted")
+    work = paid.work(folder, script, limits=limits(**limit))
+    paid.answer(work, paid.units(5))
+    assert len(script.asked) == asked
+    counts = work.spending.counts()[NAME]
+    assert (counts["usd"], counts["estimated"], counts["unpriced"]) == (
+        pytest.approx(asked, rel=0.02),
+        asked,
+        0,
+    )
+    assert "is reached" in stopped(work)
+
+
+def test_equal_rejections_without_an_answer_end_the_run(paid: Harness, folder: Path) -> None:
+    script = Script(plan=lambda number: Failure.REFUSED)
+    work = paid.work(folder, script)
+    paid.answer(work, paid.units(40))
+    assert script.asked == list(range(meter.MOST_EQUAL_REJECTIONS))
+    assert "rejected 10 requests for the same reason, and answered none: " in stopped(work)
+    # a server that answers some has nothing against the others in general
+    script = Script(plan=lambda number: Failure.REFUSED if number else None)
+    paid.answer(paid.work(folder / "other", script, run="other"), paid.units(40), "other-0")
+    assert len(script.asked) == 40
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -181,7 +211,7 @@ def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
     assert script.asked == [0, 1, 2]
     kind.answer(kind.work(folder, script, run="next"), kind.units(3), "next-0")
     assert script.asked == [0, 1, 2, 0]
-    kind.answer(kind.work(folder, script, run="more", retry=True), kind.units(3), "more-0")
+    kind.answer(kind.work(folder, script, run="more", retry=frozenset({"refused"})), kind.units(3), "more-0")
     assert script.asked == [0, 1, 2, 0, 0, 1]
 
 
@@ -273,8 +303,8 @@ class FakeProvider(BatchService[Any]):
             raise HandOverUnknown("no answer")
         return name
 
-    def find(self, name: str, count: int, taken: Collection[str]) -> str | None:
-        return name if name in self.batches else None
+    def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
+        return attempt.name if attempt.name in self.batches else None
 
     def collect(self, handle: str, units: Sequence[Any]) -> BatchAnswers:
         if self.kill_at == "collect":
@@ -332,6 +362,13 @@ def test_neither_a_kill_nor_a_lost_answer_pays_twice(kind: Harness, folder: Path
     assert kind.answer(again, units, "next-0").made == 3
     assert provider.handed_over == KEYS[:3]
     assert not records(again)
+
+
+def test_a_task_is_as_large_as_a_batch_may_be(kind: Harness, folder: Path) -> None:
+    work = kind.work(folder, Script(form=FakeProvider().form, threads=32))
+    form = work.kind(NAME).form
+    assert isinstance(form, Submitted)
+    assert list(map(len, batches(kind.units(10), 32, 1000, most_units=form.most_units))) == [4, 4, 2]
 
 
 def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from storage_schemas.errors import Reason, SetAside
 from storage_schemas.judgements import Failure, Judgement
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Price, Prices, Usage
 from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score
@@ -51,6 +52,41 @@ class Scores(Scripted, PointwiseScorer):
         if isinstance(planned, NotJudged):
             raise planned
         return planned
+
+
+class CannotRead(Scripted, PairwiseJudge):
+    name = "cannot-read"
+
+    def compare(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> JudgeAnswer:
+        raise self.problem
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+
+@pytest.mark.parametrize(
+    ("problem", "failure"),
+    [
+        (SetAside(Reason.UNDECODABLE_VIDEO, "frame 3 cannot be decoded"), Failure.VIDEO_UNREADABLE),
+        (SetAside(Reason.STORAGE_AWAY, "the file system does not answer"), Failure.INTERNAL_ERROR),
+        (OSError("gone"), Failure.VIDEO_UNREADABLE),
+    ],
+)
+def test_a_video_that_cannot_be_read_is_a_row_with_its_reason(
+    folder: Path, problem: Exception, failure: Failure, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, _ = row(judging(folder, CannotRead(problem)))
+    assert (made.failure, made.cost_usd) == (failure, 0.0)
+    assert str(problem) in made.message
+    assert "Traceback" not in caplog.text
+
+
+def test_the_cost_of_an_answer_that_was_not_counted_is_unknown_and_estimated(folder: Path) -> None:
+    usage = Usage(tokens_out=2, uncounted=1, estimated_in=50)
+    made, details = row(judging(folder, Scores(Score(0.5, "toy", usage), Score(0.2, "toy", usage))))
+    assert made.cost_usd is None
+    assert details["estimated"] == {"tokens_in": 100, "tokens_out": 4, "usd": 104.0}
+    assert made.estimated is not None
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.answers import text_tokens
 from tasks.llm.embeddings import EmbeddingsClient, Refused
 from tasks.llm.servers import check_server
 from tasks.llm.usage import Estimate, NotJudged, Usage
@@ -144,7 +145,14 @@ class ServedEmbedder:
             except Refused as problem:
                 failure = Failure.CONTEXT_TOO_LONG if _TOO_LONG.search(str(problem)) else Failure.REFUSED
                 raise NotJudged(failure, f"embeddings: {problem}") from problem
-        usage = Usage(tokens_in=embedded.tokens, seconds=embedded.seconds, tries=embedded.requests)
+        tokens, known = embedded.tokens, embedded.tokens is not None
+        usage = Usage(
+            tokens_in=tokens or 0,
+            seconds=embedded.seconds,
+            tries=embedded.requests,
+            uncounted=int(not known),
+            estimated_in=0 if known else sum(text_tokens(text) for text in texts),
+        )
         return Vectors(embedded.rows, embedded.model, usage, embedded.requests)
 
 
