@@ -283,7 +283,7 @@ def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     assert "1 pairs in" in run(*encode, "libx264?preset=ultrafast").out
     assert sorted(path.name for path in tmp_path.rglob("*.mp4")) == ["high.mp4", "low.mp4"]
     frames = FfmpegCommand.frames
-    monkeypatch.setattr(FfmpegCommand, "frames", lambda *asked: (255 - one for one in frames(*asked)))
+    monkeypatch.setattr(FfmpegCommand, "frames", lambda *asked: ((k, 255 - one) for k, one in frames(*asked)))
     output = run(*verify, code=1).out
     assert "reads 0 of 1 sources alike" in output
     assert "frames that differ" in output
