@@ -255,7 +255,7 @@ def test_a_death_while_videos_are_written_costs_its_source_only_and_nothing_is_w
     class Dying(InlineExecutor):
         def result(self, handle: Any) -> Any:
             outcome = super().result(handle)
-            if outcome[0].source_id == first:
+            if outcome[0].outcome.source_id == first:
                 raise WorkerDied("killed")
             return outcome
 

@@ -74,16 +74,16 @@ def _address(video: Side, place: int, id_: str, model: VlmModel) -> str:
     return address
 
 
-def video_parts(name: str, video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
+def video_parts(line: str, video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
     """Return a video's frames as parts of a message, after a line that names the video."""
-    parts: list[dict[str, Any]] = [{"type": "text", "text": f"The {name}, {len(places)} frames:"}]
+    parts: list[dict[str, Any]] = [{"type": "text", "text": line}]
     for place, id_ in zip(places, video.frame_ids(places), strict=True):
         parts.append({"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}})
     return parts
 
 
 def whole_video_parts(
-    name: str, video: Side, model: VlmModel, provider: ProviderName
+    line: str, video: Side, model: VlmModel, provider: ProviderName
 ) -> list[dict[str, Any]]:
     """Return all frames of a video as one video, after a line that names it.
 
@@ -95,7 +95,6 @@ def whole_video_parts(
         ids = video.frame_ids(range(len(video)))
         frames = (_address(video, place, id_, model) for place, id_ in enumerate(ids))
         address = "data:video/jpeg;base64," + ",".join(frame.partition(",")[2] for frame in frames)
-    line = f"The {name}, {len(video)} frames:"
     return [{"type": "text", "text": line}, {"type": "video_url", "video_url": {"url": address}}]
 
 

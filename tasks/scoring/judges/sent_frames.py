@@ -114,7 +114,7 @@ def _one_rate(videos: Sequence[Side]) -> bool:
 
 
 def sent_parts(
-    names: Sequence[str],
+    lines: Sequence[str],
     videos: Sequence[Side],
     sent: SentFrames,
     model: VlmModel,
@@ -125,6 +125,8 @@ def sent_parts(
 
     Parameters
     ----------
+    lines
+        The lines; they must not say how many frames follow, which would tell a cut video.
     timed
         Whether each image has its time before it; a model that takes videos knows the times of their frames.
 
@@ -134,11 +136,11 @@ def sent_parts(
         `context_too_long` for videos that are too large for a request.
     """
     parts: list[dict[str, Any]] = []
-    for name, video, choice in zip(names, videos, sent.choices, strict=True):
+    for line, video, choice in zip(lines, videos, sent.choices, strict=True):
         if sent.frames_as == "video":
-            parts += whole_video_parts(name, video, model, server.provider)
+            parts += whole_video_parts(line, video, model, server.provider)
             continue
-        of_video = video_parts(name, video, choice.places, model)
+        of_video = video_parts(line, video, choice.places, model)
         times = video.times_s
         parts += with_times(of_video, (float(times[at]) for at in choice.places)) if timed else of_video
     if server.provider == "google":

@@ -78,6 +78,7 @@ class VideoJudge(PairwiseJudge):
         self._client, self._cache = client, cache
         self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
         self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
+        self._line = prompt_text("judges/video_line", prompts)
         self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
         self._measured = MeasuredTokens()
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
@@ -87,7 +88,7 @@ class VideoJudge(PairwiseJudge):
         return {
             "model": self.model.settings(lambda: self._client.server.base),
             "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._system, self._user),
+            "prompts": prompt_digest(self._system, self._user, self._line),
         }
 
     def check(self) -> None:
@@ -143,8 +144,9 @@ class VideoJudge(PairwiseJudge):
         return self._judged(lambda: complete(answer, self.model.answers), text, sent, first, second)
 
     def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
-        names, server = ("first video", "second video"), self._client.server
-        frames = sent_parts(names, (first, second), sent, self.model, server, self._timed)
+        lines = [filled(self._line, name=name) for name in ("first", "second")]
+        server = self._client.server
+        frames = sent_parts(lines, (first, second), sent, self.model, server, self._timed)
         return [{"type": "text", "text": text}, *frames]
 
     def _judged(

@@ -79,6 +79,7 @@ class Descriptions:
         self._calls = Calls(model, client, answers)
         self._system = prompt_text("judges/caption_system", prompts)
         self._user = prompt_text("judges/caption_user", prompts)
+        self._line = prompt_text("judges/caption_line", prompts)
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
         self._measured = MeasuredTokens()
         self._assumed = model.description_tokens if assumed_tokens is None else assumed_tokens
@@ -95,7 +96,7 @@ class Descriptions:
         return {
             "model": self.model.settings(lambda: self._client.server.base),
             "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._system, self._user),
+            "prompts": prompt_digest(self._system, self._user, self._line),
         }
 
     def key(self, video: Side, aspect: AspectText) -> str:
@@ -194,7 +195,7 @@ class Descriptions:
         return filled(self._system, **told), filled(self._user, **told)
 
     def _message(self, video: Side, aspect: AspectText, sent: SentFrames) -> Parts:
-        parts = sent_parts(("video",), (video,), sent, self.model, self.server)
+        parts = sent_parts((self._line,), (video,), sent, self.model, self.server)
         return [{"type": "text", "text": self._texts(aspect)[1]}, *parts]
 
     def _noted(self, sent: SentFrames, aspect: AspectText) -> dict[str, Any]:

@@ -295,7 +295,9 @@ def _image_tokens(video: Side, grid: Grid | None, model: VlmModel) -> int:
 
 def _parts(name: str, shown: ShownFrames, model: VlmModel, timed: bool) -> Parts:
     if shown.grid is None:
-        line, *images = video_parts(name, shown.film.video, shown.places, model)
+        line, *images = video_parts(
+            f"The {name}, {len(shown.places)} frames:", shown.film.video, shown.places, model
+        )
     else:
         line, *images = _grid_parts(name, shown, shown.grid, model)
     if model.detail is not None:

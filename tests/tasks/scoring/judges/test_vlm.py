@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,7 @@ from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
-from tasks.llm.exchange import ChatAnswer
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VLM_MODELS, VlmModel
@@ -69,7 +70,7 @@ def test_one_request_has_the_centre_frames_of_both_videos_in_order(videos: Video
     texts = parts(body)
     assert PROMPT in texts[0]
     assert COLOUR.description in texts[0]
-    assert [text.split(",")[0] for text in texts[1:]] == ["The first video", "The second video"]
+    assert texts[1:] == ["The first video:", "The second video:"]
     pictures = images(body)
     assert len(pictures) == 5
     for picture, place in zip(pictures, answer.details["frames"][0]["places"], strict=False):
@@ -78,6 +79,30 @@ def test_one_request_has_the_centre_frames_of_both_videos_in_order(videos: Video
     assert (body["temperature"], body["top_k"]) == (1.0, 20)
     schema = body["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["better"]["enum"] == ["first", "second"]
+
+
+@pytest.mark.parametrize("form", ["images", "video"])
+@pytest.mark.parametrize("kind", [VideoJudge, IntervalJudge])
+def test_requests_in_both_orders_differ_in_their_pictures_alone(
+    kind: type[VideoJudge], form: str, videos: Videos
+) -> None:
+    """Nothing else tells which video was cut: the two have different numbers of frames."""
+    model = MODEL.model_copy(update={"frames_as": form, "frames": "all"})
+    asked = kind("tiny", model, client("http://127.0.0.1:1/v1"), FeatureCache())
+    assert len(videos[0]) != len(videos[1])
+    one, other = (told(asked.make_request(PROMPT, *order, COLOUR)) for order in (videos, videos[::-1]))
+    assert one == other
+    assert str(one).count("video:") == 2
+
+
+def told(request: ChatRequest) -> dict[str, Any]:
+    """Return a request without its pictures, and the times before them."""
+    values = request.model_dump()
+    for message in values["messages"]:
+        if isinstance(message["content"], list):
+            texts = [part["text"] for part in message["content"] if part["type"] == "text"]
+            message["content"] = [text for text in texts if not re.fullmatch(r"[\d.]+ s:", text)]
+    return values
 
 
 @pytest.mark.parametrize(
@@ -176,7 +201,7 @@ def test_a_judge_that_says_where_gets_the_times_of_the_frames_and_its_own_prompt
         line
         for name, video, shown in zip(("first", "second"), videos, places, strict=True)
         for line in (
-            f"The {name} video, {len(shown)} frames:",
+            f"The {name} video:",
             *(f"{video.times_s[place]:.1f} s:" for place in shown),
         )
     ]
