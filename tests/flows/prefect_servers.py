@@ -156,18 +156,21 @@ class PrefectServer:
             return False
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the server's answer, to a POST where there is a body; a busy one is asked again."""
-        method = "GET" if body is None else "POST"
+        """Return the server's answer, to a POST where there is a body."""
+        return self._answer("GET" if body is None else "POST", path, body).json()
+
+    def delete(self, path: str) -> None:
+        """Have the server delete something."""
+        self._answer("DELETE", path)
+
+    def _answer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        """Return the server's answer; a busy one is asked again."""
         for pause_s in (1, 2, 4, 8, 0):
             answer = self._client.request(method, f"{self.api}{path}", json=body, timeout=120)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(pause_s)
-        answer.raise_for_status()
-        return answer.json()
-
-    def delete(self, path: str) -> None:
-        self._client.delete(f"{self.api}{path}", timeout=120).raise_for_status()
+        return answer.raise_for_status()
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
         """Return the flow runs, or those in some states, newest first."""
