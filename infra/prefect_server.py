@@ -240,8 +240,15 @@ def _database_alone() -> Iterator[bool]:
         yield mine
 
 
-#: What Prefect sets for such a server, too.
-_EMBEDDED = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+_EMBEDDED = {
+    # what Prefect sets for such a server, too
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT__SERVER_FINAL": "1",
+    # nobody keeps blocks on it: to import all of their types is a quarter of its start
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
+}
 
 
 def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ class Processes:
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DO_NOT_TRACK": "1",
             "PREFECT_WORKER_QUERY_SECONDS": "1",
+            "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+            "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
             **settings,
         }
         self.started: list[subprocess.Popen[bytes]] = []
@@ -153,15 +156,21 @@ class PrefectServer:
             return False
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the server's answer, to a POST where there is a body; a busy one is asked again."""
-        method = "GET" if body is None else "POST"
+        """Return the server's answer, to a POST where there is a body."""
+        return self._answer("GET" if body is None else "POST", path, body).json()
+
+    def delete(self, path: str) -> None:
+        """Have the server delete something."""
+        self._answer("DELETE", path)
+
+    def _answer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        """Return the server's answer; a busy one is asked again."""
         for pause_s in (1, 2, 4, 8, 0):
             answer = self._client.request(method, f"{self.api}{path}", json=body, timeout=120)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(pause_s)
-        answer.raise_for_status()
-        return answer.json()
+        return answer.raise_for_status()
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
         """Return the flow runs, or those in some states, newest first."""
@@ -207,6 +216,33 @@ class PrefectServer:
 
     def slvmeval(self, *words: str, fails: bool | None = False) -> str:
         return self.processes.run(*SLVMEVAL, *words, fails=fails)
+
+    def slvmeval_here(self, *words: str, fails: bool | None = False) -> str:
+        """Run a command in this process, for to start another takes longer; as :meth:`slvmeval` else."""
+        from slvmeval.cli.main import main
+
+        output, problems = StringIO(), StringIO()
+        before = dict(os.environ)
+        try:
+            with (
+                contextlib.chdir(self.processes.folder),
+                contextlib.redirect_stdout(output),
+                contextlib.redirect_stderr(problems),
+            ):
+                code = main(words)
+        finally:
+            # what Prefect is told by variables is not for the tests that follow
+            os.environ.clear()
+            os.environ.update(before)
+        assert fails in (None, code != 0), f"{words}: {output.getvalue()}{problems.getvalue()}"
+        return output.getvalue() + (problems.getvalue() if fails else "")
+
+    def start_run(self, deployment: str, **parameters: object) -> str:
+        """Create a run of a deployment, ``FLOW/NAME``, for a worker to take, and return its id."""
+        id_ = self.ask(f"/deployments/name/{deployment}")["id"]
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+        result: str = self.ask(f"/deployments/{id_}/create_flow_run", body)["id"]
+        return result
 
     def __enter__(self) -> PrefectServer:
         try:

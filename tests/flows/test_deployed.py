@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.flows.compose_files import services
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer, wait_for
+from tests.flows.small_builds import make_video
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
@@ -85,9 +85,10 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     return folder
 
 
-def run(server: PrefectServer, *words: str) -> dict[str, Any]:
+def run(server: PrefectServer, *words: str, here: bool = True) -> dict[str, Any]:
     """Start a run by its bare name, watch it, and return it when it is over."""
-    output = server.slvmeval("run", *words, "--profile", "site.toml", "--watch", fails=None)
+    command = server.slvmeval_here if here else server.slvmeval
+    output = command("run", *words, "--profile", "site.toml", "--watch", fails=None)
     id_ = re.search(r"flow-run/([0-9a-f-]{36})", output)
     assert id_ is not None, output
     result: dict[str, Any] = server.ask(f"/flow_runs/{id_[1]}")
@@ -103,7 +104,9 @@ def started(server: PrefectServer) -> int:
 
 def logged(server: PrefectServer, ran: dict[str, Any], begin: str) -> None:
     """Wait for a log line of a run that begins so: the server keeps them when it has time."""
-    wait_for(lambda: any(line.startswith(begin) for line in server.logs(ran["id"])), 30, f"line {begin!r}")
+    wait_for(
+        lambda: any(line.startswith(begin) for line in server.logs(ran["id"])), 30, f"line {begin!r}", 0.5
+    )
 
 
 def flow_of(name: str) -> str:
@@ -118,7 +121,7 @@ def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def by_hand(server: PrefectServer, site: Path) -> dict[str, Any]:
     """The first run, which makes version 1 of the release."""
-    return run(server, "build-slvmeval")
+    return run(server, "build-slvmeval", here=False)
 
 
 def test_a_run_by_hand(server: PrefectServer, site: Path, by_hand: dict[str, Any]) -> None:
@@ -172,7 +175,7 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     assert (release.version, release.info["extends"]) == (2, 1)
     first = Release.open(release.store, "main", 1)
     assert {pair.pair_id for pair in first.pairs()} < {pair.pair_id for pair in release.pairs()}
-    # judged by two that need no model, the second time only what is new
+    # judged by two that need no model
     judged = run(server, "evaluate-slvmeval", "--param", 'evaluators=["duration","coin"]')
     says = "12 of 12 requests on 6 pairs are answered, 12 made now."
     assert (judged["state"]["type"], judged["state"]["message"]) == ("COMPLETED", says)
@@ -180,8 +183,6 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     shown = server.artifacts(judged["id"])
     assert shown["judged-main"] == says
     assert "coin" in shown["judgements-main"]
-    again = run(server, "evaluate-slvmeval", "--param", "evaluators=coin")
-    assert again["state"]["message"].endswith("are answered, 0 made now.")
 
 
 @on_sqlite
@@ -208,12 +209,14 @@ def test_a_release_is_put_before_people(
 
 
 @on_sqlite
-def test_a_suite_scores_videos(server: PrefectServer, site: Path) -> None:
+def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -> None:
+    noise = "testsrc2=s=64x48:r=8:d=3,noise=alls=100:allf=t"
+    make_video(ffmpeg, site / "clips" / "film1.mp4", "-f", "lavfi", "-i", noise, "-pix_fmt", "yuv420p")
     (site / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,film1.mp4\nbert,p1,film9.mp4\n")
     (site / "prompts.csv").write_text("prompt_id,text\np1,A film\n")
     given = {
         "suite": "locot2v-bench",
-        "videos": site / "videos",
+        "videos": site / "clips",
         "prompt_suite": site / "prompts.csv",
         "manifest": site / "manifest.csv",
         "dimensions": '["dynamic_degree","temporal_flickering"]',
@@ -257,7 +260,7 @@ def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -
 @on_sqlite
 def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectServer, site: Path) -> None:
     words = ("deploy", "--profile", "site.toml")
-    server.slvmeval(*words, "--cron", "30 1 * * *", "--timezone", "Asia/Tokyo", "--release", "nights")
+    server.slvmeval_here(*words, "--cron", "30 1 * * *", "--timezone", "Asia/Tokyo", "--release", "nights")
     nightly = deployed(server, "nightly")
     (schedule,) = nightly["schedules"]
     assert (schedule["schedule"]["cron"], schedule["schedule"]["timezone"]) == ("30 1 * * *", "Asia/Tokyo")
@@ -269,7 +272,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     }
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
-    output = server.slvmeval(*words)
+    output = server.slvmeval_here(*words)
     assert output.count("(up to date)") == 9, id_
     assert "30 1 * * * (Asia/Tokyo, switched off)" in output, id_
     again = deployed(server, "nightly")
@@ -280,7 +283,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     assert not kept["active"]
     named = server.ask("/automations/filter", {})
     assert [result["name"] for result in named] == ["slvmeval: a run that is silent has crashed"]
-    server.slvmeval(*words, "--cron", "0 2 * * *", "--timezone", "UTC", "--release", "main")
+    server.slvmeval_here(*words, "--cron", "0 2 * * *", "--timezone", "UTC", "--release", "main")
 
 
 @on_sqlite
@@ -296,9 +299,8 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
     )
     names = ("build-slvmeval", "nightly", *(f"{what}-slvmeval" for what in FURTHER))
     ours = {name: deployed(server, name) for name in names}
-    for name in ours:
-        full = f"{flow_of(name)}/{name}"
-        server.processes.run(PREFECT, "--no-prompt", "deployment", "delete", full)
+    for before in ours.values():
+        server.delete(f"/deployments/{before['id']}")
     file = str(ROOT / "infra" / "prefect.yaml")
     server.processes.run(PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", file)
     for name, before in ours.items():
@@ -321,7 +323,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
     )
     ended = server.runs("COMPLETED")[0]
     assert ended["state"]["message"].startswith("Version 1 of release by-hand is written")
-    server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+    server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
 
 
 @on_sqlite
@@ -339,17 +341,6 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
         assert field["type"] in ("array", "string", "boolean", "number", "integer"), name
 
 
-#: Runs several commands in one process, for it takes long to start: prints for each what it said.
-SEVERAL = """
-import contextlib, io, json, sys
-from slvmeval.cli.main import main
-for words in json.loads(sys.argv[1]):
-    with contextlib.redirect_stderr(io.StringIO()) as said:
-        code = main(words)
-    print(json.dumps([code, said.getvalue()]))
-"""
-
-
 @on_sqlite
 def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None:
     wrong = {
@@ -363,22 +354,20 @@ def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None
         ("deploy", "--evaluator", "coyn"): "did you mean coin",
     }
     runs = started(server)
-    words = json.dumps([[*words, "--profile", "site.toml"] for words in wrong])
-    answers = server.processes.run(sys.executable, "-c", SEVERAL, words).splitlines()
-    for output, answer in zip(wrong.values(), answers, strict=True):
-        code, message = json.loads(answer)
-        assert (code, message.startswith("error: "), output in message) == (1, True, True), message
+    for words, output in wrong.items():
+        message = server.slvmeval_here(*words, "--profile", "site.toml", fails=True)
+        assert (message.startswith("error: "), output in message) == (True, True), message
     assert started(server) == runs
 
 
 @on_sqlite
 def test_a_pool_of_another_type_is_refused(server: PrefectServer, site: Path) -> None:
-    server.processes.run(PREFECT, "--no-prompt", "work-pool", "delete", "slvmeval")
+    server.delete("/work_pools/slvmeval")
     server.ask("/work_pools/", {"name": "slvmeval", "type": "docker"})
-    assert "has the type 'docker'" in server.slvmeval("deploy", "--profile", "site.toml", fails=True)
-    server.processes.run(PREFECT, "--no-prompt", "work-pool", "delete", "slvmeval")
+    assert "has the type 'docker'" in server.slvmeval_here("deploy", "--profile", "site.toml", fails=True)
+    server.delete("/work_pools/slvmeval")
     # for the tests that follow; a worker may end with its pool
-    server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+    server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
     server.start_worker()
 
 

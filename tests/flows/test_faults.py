@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from flows import deployments
 from flows.build.options import BuildOptions, SourceRoot
 from storage_schemas.release import Release
 from storage_schemas.store import Store
@@ -24,29 +24,31 @@ from tests.inline import build_inline
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-faults")]
 
-FILMS = 8
+FILMS = 5
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm) -> Iterator[PrefectServer]:
-    """A server with deployments for eight films, each long enough to be in the middle of."""
+    """A server with deployments for films, so many that one worker is in the middle of them for a while."""
     with PrefectServer(tmp_path_factory.mktemp("faults")) as result:
         folder = result.processes.folder
         for number in range(FILMS):
             settled(add_film(folder / "videos", number))
         (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
         (folder / "site.toml").write_text(
-            f'store = "store"\nsources = ["folder:videos"]\nworkers = 2\nprefect_api_url = "{result.api}"\n'
+            f'store = "store"\nsources = ["folder:videos"]\nworkers = 1\nprefect_api_url = "{result.api}"\n'
         )
-        result.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+        result.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
         yield result
 
 
 @pytest.fixture
-def worker(server: PrefectServer) -> Iterator[subprocess.Popen[bytes]]:
-    started = server.start_worker()
-    yield started
-    server.processes.end(started)
+def worker(server: PrefectServer) -> subprocess.Popen[bytes]:
+    """The worker of the tests, or another one where a test has killed it."""
+    for process in server.processes.started:
+        if "worker" in process.args and process.poll() is None:  # type: ignore[operator]
+            return process
+    return server.start_worker()
 
 
 @pytest.fixture(scope="module")
@@ -65,32 +67,39 @@ class Middle:
     """A run in the middle: its store, its flow run, and the processes of its worker."""
 
     def __init__(
-        self, server: PrefectServer, worker: subprocess.Popen[bytes], name: str, deployment: str
+        self,
+        server: PrefectServer,
+        worker: subprocess.Popen[bytes],
+        name: str,
+        deployment: str = "build-slvmeval",
+        followed: bool = False,
     ) -> None:
         self.server = server
         self.store = server.processes.folder / name
-        server.slvmeval("run", deployment, "--profile", "site.toml", "--param", f"store={self.store}")
+        flow = f"build-slvmeval/{deployment}"
+        self.id = server.start_run(flow, store=str(self.store))
+        if followed:
+            # a worker may look only now, and take the other one first
+            wait_for(lambda: self._state() != "SCHEDULED", 120, "start of the run", 0.3)
+            self.follower = server.start_run(flow, store=str(self.store))
         wait_for(lambda: any(self.store.glob("artifacts/timeline/*/*/manifest.json")), 120, "frames")
         assert not self.versions(), "it was over too soon"
-        (self.id,) = [run["id"] for run in server.runs("RUNNING")]
+        assert [run["id"] for run in server.runs("RUNNING")] == [self.id]
         children = psutil.Process(worker.pid).children(recursive=True)
         (self.flow,) = [child for child in children if child.ppid() == worker.pid]
         self.processes = children
+
+    def _state(self) -> str:
+        return str(self.server.ask(f"/flow_runs/{self.id}")["state"]["type"])
 
     def versions(self) -> list[Path]:
         return list(self.store.glob("releases/main/versions/*/manifest.json"))
 
     def ends(self, seconds: float) -> dict[str, Any]:
         """Return the state in which the run ends, and wait until none of its processes is left."""
-        final = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-        state = wait_for(
-            lambda: (result := self.server.ask(f"/flow_runs/{self.id}")["state"])["type"] in final and result,
-            seconds,
-            "end of the run",
-        )
+        result = self.server.end_of(self.id, seconds)
         _, left = psutil.wait_procs(self.processes, timeout=60)
         assert [other.cmdline() for other in left if other.status() != psutil.STATUS_ZOMBIE] == []
-        result: dict[str, Any] = state
         return result
 
     def checksum(self) -> str:
@@ -113,27 +122,28 @@ def test_a_server_that_goes_away_and_comes_back(
     assert shown["result-main"] == state["message"]
     assert shown["progress-verify"] == 100
     assert {"summary-main", "release-main", "sheet-main-aesthetics"} <= set(shown)
+    # one that was without its server may give up later
+    server.processes.end(worker)
 
 
-def test_nights_come_one_after_another(server: PrefectServer, worker: subprocess.Popen[bytes]) -> None:
-    run = Middle(server, worker, "night", "nightly")
-    server.slvmeval("run", "nightly", "--profile", "site.toml", "--param", f"store={run.store}")
-    second, first = [result["id"] for result in server.runs() if not result["auto_scheduled"]][:2]
-    assert first == run.id
-    assert run.ends(120)["type"] == "COMPLETED"
-    wait_for(lambda: server.ask(f"/flow_runs/{second}")["state"]["type"] == "COMPLETED", 120, "second run")
-    first, last = (server.ask(f"/flow_runs/{id_}") for id_ in (run.id, second))
-    assert last["start_time"] > first["end_time"]
-    assert last["state"]["message"].startswith("Nothing new")
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
-def test_the_process_of_a_flow_that_is_killed(
-    how: signal.Signals, server: PrefectServer, worker: subprocess.Popen[bytes]
+def test_nights_come_one_after_another_also_where_one_is_killed(
+    server: PrefectServer, worker: subprocess.Popen[bytes], direct: str
 ) -> None:
-    run = Middle(server, worker, how.name, "build-slvmeval")
+    run = Middle(server, worker, "night", "nightly", followed=True)
+    os.kill(run.flow.pid, signal.SIGKILL)
+    assert run.ends(60)["type"] == "CRASHED"
+    assert server.end_of(run.follower, 120)["type"] == "COMPLETED"
+    first, last = (server.ask(f"/flow_runs/{id_}") for id_ in (run.id, run.follower))
+    assert last["start_time"] > first["end_time"]
+    assert run.checksum() == direct
+
+
+def test_the_process_of_a_flow_that_is_terminated(
+    server: PrefectServer, worker: subprocess.Popen[bytes]
+) -> None:
+    run = Middle(server, worker, "terminated")
     began = time.monotonic()
-    os.kill(run.flow.pid, how)
+    run.flow.terminate()
     state = run.ends(60)
     assert state["type"] == "CRASHED", "\n".join([state["message"], *server.logs(run.id)])
     assert time.monotonic() - began < 60
@@ -143,7 +153,7 @@ def test_the_process_of_a_flow_that_is_killed(
 def test_a_worker_that_is_killed_leaves_its_run_alone(
     server: PrefectServer, worker: subprocess.Popen[bytes], direct: str
 ) -> None:
-    run = Middle(server, worker, "alone", "build-slvmeval")
+    run = Middle(server, worker, "alone")
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait(10)
     assert run.ends(120)["type"] == "COMPLETED"
@@ -151,26 +161,18 @@ def test_a_worker_that_is_killed_leaves_its_run_alone(
 
 
 def test_a_run_that_is_cancelled(server: PrefectServer, worker: subprocess.Popen[bytes]) -> None:
-    run = Middle(server, worker, "cancelled", "build-slvmeval")
+    run = Middle(server, worker, "cancelled")
     server.ask(f"/flow_runs/{run.id}/set_state", {"state": {"type": "CANCELLING"}})
     assert run.ends(90)["type"] == "CANCELLED"
     assert not run.versions()
 
 
-#: Sets a run to Crashed much sooner than `slvmeval deploy` does; the flow says every 60 s that it lives.
-SOON = """
-import sys
-from flows import deployments
-with deployments.server(sys.argv[1]) as client:
-    print(deployments.make_automation(client, silent_s=40))
-"""
-
-
 def test_a_run_whose_worker_is_killed_too_ends_and_the_next_goes_on(
-    server: PrefectServer, direct: str
+    server: PrefectServer, worker: subprocess.Popen[bytes], direct: str
 ) -> None:
-    assert server.processes.run(sys.executable, "-c", SOON, server.api).strip() == "False"
-    worker = server.start_worker()
+    # much sooner than `slvmeval deploy` has it; the flow says every 60 s that it lives
+    with deployments.server(server.api) as client:
+        assert not deployments.make_automation(client, silent_s=40)
     run = Middle(server, worker, "both", "nightly")
     # as on a machine that is switched off
     os.kill(worker.pid, signal.SIGKILL)
@@ -181,14 +183,14 @@ def test_a_run_whose_worker_is_killed_too_ends_and_the_next_goes_on(
     assert "sent no heartbeat for 40 s" in state["message"]
     assert 10 < time.monotonic() - began < 90
     worker.wait(10)
+    # one that takes long to begin would be taken for dead, too
+    with deployments.server(server.api) as client:
+        deployments.make_automation(client)
     # its place is free again, and nothing is made twice
     made = {path: path.stat().st_mtime_ns for path in run.store.glob("artifacts/*/*/*/manifest.json")}
-    worker = server.start_worker()
-    output = server.slvmeval(
-        "run", "nightly", "--profile", "site.toml", "--param", f"store={run.store}", "--watch"
-    )
-    server.processes.end(worker)
-    assert "Completed: Version 1 of release main is written" in output
+    server.start_worker()
+    state = server.end_of(server.start_run("build-slvmeval/nightly", store=str(run.store)), 120)
+    assert state["message"].startswith("Version 1 of release main is written")
     assert run.checksum() == direct
     assert (
         made.items()

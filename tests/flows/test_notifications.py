@@ -25,7 +25,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """A server of its own: what it is told of are the runs of this file alone."""
-    with PrefectServer(tmp_path_factory.mktemp("notifications")) as made:
+    # where to send is kept in a block
+    blocks = {"PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "true"}
+    with PrefectServer(tmp_path_factory.mktemp("notifications"), **blocks) as made:
         yield made
 
 

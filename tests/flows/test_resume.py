@@ -122,17 +122,27 @@ def test_every_kind_passes_every_commit_point(undisturbed: Undisturbed) -> None:
     assert set(undisturbed.points) == set(POINTS)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_killed_at_a_commit_point(point: str, undisturbed: Undisturbed, start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_each_commit_point(
+    kind: str, undisturbed: Undisturbed, start: Start, tmp_path: Path
+) -> None:
+    """One build after the other is killed one point later, and finds what those before have left."""
     here = changed(undisturbed.options, store=str(tmp_path / "store"))
-    died, passed = start(here, point, min(3, undisturbed.points.count(point)))
-    assert sent(passed)[-1] == point
-    died.join(60)
-    assert died.exitcode == -signal.SIGKILL
-    check_after(here, undisturbed.checksum, committed(tmp_path / "store"))
+    before: dict[str, int] = {}
+    nth = min(3, undisturbed.points.count(f"{kind}:staged"))
+    for point in [point for point in POINTS if point.startswith(f"{kind}:")]:
+        died, passed = start(here, point, nth)
+        assert sent(passed)[-1] == point
+        died.join(60)
+        assert died.exitcode == -signal.SIGKILL
+        assert before.items() <= committed(tmp_path / "store").items()
+        before = committed(tmp_path / "store")
+        # those before it are committed
+        nth = 1
+    check_after(here, undisturbed.checksum, before)
 
 
-@pytest.mark.parametrize("moment", range(20))
+@pytest.mark.parametrize("moment", range(4))
 def test_killed_at_a_random_moment(
     moment: int, undisturbed: Undisturbed, start: Start, tmp_path: Path
 ) -> None:

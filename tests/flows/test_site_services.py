@@ -9,7 +9,6 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import openai
 import pytest
@@ -152,22 +151,16 @@ def site(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm) -> Iterato
 def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
     """Model server, deployments, worker, a run of the main deployment; pages once there is a campaign."""
     site.start("model-server")
-    wait_for(lambda: site.healthy("model-server"), 60, "model server")
+    wait_for(lambda: site.healthy("model-server"), 60, "model server", 1.0)
     assert site.start("deploy").wait(300) == 0, (site.server.processes.folder / "deploy.log").read_text()
     site.start("worker")
-    wait_for(lambda: site.healthy("worker"), 120, "worker")
+    wait_for(lambda: site.healthy("worker"), 120, "worker", 1.0)
 
-    deployment = site.server.ask("/deployments/name/build-slvmeval/build-slvmeval")
-    parameters: dict[str, Any] = {"recipe": str(site.folder / "recipe.toml")}
-    body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
-    id_ = site.server.ask(f"/deployments/{deployment['id']}/create_flow_run", body)["id"]
-    over = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-    ran = wait_for(
-        lambda: (run := site.server.ask(f"/flow_runs/{id_}"))["state"]["type"] in over and run,
-        400,
-        "end of the run",
+    id_ = site.server.start_run("build-slvmeval/build-slvmeval", recipe=str(site.folder / "recipe.toml"))
+    assert (
+        site.server.end_of(id_, 400)["message"]
+        == "Version 1 of release main is written: 3 pairs of 1 source."
     )
-    assert ran["state"]["message"] == "Version 1 of release main is written: 3 pairs of 1 source."
     assert (site.folder / "gallery" / "index.html").is_file()
 
     pages = site.start("annotation")
@@ -178,7 +171,7 @@ def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
     command = [*site.command("annotation"), "--private-audience"]
     with subprocess.Popen(command, env=site.environment("annotation"), cwd=site.folder) as process:
         try:
-            wait_for(lambda: site.healthy("annotation"), 120, "annotation pages")
+            wait_for(lambda: site.healthy("annotation"), 120, "annotation pages", 1.0)
         finally:
             process.terminate()
 
@@ -187,7 +180,7 @@ def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
 def test_the_servers_ask_for_their_secrets(site: Site) -> None:
     if not site.healthy("model-server"):
         site.start("model-server")
-        wait_for(lambda: site.healthy("model-server"), 60, "model server")
+        wait_for(lambda: site.healthy("model-server"), 60, "model server", 1.0)
     url = f"http://127.0.0.1:{site.ports['model-server']}/v1"
     with openai.OpenAI(base_url=url, api_key=VARIABLES["MODEL_SERVER_KEY"]) as client:
         assert [model.id for model in client.models.list()] == ["stand-in"]

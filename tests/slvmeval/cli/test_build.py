@@ -322,16 +322,3 @@ def test_a_pinned_recipe_makes_the_same_pairs(
     assert "0 pairs" in run(*words, tmp_path / "public").out
     run(*words, tmp_path / "own", "--private")
     assert len(list((tmp_path / "own").rglob("*.mp4"))) == 5
-
-
-@pytest.mark.slow
-def test_the_flow_makes_what_the_direct_build_makes(
-    first: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)  # of a server that another test had
-    other = replace(first, store=tmp_path / "store", summary=tmp_path / "summary.json")
-    words = other.words("build", "--workers", "1", "--quiet", "--summary", other.summary)
-    command = [sys.executable, "-m", "slvmeval", *map(str, words)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert other.result()["content_checksum"] == first.result()["content_checksum"]

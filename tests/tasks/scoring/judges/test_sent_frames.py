@@ -70,7 +70,7 @@ def test_a_server_gets_each_video_as_one_with_its_rate(videos: Videos) -> None:
     }
     assert "Which" not in system
     assert [part["type"] for part in user] == ["text", "text", "video_url", "text", "video_url"]
-    told = ["The first video, 12 frames:", "The second video, 9 frames:"]
+    told = ["The first video:", "The second video:"]
     assert [user[1]["text"], user[3]["text"]] == told
     for part, video in zip((user[2], user[4]), videos, strict=True):
         assert set(part) == {"type", "video_url"}
