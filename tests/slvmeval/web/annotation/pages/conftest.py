@@ -74,8 +74,11 @@ def own(tmp_path: Path, filmed: tuple[Path, Path]) -> Iterator[Served]:
 
 
 @pytest.fixture
-def visit(chromium: Any, served: Served) -> Iterator[Callable[..., Visitor]]:
-    """Yield a function that opens a separate browser; at the end no page may have reported a problem."""
+def visit(chromium: Any, served: Served, own: Served) -> Iterator[Callable[..., Visitor]]:
+    """Yield a function that opens a separate browser; at the end no page may have reported a problem.
+
+    It needs `own` so that it ends first: a page that still plays would ask a server that is gone.
+    """
     visitors: list[Visitor] = []
 
     def come(study: Study = served, token: str | None = None, **how: Any) -> Visitor:
