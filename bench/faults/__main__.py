@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from bench.faults.campaign import BUILDS, Campaign, read_records, say, table
+from bench.faults.campaign import BUILDS, FILMS, Campaign, read_records, say, table
+from bench.faults.kinds import KINDS
 
 #: Set where the process has namespaces of its own.
 OWN = "SLVMEVAL_FAULTS_NAMESPACES"
@@ -30,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
     parser.add_argument("--count", type=int, default=15, help="number of faults in all (default 15)")
     parser.add_argument("--seed", type=int, default=1, help="key of the draws (default 1)")
+    parser.add_argument("--films", type=int, default=FILMS, help=f"films of a build (default {FILMS})")
+    parser.add_argument(
+        "--kinds", nargs="+", default=(), choices=KINDS, help="kinds of faults, in turn; without them drawn"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with the next numbers of the folder")
     parser.add_argument(
         "--folder", type=Path, default=Path("build/faults"), help="records (default build/faults)"
@@ -45,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            Campaign(chosen.folder, chosen.count, chosen.seed).run()
+            Campaign(chosen.folder, chosen.count, chosen.seed, chosen.films, chosen.kinds).run()
         except KeyboardInterrupt:
             say("ended; --resume goes on, and repeats the build that was under way")
             return 130

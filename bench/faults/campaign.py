@@ -8,9 +8,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,18 @@ class Campaign:
         Number of faults in all, with those recorded before.
     seed
         Key of the draws.
+    films
+        Number of films of a build.
+    in_turn
+        Kinds of faults that come one after the other, in place of drawn ones.
     """
 
-    def __init__(self, folder: Path, count: int, seed: int) -> None:
-        self.folder, self.count, self.seed = folder.resolve(), count, seed
+    def __init__(
+        self, folder: Path, count: int, seed: int, films: int = FILMS, in_turn: Sequence[str] = ()
+    ) -> None:
+        self.folder, self.count, self.seed, self.films = folder.resolve(), count, seed, films
         self.kinds = [name for name, kind in KINDS.items() if not kind.missing]
+        self.in_turn = [name for name in in_turn if name in self.kinds]
         self.attempts: dict[int, int] = {}
         self.recorded = {int(record["number"]) for record in read_records(folder)}
         self.builds = len(read_records(folder, BUILDS))
@@ -143,7 +150,7 @@ class Campaign:
             for path in (videos, store):
                 shutil.rmtree(path, ignore_errors=True)
             videos.mkdir()
-            for number in range(1, FILMS + 1):
+            for number in range(1, self.films + 1):
                 make_film("ffmpeg", videos / f"film{number}.mp4", number)
                 write_captions(videos / f"film{number}.jsonl", caption_lines())
             build_inline(
@@ -163,6 +170,8 @@ class Campaign:
     def _drawn(self) -> list[Fault]:
         """Return the faults of the next build, in the order in which they come."""
         faults = [Fault.drawn(self.seed, n, self.attempts.get(n, 0), self.kinds) for n in self._numbers()]
+        if self.in_turn:
+            faults = [replace(one, kind=self.in_turn[one.number % len(self.in_turn)]) for one in faults]
         return sorted(faults, key=lambda fault: fault.share)
 
     def _build(self, slurm: Slurm, server: StoppableServer, undisturbed: Release) -> None:

@@ -37,7 +37,7 @@ spatial_relationship = "h100"
 
 [pools.cpu]
 partition = "cpu"
-cores = 2
+cores = 1
 memory = "2GiB"
 walltime = "00:10:00"
 longest_item = "00:00:30"
@@ -70,7 +70,7 @@ class Building:
     #: Further lines of the profile, above its tables.
     site_lines: str = ""
     h100_memory: str = "1GiB"
-    h100_jobs: int = 2
+    h100_jobs: int = 1
     #: So long that workers stay until there is work for them again: to start them is most of a test's work.
     idle_s: int = 60
     variables: dict[str, str] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Building:
         while not there():
             assert self.process.poll() is None, f"the build ended before:\n{self.said()}"
             assert time.monotonic() < end, f"not reached:\n{self.slurm.squeue()}\n{self.said()}"
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def end(self) -> int:
         """Wait for the end of the command and return its exit code."""

@@ -83,7 +83,7 @@ class Slurm:
         end = time.monotonic() + limit_s
         while not reached():
             assert time.monotonic() < end, f"not reached in {limit_s} s; {self.squeue()} {self.sinfo()}"
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     def clean(self) -> None:
         """Take all jobs away and let every node take jobs."""

@@ -26,7 +26,7 @@ poll_s = 1.0
 
 [pools.cpu]
 partition = "h100"
-cores = 2
+cores = 1
 memory = "2GiB"
 walltime = "00:10:00"
 longest_item = "00:01:00"
@@ -60,18 +60,18 @@ def test_a_run_goes_on_in_the_next_round(
         add_film(tmp_path / "videos", number)
     (tmp_path / "site.toml").write_text(PROFILE.format(folder=tmp_path, api=server.api), encoding="utf-8")
     (tmp_path / "recipe.json").write_text(small_recipe.model_dump_json(), encoding="utf-8")
-    server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.json")
+    server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.json")
     server.processes.run("sbatch", "--partition=cpu", "--mem=3G", "--time=20", str(DRIVER))
 
     # no node takes the jobs of the pool, so that the run is going on when the time of the driver is over
     for node in ("g1", "g2"):
         slurm.drain(node)
-    server.slvmeval("run", "build-slvmeval", "--profile", "site.toml")
-    wait_for(lambda: pools(slurm) == ["PENDING"], 120, "job of the pool")
+    server.slvmeval_here("run", "build-slvmeval", "--profile", "site.toml")
+    wait_for(lambda: pools(slurm) == ["PENDING"], 120, "job of the pool", 0.5)
     (run,) = server.runs("RUNNING")
     # SLURM sends this some minutes before the end
     slurm.run("scancel", "--signal=USR1", "--batch", driver(slurm)["id"])
-    wait_for(lambda: driver(slurm)["state"] == "PENDING", 120, "driver in the queue again")
+    wait_for(lambda: driver(slurm)["state"] == "PENDING", 120, "driver in the queue again", 0.5)
     assert [result["id"] for result in server.runs("CRASHED", "RUNNING")] == [run["id"]]
     assert pools(slurm) == []
 
@@ -80,7 +80,7 @@ def test_a_run_goes_on_in_the_next_round(
     # SLURM lets two minutes pass before a job that was put back starts; at once it would not start it at all
     slurm.run("scontrol", "update", f"JobId={driver(slurm)['id']}", "StartTime=now+15")
     slurm.wait(lambda: driver(slurm)["state"] == "RUNNING", 60)
-    wait_for(lambda: server.runs("COMPLETED"), 240, "end of the run")
+    wait_for(lambda: server.runs("COMPLETED"), 240, "end of the run", 0.5)
     assert [result["id"] for result in server.runs("COMPLETED")] == [run["id"]]
     release = Release.open(Store.open(tmp_path / "store"), "main")
     assert {counts["built"] for counts in release.summary().values()} == {2}

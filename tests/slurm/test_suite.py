@@ -26,7 +26,7 @@ def test_dimensions_run_in_the_pools_that_they_ask_for(
     prompts.write_text(json.dumps({"prompt_id": "p1", "text": "A ball.", "details": {"weight": 1}}))
     profile = tmp_path / "site.toml"
     given = {"store": tmp_path / "store", "api": "", "python": sys.executable}
-    profile.write_text(PROFILE.format(**given, cpu="", site="", h100_memory="1GiB", h100_jobs=2, idle_s=60))
+    profile.write_text(PROFILE.format(**given, cpu="", site="", h100_memory="1GiB", h100_jobs=1, idle_s=60))
     words = ["suite", "planted", "--videos", str(videos), "--prompt-suite", str(prompts), "--json"]
     words += ["--dimension", "length", "--dimension", "heavy", "--profile", str(profile)]
     environment = slurm.environment | {
