@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from flows.annotate.parameters import AnnotateParameters, FilterTime, PublishParameters
+from flows.annotate.parameters import AnnotateParameters, FilterTime
 from flows.parameters import RunOptions, checked_prompts
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
@@ -55,7 +55,7 @@ class AnnotateOptions(RunOptions):
         return Store.open(Path(self.store))
 
 
-def annotate_options(parameters: PublishParameters, site: Profile) -> AnnotateOptions:
+def annotate_options(parameters: AnnotateParameters, site: Profile) -> AnnotateOptions:
     """Resolve the parameters of an annotation into options.
 
     Raises
@@ -64,8 +64,6 @@ def annotate_options(parameters: PublishParameters, site: Profile) -> AnnotateOp
         If a value is invalid.
     """
     store = Path(site.store).expanduser().resolve()
-    if not isinstance(parameters, AnnotateParameters):
-        parameters = AnnotateParameters(**parameters.model_dump(), filter_when="never")
     return AnnotateOptions.at(
         site,
         database=database_url(store, parameters.database),

@@ -12,8 +12,12 @@ from flows.parameters import SITE, FlowParameters, Given, OwnPrompts, ReleaseNam
 FilterTime = Literal["complete", "now", "never"]
 
 
-class PublishParameters(FlowParameters):
-    """The release to annotate, and how it is published."""
+class AnnotateParameters(FlowParameters):
+    """Publish a release for annotation, collect the votes, and filter the release when they are complete.
+
+    Completed steps are not repeated, so it may run every hour. Empty or 0 means the profile's value. Paths
+    are absolute, on the machine of the Prefect worker.
+    """
 
     release: ReleaseName = None
     version: ReleaseVersion = None
@@ -35,15 +39,6 @@ class PublishParameters(FlowParameters):
         "agreement with their owner.",
     )
     workers: Workers = None
-
-
-class AnnotateParameters(PublishParameters):
-    """Publish a release for annotation, collect the votes, and filter the release when they are complete.
-
-    Completed steps are not repeated, so it may run every hour. Empty or 0 means the profile's value. Paths
-    are absolute, on the machine of the Prefect worker.
-    """
-
     translate_into: str = Field(
         default="",
         description="Language to translate captions into, such as ja; empty for no translation.",

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from flows.build.parameters import PlanParameters
+from flows.build.parameters import BuildParameters
 from flows.parameters import RunOptions, checked_prompts
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
@@ -211,7 +211,7 @@ def _known(here: dict[str, Any], key: str, above: Sequence[str], change: str) ->
     raise UserInputError(f"--set {change}: {where} has no {key!r}.{hint} Keys: {', '.join(here)}")
 
 
-def build_options(parameters: PlanParameters, site: Profile) -> BuildOptions:
+def build_options(parameters: BuildParameters, site: Profile) -> BuildOptions:
     """Resolve the parameters of a build into options; the site's sources are the default.
 
     Raises

@@ -1,4 +1,4 @@
-"""Parameters of a build, and of the plan of one, as users write them."""
+"""Parameters of a build, as users write them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from infra.profile import ENVIRONMENT_PREFIX
 DEFAULT_RECIPE = "cpu-approx"
 
 
-class PlanParameters(FlowParameters):
-    """What to build: all parameters that change a build's plan."""
+class BuildParameters(FlowParameters):
+    """Build or update an SLVMEval release: only missing pairs are built.
 
-    site_fields: ClassVar[tuple[str, ...]] = (*FlowParameters.site_fields, "release", "settle_s")
+    Empty or 0 means the profile's value. Paths are absolute, on the machine of the Prefect worker.
+    """
+
+    site_fields: ClassVar[tuple[str, ...]] = (*FlowParameters.site_fields, "release", "settle_s", "gallery")
 
     sources: Annotated[tuple[str, ...], Given(("--sources", "-s"), "KIND:PATH", INPUT)] = Field(
         default=(),
@@ -43,12 +46,6 @@ class PlanParameters(FlowParameters):
         description="A changed value of the recipe: clips_per_pair=3, "
         "aspects.aesthetics.parameters.contrast=-0.5.",
     )
-    damaged: Annotated[str | None, Given(metavar="refuse|truncate|conceal", panel=INPUT)] = Field(
-        default=None,
-        description="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last "
-        "whole picture (truncate), or use it as FFmpeg plays it (conceal). Short for damaged=….",
-    )
-    prompts: OwnPrompts = None
     release: Annotated[
         str | None, Given(metavar="NAME", panel=OUTPUT, variable=ENVIRONMENT_PREFIX + "RELEASE")
     ] = Field(default=None, description="Name of the release; a new version extends its newest one.")
@@ -62,18 +59,14 @@ class PlanParameters(FlowParameters):
         ge=0,
         description="Leave files that changed less than this many seconds ago to the next run.",
     )
-    model_folders: ModelFolders = ()
-
-
-class BuildParameters(PlanParameters):
-    """Build or update an SLVMEval release: only missing pairs are built.
-
-    Empty or 0 means the profile's value. Paths are absolute, on the machine of the Prefect worker.
-    """
-
-    site_fields: ClassVar[tuple[str, ...]] = (*PlanParameters.site_fields, "gallery")
-
     gallery: Annotated[str | None, Given(metavar="DIR", panel=OUTPUT, path=True)] = Field(
         default=None, description="Also write a gallery to this folder."
     )
+    damaged: Annotated[str | None, Given(metavar="refuse|truncate|conceal", panel=INPUT)] = Field(
+        default=None,
+        description="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last "
+        "whole picture (truncate), or use it as FFmpeg plays it (conceal). Short for damaged=….",
+    )
+    prompts: OwnPrompts = None
+    model_folders: ModelFolders = ()
     workers: Workers = None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.annotate.parameters import PublishParameters
-from flows.build.parameters import BuildParameters, PlanParameters
+from flows.annotate.parameters import AnnotateParameters
+from flows.build.parameters import BuildParameters
 from flows.parameters import LIMITS, OUTPUT, SITE, FlowParameters, Given
 from flows.score.parameters import EvaluateParameters, SuiteParameters
 from slvmeval.cli.declared import option
@@ -66,12 +66,12 @@ PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for
 # single options, for commands that take no model
 StoreOption = Annotated[Path | None, option(FlowParameters, "store")]
 ProfileOption = Annotated[Path | None, option(FlowParameters, "profile")]
-RecipeOption = Annotated[str, option(PlanParameters, "recipe")]
-SetOption = Annotated[list[str] | None, option(PlanParameters, "changes")]
-DamagedOption = Annotated[str | None, option(PlanParameters, "damaged")]
-ReleaseOption = Annotated[str | None, option(PlanParameters, "release")]
-PromptsOption = Annotated[Path | None, option(PlanParameters, "prompts")]
-ModelFoldersOption = Annotated[list[Path] | None, option(PlanParameters, "model_folders")]
+RecipeOption = Annotated[str, option(BuildParameters, "recipe")]
+SetOption = Annotated[list[str] | None, option(BuildParameters, "changes")]
+DamagedOption = Annotated[str | None, option(BuildParameters, "damaged")]
+ReleaseOption = Annotated[str | None, option(BuildParameters, "release")]
+PromptsOption = Annotated[Path | None, option(BuildParameters, "prompts")]
+ModelFoldersOption = Annotated[list[Path] | None, option(BuildParameters, "model_folders")]
 WorkersOption = Annotated[int | None, option(BuildParameters, "workers")]
 DirectOption = Annotated[bool, option(RunSwitches, "direct")]
 QuietOption = Annotated[bool, option(RunSwitches, "quiet")]
@@ -81,8 +81,8 @@ ReleaseArgument = Annotated[str | None, option(EvaluateParameters, "release")]
 MaxDollarsOption = Annotated[float | None, option(EvaluateParameters, "most_dollars")]
 MaxTokensOption = Annotated[int | None, option(EvaluateParameters, "most_tokens")]
 PricesOption = Annotated[Path | None, option(EvaluateParameters, "prices")]
-SettleOption = Annotated[float | None, option(PlanParameters, "settle_s")]
-DatabaseOption = Annotated[str | None, option(PublishParameters, "database")]
+SettleOption = Annotated[float | None, option(BuildParameters, "settle_s")]
+DatabaseOption = Annotated[str | None, option(AnnotateParameters, "database")]
 VideosOption = Annotated[Path, option(SuiteParameters, "videos")]
 ManifestOption = Annotated[Path | None, option(SuiteParameters, "manifest")]
 DryRunOption = Annotated[bool, option(RunSwitches, "dry_run")]

@@ -177,11 +177,10 @@ def test_a_run_whose_worker_is_killed_too_ends_and_the_next_goes_on(
     # as on a machine that is switched off
     os.kill(worker.pid, signal.SIGKILL)
     os.kill(run.flow.pid, signal.SIGKILL)
-    began = time.monotonic()
+    # the time counts from its last sign of life, which may be long ago
     state = run.ends(90)
     assert state["type"] == "CRASHED"
     assert "sent no heartbeat for 40 s" in state["message"]
-    assert 10 < time.monotonic() - began < 90
     worker.wait(10)
     # one that takes long to begin would be taken for dead, too
     with deployments.server(server.api) as client:

@@ -86,3 +86,9 @@ def test_what_cannot_be_meant_is_said(
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserInputError, match=re.escape(said)):
         on_worker(**given)
+
+
+def test_form_begins_with_the_flows_own_parameters() -> None:
+    form = list(BuildParameters.form())
+    assert form[:6] == ["sources", "recipe", "changes", "release", "fresh", "retry"]
+    assert set(form[-2:]) == {"store", "profile"}

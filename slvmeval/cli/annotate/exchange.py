@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.annotate.parameters import PublishParameters
+from flows.annotate.parameters import AnnotateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
 from slvmeval.cli.declared import Only, option, with_options
@@ -32,7 +32,7 @@ TextsOption = Annotated[
     Path | None,
     typer.Option("--texts", metavar="DIR", help="Folder of texts that replace the built-in ones."),
 ]
-PrivateOption = Annotated[bool, option(PublishParameters, "private_audience")]
+PrivateOption = Annotated[bool, option(AnnotateParameters, "private_audience")]
 
 
 def register(annotate: typer.Typer) -> None:
@@ -216,7 +216,20 @@ def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[st
 
 
 def publish(
-    parameters: PublishParameters,
+    parameters: Annotated[
+        AnnotateParameters,
+        Only(
+            "release",
+            "version",
+            "campaign",
+            "settings",
+            "private_audience",
+            "workers",
+            "database",
+            "store",
+            "profile",
+        ),
+    ],
     run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")],
     dry_run: Annotated[
         bool,

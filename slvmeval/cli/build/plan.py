@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.build.parameters import PlanParameters
+from flows.build.parameters import BuildParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only, with_options
+from slvmeval.cli.declared import Only, Without, with_options
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    parameters: PlanParameters,
+    parameters: Annotated[BuildParameters, Without("gallery", "workers")],
     run: Annotated[terminal.RunSwitches, Only("as_json")],
 ) -> None:
     """Show what a build would make and its cost: pairs, frames, bytes, GPU hours. No pixels are read.

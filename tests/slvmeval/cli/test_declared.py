@@ -12,8 +12,8 @@ import typer
 from pydantic import Field
 from typer.testing import CliRunner
 
-from flows.annotate.parameters import PublishParameters
-from flows.build.parameters import BuildParameters, PlanParameters
+from flows.annotate.parameters import AnnotateParameters
+from flows.build.parameters import BuildParameters
 from flows.parameters import FlowParameters, Given
 from flows.prompts.parameters import PromptsParameters
 from flows.score.parameters import EvaluateParameters, SuiteParameters
@@ -79,11 +79,23 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
     ("words", "model", "without"),
     [
         ("build", BuildParameters, ()),
-        ("plan", PlanParameters, ()),
+        ("plan", BuildParameters, ("gallery", "workers")),
         ("evaluate", EvaluateParameters, ()),
         ("suite video-bench", SuiteParameters, ("suite",)),
         ("suite prompts make", PromptsParameters, ()),
-        ("annotate publish", PublishParameters, ()),
+        (
+            "annotate publish",
+            AnnotateParameters,
+            (
+                "translate_into",
+                "translation_model",
+                "translation_server",
+                "prompts",
+                "plain_sampling",
+                "filter_when",
+                "filtered",
+            ),
+        ),
     ],
 )
 def test_form_and_command_say_the_same_of_each_field(
