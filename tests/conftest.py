@@ -34,6 +34,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Leave bytes out of tests' names: made anew in each process, they may differ, and no test would run."""
+    return "bytes" if isinstance(val, bytes) else None
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what stays to the end: models that are freed collect often."""
     gc.collect()
