@@ -32,13 +32,13 @@ def test_an_array_is_submitted_once_replaced_by_task_and_completes(
     submit: Callable[[str], str] = commands.submit
     monkeypatch.setattr(commands, "submit", lambda script: submitted.append(submit(script)) or submitted[-1])
     # two nodes of four cores: the ninth waits
-    with driver(store, {"cpu": pool(maximum=9, partition="cpu,h100", constraint=None)}) as flow:
+    with driver(store, {"cpu": pool(maximum=9, partition="cpu,h100", constraint=None)}, "array") as flow:
         flow.wait_for_room("cpu", 9, 9)
         (array,) = submitted
         ids = commands.array_tasks(array, 9)
         listed = {job.id: job for job in commands.jobs(flow.names)}
         assert sorted(listed) == sorted(ids)
-        assert {slurm.job(id_)["Comment"].split(":")[:2][1] for id_ in ids} == {"test"}
+        assert {slurm.job(id_)["Comment"].split(":")[:2][1] for id_ in ids} == {"array"}
         # each worker knows its job, and its log is where it is looked for
         members = flow.cluster.members.of_pool("cpu")
         assert {member.job for member in members} == set(ids)
