@@ -92,7 +92,7 @@ test-slow-runs: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest $(ORDER) -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "$(SLOW)" \
 	  $(call MARKED,slow,tests --exclude-dir=tasks)
 
-test-browser: env  ## tests of the pages in a real Chromium
+test-browser: env $(DOCS)  ## tests of the pages in a real Chromium
 	$(BIN)/python -m pytest $(ORDER) -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser,tests)
 
 # a small model of sentences, 91 MB

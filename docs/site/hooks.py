@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,12 +25,31 @@ DOCS = ROOT / "docs"
 SOURCE = "source"
 #: Folder of the pages that are made from the program.
 REFERENCE = "reference"
+COMMANDS = f"{REFERENCE}/command-line"
 
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 #: What stands behind a block's language is for the tests.
 _FENCE = re.compile(r"^(```\w+) .+$", re.MULTILINE)
 _LANGUAGES = {".py": "python", ".toml": "toml", ".j2": "html", ".cff": "yaml"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+#: A role of Sphinx before code, in docstrings: ``:func:`name```.
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(<a [^>]*>)?(<code>)~?")
+_CELL = re.compile(r"<td[^>]*>.*?</td>", re.DOTALL)
+_CODE = re.compile(r"<code>[^<]*</code>")
+
+#: Runs the theme's search in a page of a file address: see the script. The theme takes its own from another
+#: server unless it finds a name like this one.
+SEARCH_FROM_DISK = "assets/iframe-worker.js"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Let the search work from the disk, and give each command's page its place in the menu."""
+    config.extra["polyfills"] = [SEARCH_FROM_DISK]
+    pages = [{f"slvmeval {name}": f"{COMMANDS}/{name}.md"} for name in sorted(_slvmeval().commands)]
+    (reference,) = (entry["Reference"] for entry in config.nav or () if "Reference" in entry)
+    (commands,) = (entry for entry in reference if "Commands" in entry)
+    commands["Commands"] = [{"All commands": f"{COMMANDS}/index.md"}, *pages]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -44,6 +64,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         made[_page_of(path)] = _shown(path)
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
+    script = Path(__file__).with_name("iframe-worker.js").read_text(encoding="utf-8")
+    files.append(File.generated(config, SEARCH_FROM_DISK, content=script))
     return files
 
 
@@ -79,6 +101,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"{match[1]}{relative}{hash_}{anchor}{match[3]}"
 
     return _FENCE.sub(r"\1", _LINK.sub(moved, markdown))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show code as a reader of the document's file sees it: no roles before it, no escaped bars in tables."""
+    if page.file.src_uri.startswith(f"{SOURCE}/"):
+        return html
+    html = _ROLE.sub(lambda role: (role[1] or "") + role[2], html)
+
+    def without_escapes(cell: re.Match[str]) -> str:
+        return _CODE.sub(lambda code: code[0].replace(r"\|", "|"), cell[0])
+
+    return _CELL.sub(without_escapes, html)
 
 
 def _folder_of(name: str) -> Path:
@@ -135,18 +169,24 @@ def _block(path: Path) -> str:
 def _references() -> dict[str, str]:
     """Return the pages made from the program, by name."""
     from slvmeval import __all__ as public
-    from slvmeval.cli.main import app
 
-    # click's classes, which Typer has copies of
-    command: Any = typer.main.get_command(app)
-    pages = {f"{REFERENCE}/command-line/index.md": _overview(command)}
+    command = _slvmeval()
+    pages = {f"{COMMANDS}/index.md": _overview(command)}
     for name, one in sorted(command.commands.items()):
-        pages[f"{REFERENCE}/command-line/{name}.md"] = "\n".join(_command(one, f"slvmeval {name}", 1))
+        pages[f"{COMMANDS}/{name}.md"] = "\n".join(_command(one, f"slvmeval {name}", 1))
     entries = "\n".join(f"::: slvmeval.{name}\n" for name in sorted(public, key=_kind_first))
     pages[f"{REFERENCE}/python.md"] = (
         f"# Python interface\n\nAll public names of the package. [Examples](../python-api.md).\n\n{entries}"
     )
     return pages
+
+
+@cache
+def _slvmeval() -> Any:
+    """Return the whole command; its classes are click's, which Typer has copies of."""
+    from slvmeval.cli.main import app
+
+    return typer.main.get_command(app)
 
 
 def _kind_first(name: str) -> tuple[bool, str]:
