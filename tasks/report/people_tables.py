@@ -98,34 +98,31 @@ def retention_table(gathered: JudgedRelease) -> Table:
     )
     weighed = (Column("excluded_unclear", "excluded as unclear", "count"),)
     excluded = weighed if rule is not None and rule.until_certain else counted
+    gold = any(row.gold for row in rows)
+    columns = (
+        ASPECT,
+        Column("initial", "pairs", "count"),
+        *excluded,
+        Column("undecided", "undecided", "count"),
+        *((Column("gold", "gold", "count"),) if gold else ()),
+        Column("final", "kept", "count"),
+        Column("rate", "rate", "percent"),
+    )
     return Table(
         "retention",
         "What the human filter kept",
-        (
-            ASPECT,
-            Column("initial", "pairs", "count"),
-            *excluded,
-            Column("undecided", "undecided", "count"),
-            Column("final", "kept", "count"),
-            Column("rate", "rate", "percent"),
-        ),
-        tuple(
-            {
-                key: getattr(row, key)
-                for key in (
-                    "aspect",
-                    "initial",
-                    *(one.key for one in excluded),
-                    "undecided",
-                    "final",
-                    "rate",
-                )
-            }
-            for row in rows
-        ),
-        "" if rule is None else _rule_text(rule),
+        columns,
+        tuple({column.key: getattr(row, column.key) for column in columns} for row in rows),
+        "" if rule is None else _rule_text(rule) + (_GOLD[rule.keep_gold] if gold else ""),
         "" if rows else _NOBODY,
     )
+
+
+#: What a rule says of gold pairs, by whether it keeps them.
+_GOLD = {
+    True: " Gold pairs test workers and are kept; they are not in the rate.",
+    False: " Gold pairs test workers and are left out; they are not in the rate.",
+}
 
 
 def _rule_text(rule: FilterRule) -> str:

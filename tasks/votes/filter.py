@@ -7,7 +7,7 @@ passes if its damage is probably clear (:mod:`tasks.votes.worker_model`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -38,6 +38,9 @@ class FilterRule(Frozen):
     drop_excluded
         Whether votes of workers who were excluded later stop counting, so that the pair is given to others
         (the paper keeps them).
+    keep_gold
+        Whether gold pairs stay in the filtered release. Their votes test workers and decide nothing: the
+        organiser vouches for their damage.
     """
 
     workers_per_pair: int = Field(default=5, ge=1)
@@ -45,6 +48,7 @@ class FilterRule(Frozen):
     most_c: int = Field(default=0, ge=0)
     least_lead: int = Field(default=1)
     drop_excluded: bool = False
+    keep_gold: bool = True
 
 
 class FilterVerdict(StrEnum):
@@ -59,6 +63,9 @@ class FilterVerdict(StrEnum):
     EXCLUDED_UNCLEAR = "excluded_unclear"
     #: too few votes, or not certain yet
     UNDECIDED = "undecided"
+    #: gold pairs that nobody voted on otherwise: the rule keeps them, or leaves them out
+    KEPT_GOLD = "kept_gold"
+    EXCLUDED_GOLD = "excluded_gold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,9 @@ class PairOutcome:
     @property
     def kept(self) -> bool | None:
         """Whether the pair passes; None if undecided."""
-        return None if self.verdict is FilterVerdict.UNDECIDED else self.verdict is FilterVerdict.KEPT
+        if self.verdict is FilterVerdict.UNDECIDED:
+            return None
+        return self.verdict in (FilterVerdict.KEPT, FilterVerdict.KEPT_GOLD)
 
 
 def verdict(ratings: Iterable[Rating], rule: FilterRule) -> FilterVerdict:
@@ -154,6 +163,7 @@ def pair_outcomes(
     votes: Iterable[Vote],
     rule: FilterRule,
     model: WorkerModel | None = None,
+    gold: Collection[str] = (),
 ) -> list[PairOutcome]:
     """Return the outcome of each pair, in the order of `records`.
 
@@ -163,6 +173,8 @@ def pair_outcomes(
         The votes that count, see :func:`counting`; votes on other pairs are ignored.
     model
         What is known of the workers, which weighs votes; under a rule that asks until a pair is certain.
+    gold
+        Ids of gold pairs. One that has votes that count is decided by them, as in a second campaign.
     """
     of_pair: dict[str, list[Vote]] = {}
     for vote in votes:
@@ -171,6 +183,10 @@ def pair_outcomes(
     for record in records:
         some = of_pair.get(record.pair_id, [])
         ratings = [vote.rating for vote in some]
+        if not some and record.pair_id in gold:
+            of_gold = FilterVerdict.KEPT_GOLD if rule.keep_gold else FilterVerdict.EXCLUDED_GOLD
+            outcomes.append(PairOutcome(record.pair_id, record.source_id, record.aspect, of_gold))
+            continue
         clear = model.clear_by(some) if rule.until_certain and model is not None else None
         outcomes.append(
             PairOutcome(
@@ -206,7 +222,11 @@ class Retention:
     undecided
         Pairs with too few votes, or not certain yet.
     final
-        Pairs that pass.
+        Pairs that pass, with the gold pairs that the rule keeps.
+    gold
+        Gold pairs that nobody voted on otherwise.
+    kept_gold
+        Those of them that the rule keeps.
     """
 
     aspect: str
@@ -216,12 +236,14 @@ class Retention:
     excluded_unclear: int
     undecided: int
     final: int
+    gold: int = 0
+    kept_gold: int = 0
 
     @property
     def rate(self) -> float | None:
-        """Share of the decided pairs that pass; None if none is decided."""
-        decided = self.initial - self.undecided
-        return self.final / decided if decided else None
+        """Share of the pairs decided by votes that pass; None if none is decided."""
+        decided = self.initial - self.undecided - self.gold
+        return (self.final - self.kept_gold) / decided if decided else None
 
 
 def retention(outcomes: Iterable[PairOutcome]) -> list[Retention]:
@@ -242,5 +264,7 @@ def _row(aspect: str, counts: Mapping[FilterVerdict, int]) -> Retention:
         counts[FilterVerdict.EXCLUDED_A],
         counts[FilterVerdict.EXCLUDED_UNCLEAR],
         counts[FilterVerdict.UNDECIDED],
-        counts[FilterVerdict.KEPT],
+        counts[FilterVerdict.KEPT] + counts[FilterVerdict.KEPT_GOLD],
+        counts[FilterVerdict.KEPT_GOLD] + counts[FilterVerdict.EXCLUDED_GOLD],
+        counts[FilterVerdict.KEPT_GOLD],
     )

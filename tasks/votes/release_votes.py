@@ -163,11 +163,12 @@ def read_release_votes(
     every = [vote for vote in store.votes(campaigns) if check_of(vote.pair_id)[0] in pairs]
     rule = rule or _rule_of_campaigns(release, store, {vote.campaign for vote in every})
     votes = [vote for vote in every if vote.pair_id in pairs]
+    gold = {vote.pair_id for vote in votes if vote.gold}
     votes = counting(votes, store.decisions(campaigns), rule)
     if not votes:
         return None
     model = worker_model(one_each(every)) if rule.until_certain else None
-    outcomes = pair_outcomes(records, votes, rule, model)
+    outcomes = pair_outcomes(records, votes, rule, model, gold)
     return ReleaseVotes(rule, tuple(votes), tuple(outcomes), filtered=False)
 
 

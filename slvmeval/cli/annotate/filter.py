@@ -145,7 +145,8 @@ def _print_retention(release: Release, people: ReleaseVotes, rows: list[Retentio
     )
     title = f"release {release.name}, version {release.version}: {len(people.votes)} votes; {said}"
     excluded = ("excluded as unclear",) if rule.until_certain else ("excluded by C", "by A and B")
-    columns = ("aspect", "pairs", *excluded, "undecided", "kept", "rate, %")
+    gold = rows[-1].gold > 0
+    columns = ("aspect", "pairs", *excluded, "undecided", *(("gold",) if gold else ()), "kept", "rate, %")
     terminal.console().print(
         terminal.table(
             title,
@@ -156,6 +157,7 @@ def _print_retention(release: Release, people: ReleaseVotes, rows: list[Retentio
                     row.initial,
                     *((row.excluded_unclear,) if rule.until_certain else (row.excluded_c, row.excluded_a)),
                     row.undecided,
+                    *((row.gold,) if gold else ()),
                     row.final,
                     "-" if row.rate is None else printed_per_cent(row.rate),
                 )
