@@ -18,6 +18,7 @@ from tasks.report.people_tables import agreement_table, filter_tables, retention
 from tasks.report.release_report import ReleaseReport, report_of
 from tasks.report.write import write_report
 from tasks.votes.release_votes import read_release_votes
+from tests.tasks.publish.conftest import without_figures
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 from tests.tasks.votes.voting import vote
 
@@ -73,7 +74,9 @@ def gathered(wide: Release) -> JudgedRelease:
 
 @pytest.fixture(scope="module")
 def report(gathered: JudgedRelease) -> ReleaseReport:
-    return report_of(gathered)
+    """The report, of which these tests read no figure."""
+    with without_figures():
+        return report_of(gathered)
 
 
 def test_people_are_a_column_like_any_judge(report: ReleaseReport) -> None:
@@ -153,6 +156,7 @@ def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
     assert "Only people answered" in filter_tables(alone)[0].empty
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:
     assert gathered.people is not None
     release = write_filtered(wide, gathered.people).release
