@@ -20,7 +20,7 @@ from tasks.report.write import write_report
 from tasks.votes.release_votes import read_release_votes
 from tests.tasks.publish.conftest import without_figures
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
-from tests.tasks.votes.voting import vote
+from tests.tasks.votes.voting import vote_on
 
 FILMS = 10
 
@@ -36,13 +36,11 @@ def votes_of(release: Release) -> list[Vote]:
     """
     ratings = {0: "AAAAC", 1: "AAACC", 2: "ABBBB", 3: "AAAA"}
     return [
-        vote(
-            record.pair_id,
+        vote_on(
+            record,
             f"worker{place}",
             letter,
             "low" if place <= number(record) < 2 else "high",
-            source_id=record.source_id,
-            aspect=record.aspect,
             first=("high", "low")[place % 2],
         )
         for record in release.pairs()
