@@ -18,7 +18,6 @@ from tasks.report.people_tables import agreement_table, filter_tables, retention
 from tasks.report.release_report import ReleaseReport, report_of
 from tasks.report.write import write_report
 from tasks.votes.release_votes import read_release_votes
-from tests.tasks.publish.conftest import without_figures
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 from tests.tasks.votes.voting import vote_on
 
@@ -72,9 +71,8 @@ def gathered(wide: Release) -> JudgedRelease:
 
 @pytest.fixture(scope="module")
 def report(gathered: JudgedRelease) -> ReleaseReport:
-    """The report, of which these tests read no figure."""
-    with without_figures():
-        return report_of(gathered)
+    """The report, with the filter's figure, which no other test here draws."""
+    return report_of(gathered)
 
 
 def test_people_are_a_column_like_any_judge(report: ReleaseReport) -> None:
