@@ -7,7 +7,6 @@ import io
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -180,29 +179,42 @@ def test_without_an_index_the_command_to_run_is_told(demo: Demo) -> None:
         demo.fetch(ITEMS[0])
 
 
-@pytest.mark.parametrize("step", ["downloaded", "extracted", "placed"])
-def test_killed_anywhere_the_next_run_finishes(demo: Demo, step: str) -> None:
-    item = demo.downloaded(demo.film())
-    script = (
-        "import os, signal\n"
-        "from pathlib import Path\n"
-        "from slvmeval.demo.fetch import DemoItem, fetch_demo\n"
-        "from storage_schemas.commit import set_commit_hook\n"
-        "from tasks.models.package_index import Archive\n"
-        "def die(point):\n"
-        f"    if point == 'demo:{step}':\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "set_commit_hook(die)\n"
-        f"fetch_demo(Path({str(demo.folder)!r}), index_args=('--no-index',), items=[{item!r}])\n"
-    )
-    root = Path(__file__).parents[3]
-    environment = os.environ | {"PYTHONPATH": str(root)}
+KILLED = """
+import os, signal
+from pathlib import Path
+from slvmeval.demo.fetch import DemoItem, fetch_demo
+from storage_schemas.commit import set_commit_hook
+from tasks.models.package_index import Archive
+
+def die(at):
+    if at == f"demo:{step}":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+for step, (folder, item) in fetched.items():
+    if os.fork():
+        assert os.wait()[1] == signal.SIGKILL, step
+        continue
+    set_commit_hook(die)
+    fetch_demo(Path(folder), index_args=("--no-index",), items=[item])
+    os._exit(0)
+"""
+
+
+def test_killed_anywhere_the_next_run_finishes(tmp_path: Path) -> None:
+    fetched: dict[str, tuple[Demo, DemoItem]] = {}
+    for step in ("downloaded", "extracted", "placed"):
+        (tmp_path / step).mkdir()
+        demo = Demo(tmp_path / step)
+        fetched[step] = demo, demo.downloaded(demo.film())
+    script = KILLED.replace("fetched", repr({step: (str(d.folder), i) for step, (d, i) in fetched.items()}))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     killed = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    assert demo.film_file.exists() == (step == "placed")
-    demo.fetch(item)
-    assert demo.film_file.read_bytes() == FILM
-    assert [path.name for path in demo.folder.rglob("*") if ".part" in path.name] == []
+    assert killed.returncode == 0, killed.stderr.decode()
+    for step, (demo, item) in fetched.items():
+        assert demo.film_file.exists() == (step == "placed")
+        demo.fetch(item)
+        assert demo.film_file.read_bytes() == FILM
+        assert [path.name for path in demo.folder.rglob("*") if ".part" in path.name] == []
 
 
 def test_what_is_fetched_is_pinned_and_named_safely() -> None:

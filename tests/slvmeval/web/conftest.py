@@ -6,6 +6,10 @@ from functools import cache
 import pytest
 import typer.main
 
+from tests.tasks.publish.conftest import build_small
+
+__all__ = ["build_small"]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _commands_are_made_once() -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -56,15 +57,26 @@ def clock() -> HandClock:
     return HandClock()
 
 
+@pytest.fixture(scope="session")
+def new_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a new desk on SQLite: to copy it takes less than to make its tables."""
+    folder = tmp_path_factory.mktemp("new")
+    open_desk(folder, HandClock()).close()
+    return folder / "desk.sqlite"
+
+
 @pytest.fixture
-def desk(desk_url: str, clock: HandClock, tmp_path: Path) -> Iterator[Desk]:
+def desk(desk_url: str, clock: HandClock, tmp_path: Path, new_file: Path) -> Iterator[Desk]:
+    if desk_url.startswith("sqlite"):
+        shutil.copy(new_file, tmp_path)
     with open_desk(tmp_path, clock, desk_url) as opened:
         yield opened
 
 
 @pytest.fixture
-def lite(tmp_path: Path) -> Iterator[Desk]:
+def lite(tmp_path: Path, new_file: Path) -> Iterator[Desk]:
     """A desk on SQLite whose campaign has three pairs."""
+    shutil.copy(new_file, tmp_path)
     with open_desk(tmp_path, HandClock()) as desk:
         desk.organiser.publish(example_campaign(), example_tasks(3))
         yield desk

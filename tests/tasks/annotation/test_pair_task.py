@@ -20,6 +20,7 @@ from tasks.annotation.pair_task import PairMedia, PairTask, first_look, must_see
 from tasks.aspects.base import ClipSpan
 from tasks.pairs.intervals import degraded_intervals, merged, reordered, replaced, units
 from tests.tasks.publish.conftest import Small
+from tests.tasks.publish.judging import clip_rows, pair_record
 
 MEDIA = PairMedia(high_file="a.mp4", low_file="b.mp4", high_bytes=10, low_bytes=9, low_index=((0.0, 3),))
 
@@ -79,18 +80,7 @@ def test_a_real_video_can_be_seen_once_it_was_sent_and_no_sooner(release: Releas
 PLACES = ((2, 8), (10, 10), (20, 10), (30, 0), (30, 10), (44, 16))
 SPANS = [ClipSpan(index, first, count) for index, (first, count) in enumerate(PLACES)]
 FRAMES = 60
-CLIPS = [
-    ClipRow(
-        source_id="s",
-        clip=span.index,
-        start_s=float(span.first_frame),
-        end_s=float(span.first_frame + span.frame_count),
-        first_frame=span.first_frame,
-        frame_count=span.frame_count,
-        caption=f"clip {span.index}",
-    )
-    for span in SPANS
-]
+CLIPS = clip_rows("s", PLACES)
 SOURCE = units(SPANS, FRAMES)
 
 
@@ -98,16 +88,9 @@ def record(
     segments: list[Segment], drawn: list[int], fps: float = 1.0, choices: dict[str, Any] | None = None
 ) -> PairRecord:
     high, low = degraded_intervals(SOURCE, segments, drawn, fps)
-    values: dict[str, Any] = {
-        **dict.fromkeys(("aspect", "dimension", "operation"), "any"),
-        **{"pair_id": "p", "source_id": "s", "category": "quality", "operation_version": 1},
-        **{"parameters": {}, "strength": "paper", "frames_id": "f", "seed": "", "passed_over": {}},
-        **{"clips_degraded": len(drawn), "drawn_clips": tuple(drawn), "choices": choices or {}},
-        **{"fps": fps, "segments": tuple(segments), "high_frames": FRAMES},
-        "low_frames": sum(segment.frame_count for segment in segments),
-        **{"high_checksum": "", "low_checksum": "", "high_intervals": high, "low_intervals": low},
-    }
-    return PairRecord(**values)
+    names = {"pair_id": "p", "frames_id": "f", "category": "quality", "operation": "any"}
+    changed = {"high_frames": FRAMES, "high_intervals": high, "low_intervals": low}
+    return pair_record("s", "any", segments, drawn, fps=fps, choices=choices or {}, **names, **changed)
 
 
 Row = tuple[str, float, float, str]

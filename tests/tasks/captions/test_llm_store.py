@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -146,34 +148,49 @@ def test_two_writers_never_share_a_file(tmp_path: Path) -> None:
     assert len(list((tmp_path / "j").iterdir())) == 2
 
 
+@pytest.fixture(scope="module")
+def analysing() -> Iterator[subprocess.Popen[str]]:
+    """A program that has loaded all it needs, and analyses sources in copies of itself."""
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("analyse_source.py"))],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+
+
 @pytest.mark.parametrize("killed_after", [1, 9, 25])
 def test_no_accepted_answer_is_asked_for_twice_after_a_kill(
-    killed_after: int, store: Store, tmp_path: Path
+    killed_after: int, analysing: subprocess.Popen[str], store: Store, tmp_path: Path
 ) -> None:
     captions = [f"caption {n}" for n in range(40)]
     source = source_of(*captions)
     (tmp_path / "source.json").write_text(source.model_dump_json())
-    script = Path(__file__).with_name("analyse_source.py")
     waits, killed = threading.Event(), threading.Event()
 
     def until_killed(number: int, _: object) -> Reply:
         # so that it is never done before it is killed
         if number >= killed_after + 3:
             waits.set()
-            killed.wait(60)
+            killed.wait(300)
         return Reply()
 
     with FaultyServer(until_killed) as server:
-        command = [str(script), str(store.root), str(tmp_path / "source.json"), server.url, "4"]
-        process = subprocess.Popen(
-            [sys.executable, *command], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT
-        )
+        assert analysing.stdin is not None
+        assert analysing.stdout is not None
+        request = [str(store.root), str(tmp_path / "source.json"), server.url, 4]
+        print(json.dumps(request), file=analysing.stdin, flush=True)
+        child = int(analysing.stdout.readline())
         try:
-            assert waits.wait(60)
+            # a busy machine may take minutes
+            assert waits.wait(300)
         finally:
-            process.kill()
-            process.wait()
+            os.kill(child, signal.SIGKILL)
+            ended = int(analysing.stdout.readline())
             killed.set()
+        assert ended == -signal.SIGKILL
         with AnswerJournal(journal_folder(store, source)) as journal:
             kept = set(journal.read())
         assert killed_after <= len(kept) < len(captions)

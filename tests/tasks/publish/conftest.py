@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
 from tests.frame_arrays import write_frames
+from tests.once import Once
 from tests.tasks.publish.judging import clip_rows, degraded, pair_record, source_row
 
 WIDTH, HEIGHT, COUNT = 128, 72, 40
@@ -140,49 +143,55 @@ def _source(
     return row, [clips[0].model_copy(update={"caption": EVIL}), *clips[1:]], records
 
 
+def make_small(folder: Path) -> None:
+    """Write the release into a store below a folder."""
+    store = Store.create(folder / "store")
+    rows, clips, records = [], [], []
+    for source_id, free in (("film/<b>one</b>", True), ("secret two", False)):
+        row, its_clips, its_records = _source(store, source_id, free)
+        rows.append(row)
+        clips += its_clips
+        records += its_records
+    recipe = load_recipe("cpu-approx")
+    few = {"aspect": "color", "stage": "candidates", "reason": Reason.TOO_FEW_ELIGIBLE_CLIPS}
+    none = {"stage": "scan", "reason": Reason.NOT_A_VIDEO, "location": "x/y.mp4"}
+    set_aside = [
+        SetAsideRow(source_id="secret two", message=f"a caption says: {EVIL}", **few),
+        SetAsideRow(source_id="", message="no", **none),
+    ]
+    write_release(store, "small", recipe, records, rows, clips, set_aside, dict.fromkeys(recipe.aspects, 2))
+
+
 @pytest.fixture(scope="session")
-def build_small() -> Callable[[Path], Small]:
-    """Give a function that makes the release below a folder."""
+def build_small(once: Once) -> Callable[[Path], Small]:
+    """Give a function that puts the release below a folder; it is made once and copied."""
 
     def build(folder: Path) -> Small:
-        store = Store.create(folder / "store")
-        rows, clips, records = [], [], []
-        for source_id, free in (("film/<b>one</b>", True), ("secret two", False)):
-            row, its_clips, its_records = _source(store, source_id, free)
-            rows.append(row)
-            clips += its_clips
-            records += its_records
-        recipe = load_recipe("cpu-approx")
-        message = f"a caption says: {EVIL}"
-        set_aside = [
-            SetAsideRow(
-                source_id="secret two",
-                aspect="color",
-                stage="candidates",
-                reason=Reason.TOO_FEW_ELIGIBLE_CLIPS,
-                message=message,
-            ),
-            SetAsideRow(
-                source_id="", stage="scan", reason=Reason.NOT_A_VIDEO, message="no", location="x/y.mp4"
-            ),
-        ]
-        planned = dict.fromkeys(recipe.aspects, 2)
-        release, _ = write_release(store, "small", recipe, records, rows, clips, set_aside, planned)
-        return Small(store, release)
+        made = once("small release", make_small)
+        store = Store.open(Path(shutil.copytree(made / "store", folder / "store")))
+        return Small(store, Release.open(store))
 
     return build
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Small:
     """Give the release; a test that changes its store makes one of its own."""
     return build_small(tmp_path_factory.mktemp("small"))
 
 
+@contextmanager
+def without_figures() -> Iterator[None]:
+    """Let reports draw nothing: to draw takes half a second each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.report.release_report.figures_of", lambda *_: [])
+        yield
+
+
 @pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let reports draw nothing, which takes a second each."""
-    monkeypatch.setattr("tasks.report.release_report.figures_of", lambda *_: [])
+def no_figures() -> Iterator[None]:
+    with without_figures():
+        yield
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tasks.votes.filter import FilterRule, FilterVerdict, counting, pair_outcome
 from tasks.votes.release_votes import ReleaseVotes, read_release_votes, rule_of
 from tests.tasks.publish.conftest import Small
 from tests.tasks.publish.judging import build_wide
-from tests.tasks.votes.voting import decision, vote
+from tests.tasks.votes.voting import decision, vote, vote_on
 
 #: What people say of the eight pairs of the small release, in its order.
 RATINGS = ("AAAAA", "AAABB", "AAAAC", "BBBBA", "AAAAA", "CCCCC", "AAA", "AAAAB")
@@ -44,14 +44,7 @@ def parent(small: Small, tmp_path: Path) -> Release:
 
 def said(release: Release, ratings: tuple[str, ...] = RATINGS) -> list[Vote]:
     return [
-        vote(
-            record.pair_id,
-            f"{SECRET}-{place}",
-            letter,
-            source_id=record.source_id,
-            aspect=record.aspect,
-            comment="call me at 0123",
-        )
+        vote_on(record, f"{SECRET}-{place}", letter, comment="call me at 0123")
         for record, letters in zip(release.pairs(), ratings, strict=True)
         for place, letter in enumerate(letters)
     ]
@@ -184,11 +177,7 @@ def test_only_a_later_vote_makes_a_new_version_and_it_leaves_the_old(parent: Rel
     again = write_filtered(Release.open(parent.store, parent.name), people(parent))
     assert (again.new, again.release.version) == (False, 1)
     assert content(first.path) == before
-    open_pair = parent.pairs()[6]
-    late = [
-        vote(open_pair.pair_id, f"late-{n}", source_id=open_pair.source_id, aspect=open_pair.aspect)
-        for n in range(2)
-    ]
+    late = [vote_on(parent.pairs()[6], f"late-{n}") for n in range(2)]
     second = write_filtered(parent, people(parent, late))
     assert (second.new, second.release.version) == (True, 2)
     assert len(second.release.pairs()) == len(KEPT) + 1

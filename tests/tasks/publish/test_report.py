@@ -19,7 +19,7 @@ from tasks.report.disagreement import disagreements
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import report_of
 from tasks.report.write import write_report
-from tests.tasks.publish.conftest import EVIL, Small
+from tests.tasks.publish.conftest import EVIL, Small, without_figures
 from tests.tasks.publish.judging import judged, scored, skilled
 from tests.tasks.publish.pages import Elements
 
@@ -131,13 +131,15 @@ def test_the_same_judgements_give_the_same_files_and_others_replace_them(
     for path in sorted(pages.rglob("*")):
         if path.is_file():
             assert path.read_bytes() == (target / path.relative_to(pages)).read_bytes(), path
-    write_report(report_of(load_judged_release(judged_small, ["vlm"])), target)
+    with without_figures():
+        report = report_of(load_judged_release(judged_small, ["vlm"]))
+    write_report(report, target)
     assert not (target / "pairs").exists()
     assert "all evaluators that answered" in (target / "index.html").read_text(encoding="utf-8")
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
     with pytest.raises(UserInputError, match="has other content"):
-        write_report(report_of(load_judged_release(judged_small)), other)
+        write_report(report, other)
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
 
 

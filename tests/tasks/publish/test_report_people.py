@@ -19,7 +19,7 @@ from tasks.report.release_report import ReleaseReport, report_of
 from tasks.report.write import write_report
 from tasks.votes.release_votes import read_release_votes
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
-from tests.tasks.votes.voting import vote
+from tests.tasks.votes.voting import vote_on
 
 FILMS = 10
 
@@ -35,13 +35,11 @@ def votes_of(release: Release) -> list[Vote]:
     """
     ratings = {0: "AAAAC", 1: "AAACC", 2: "ABBBB", 3: "AAAA"}
     return [
-        vote(
-            record.pair_id,
+        vote_on(
+            record,
             f"worker{place}",
             letter,
             "low" if place <= number(record) < 2 else "high",
-            source_id=record.source_id,
-            aspect=record.aspect,
             first=("high", "low")[place % 2],
         )
         for record in release.pairs()
@@ -73,6 +71,7 @@ def gathered(wide: Release) -> JudgedRelease:
 
 @pytest.fixture(scope="module")
 def report(gathered: JudgedRelease) -> ReleaseReport:
+    """The report, with the filter's figure, which no other test here draws."""
     return report_of(gathered)
 
 
@@ -153,6 +152,7 @@ def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
     assert "Only people answered" in filter_tables(alone)[0].empty
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:
     assert gathered.people is not None
     release = write_filtered(wide, gathered.people).release

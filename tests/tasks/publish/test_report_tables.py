@@ -178,6 +178,7 @@ def test_comparisons_are_corrected_within_their_aspect(report: ReleaseReport) ->
     assert "over_0" not in wins.rows[0]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_equal_evaluators_share_the_first_place(wide: Release) -> None:
     pairs = wide.pairs()
     rows = [
@@ -220,6 +221,7 @@ def test_what_has_no_data_says_why(report: ReleaseReport) -> None:
     assert set(report.figures) == drawn
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_one_scorer_alone_and_one_that_always_failed(wide: Release) -> None:
     def of(rows: Iterable[Judgement]) -> ReleaseReport:
         return report_of(load_judged_release(wide, judgements=list(rows)))

@@ -15,7 +15,7 @@ from tasks.statistics.trials import TrialPair, trials_of
 from tasks.votes.filter import FilterRule, FilterVerdict
 from tasks.votes.release_votes import HUMAN, ReleaseVotes, human_judgements, read_release_votes
 from tests.tasks.publish.judging import build_wide
-from tests.tasks.votes.voting import vote
+from tests.tasks.votes.voting import vote, vote_on
 
 
 def some_votes() -> list[Vote]:
@@ -75,17 +75,16 @@ def voted(tmp_path: Path) -> Release:
     for number, record in enumerate(release.pairs()):
         clear = number % 3 != 2
         rated: Rating = "A" if clear else "C"
-        more = {"source_id": record.source_id, "aspect": record.aspect}
         for place, worker in enumerate(("ann", "bob", "cleo")):
             high = "high" if (number + place) % 2 else "low"
             preferred = "high" if clear or (number // 3 + place) % 2 else "low"
-            votes.append(vote(record.pair_id, worker, rated, preferred, first=high, **more))
+            votes.append(vote_on(record, worker, rated, preferred, first=high))
         for worker in ("lou", "max"):
             # the left video, and C
             left = "high" if number % 2 else "low"
-            votes.append(vote(record.pair_id, worker, "C", left, first=left, **more))
-        equal = check_id(record.pair_id, Check.EQUAL)
-        votes.append(vote(equal, "ann", "C", "high" if number % 2 else "low", gold=True, **more))
+            votes.append(vote_on(record, worker, "C", left, first=left))
+        equal = record.model_copy(update={"pair_id": check_id(record.pair_id, Check.EQUAL)})
+        votes.append(vote_on(equal, "ann", "C", "high" if number % 2 else "low", gold=True))
     VotesStore(release.store).add(votes)
     return release
 
@@ -112,9 +111,7 @@ def test_votes_are_weighed_where_the_campaign_says_so(voted: Release) -> None:
 def test_campaigns_that_differ_are_filtered_by_the_recipes_rule(voted: Release) -> None:
     store = VotesStore(voted.store)
     store.keep_rule("spring", CERTAIN)
-    first = voted.pairs()[0]
-    more = {"source_id": first.source_id, "aspect": first.aspect, "campaign": "autumn"}
-    store.add([vote(first.pair_id, "zoe", **more)])
+    store.add([vote_on(voted.pairs()[0], "zoe", campaign="autumn")])
     both = people_of(voted)
     assert both.rule == FilterRule()
     alone = people_of(voted, ["spring"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from storage_schemas.pair import PairRecord
 from storage_schemas.votes import Decision, Standing, Vote
 
 
@@ -28,6 +29,11 @@ def vote(pair: str, worker: str, rating: str = "A", preferred: str = "high", **m
         **more,
     }
     return Vote(**values)
+
+
+def vote_on(record: PairRecord, worker: str, *said: str, **more: Any) -> Vote:
+    """Return a vote on a pair of a release."""
+    return vote(record.pair_id, worker, *said, source_id=record.source_id, aspect=record.aspect, **more)
 
 
 def votes_on(pair: str, ratings: str, **more: Any) -> list[Vote]:

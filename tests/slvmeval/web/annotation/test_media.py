@@ -47,6 +47,7 @@ def test_any_range_is_what_another_implementation_gives(
     firsts = [draw.randrange(size) for _ in range(20)]
     edges = ["0-", "0-0", f"{size - 1}-", f"{size}-", "-1", "0-99999999"]
     edges += [f"{first}-{first + draw.randrange(size)}" for first in firsts]
+    edges += [text for first in firsts[:5] for text in (f"{first}-", f"-{first}")]
     pieces = [f"0-{size - 1}", "0-63", "0-64", "63-65", "5-500"]
     app = Starlette(routes=[Route("/", lambda _: FileResponse(path, media_type="video/mp4"))])
     with TestClient(app) as other:

@@ -1,14 +1,8 @@
-"""Byte ranges compared with a plain slice and with Starlette's FileResponse."""
+"""Which ranges are met; test_media compares what is sent for them with Starlette's FileResponse."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-from pathlib import Path
-
 import pytest
-from starlette.responses import FileResponse
-from starlette.types import Message
 
 from slvmeval.web.annotation.files import ByteRange, Unsatisfiable, parse_range, range_counts, unchanged
 
@@ -51,50 +45,6 @@ def test_what_is_not_understood_gives_the_whole_file(header: str | None) -> None
 def test_ranges_outside_the_file_cannot_be_met(header: str, size: int) -> None:
     with pytest.raises(Unsatisfiable):
         parse_range(header, size)
-
-
-async def by_starlette(path: Path, header: str) -> tuple[int, str, bytes]:
-    """Return status, range and content of Starlette's answer."""
-    sent: list[Message] = []
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def receive() -> Message:
-        return await asyncio.Future()
-
-    scope = {"type": "http", "method": "GET", "headers": [(b"range", header.encode())]}
-    await FileResponse(path)(scope, receive, send)
-    headers = dict(sent[0]["headers"])
-    content = b"".join(part.get("body", b"") for part in sent[1:])
-    return sent[0]["status"], headers.get(b"content-range", b"").decode(), content
-
-
-def test_any_range_is_the_slice_that_another_implementation_gives(tmp_path: Path) -> None:
-    draw = random.Random(6)
-    data = draw.randbytes(SIZE)
-    path = tmp_path / "file"
-    path.write_bytes(data)
-
-    async def compare() -> None:
-        for _ in range(200):
-            first, last = draw.randrange(1200), draw.randrange(1200)
-            header = draw.choice((f"bytes={first}-{max(first, last)}", f"bytes={first}-", f"bytes=-{first}"))
-            status, given, content = await by_starlette(path, header)
-            try:
-                ours = parse_range(header, SIZE)
-            except Unsatisfiable:
-                assert status == 416, header
-                continue
-            assert ours is not None
-            assert data[ours.first : ours.last + 1] == content, header
-            if status == 206:
-                assert given == f"bytes {ours.first}-{ours.last}/{SIZE}"
-            else:
-                # a suffix longer than the file: the whole file, as a range or not
-                assert ours == ByteRange(0, SIZE - 1), header
-
-    asyncio.run(compare())
 
 
 def test_tags_compare_as_the_rfc_says() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from slvmeval.cli.main import main
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.store_page.app import StorePage, create_app
 from storage_schemas.judgements import JudgementsStore
-from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.written_pages import remember_page, written_pages
 from tests.slvmeval.web.reading import lacks
+from tests.tasks.publish.conftest import Small
 from tests.tasks.publish.judging import judged
 
 SERVING = Serving(store="", database="", media="", campaigns=(), host="127.0.0.1", port=80)
@@ -32,15 +33,17 @@ def page(tmp_path: Path) -> StorePage:
     return StorePage(Store.create(tmp_path / "store"))
 
 
-def test_it_shows_releases_judges_pages_and_sizes(judged_store: Path, tmp_path: Path) -> None:
-    page = StorePage(Store.open(judged_store))
-    pairs = Release.open(page.store, "main").pairs()
-    JudgementsStore(page.store).add(judged("coin", pairs, lambda *_: "high"))
-    written = tmp_path / "gallery" / "index.html"
-    assert main(["gallery", "--store", str(judged_store), "--out", str(written.parent), "--quiet"]) == 0
+def test_it_shows_releases_judges_pages_and_sizes(
+    build_small: Callable[[Path], Small], tmp_path: Path
+) -> None:
+    small = build_small(tmp_path)
+    page = StorePage(small.store)
+    JudgementsStore(page.store).add(judged("coin", small.release.pairs(), lambda *_: "high"))
+    written, store = tmp_path / "gallery" / "index.html", str(page.store.root)
+    assert main(["gallery", "--store", store, "--out", str(written.parent), "--quiet"]) == 0
     report = tmp_path / "report.html"
     report.write_text("<h1>Report</h1>")
-    remember_page(page.store, "report", report, "main, version 1")
+    remember_page(page.store, "report", report, "small, version 1")
     with client(page) as browser:
         text = browser.get(f"/{page.secret}/").text
         assert not lacks(text, "coin", "Gallery: ", "Report: ", "degraded clip", page.store.root.name)

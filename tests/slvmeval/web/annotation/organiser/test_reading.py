@@ -18,6 +18,7 @@ from tasks.votes.quality import Flag, QualityRule, WorkerQuality
 from tasks.votes.worker_model import WorkerKind
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, pair
+from tests.tasks.annotation.example_desk import example_campaign, file_vote
 
 
 @pytest.fixture
@@ -28,13 +29,8 @@ def desk(study: Study) -> Iterator[Desk]:
 
 
 def vote(number: int, worker: str) -> Vote:
-    task = pair(number)
-    values = {
-        **{"vote_id": f"{number}-{worker[:4]}", "campaign": NAME, "release": "demo", "version": 1},
-        **{"pair_id": task.pair_id, "source_id": task.source_id, "aspect": task.aspect, "worker": worker},
-        **{"first": "high", "preferred": "high", "rating": "A", "pair_duration_s": 60.0},
-    }
-    return Vote.model_validate(values)
+    campaign = example_campaign(NAME, release="demo")
+    return file_vote(pair(number), worker, campaign, vote_id=f"{number}-{worker[:4]}")
 
 
 def refused(desk: Desk, identity: str) -> str:
