@@ -34,7 +34,7 @@ def shard(path: Path, number: int = 0) -> Path:
     return path / "planes" / "c" / str(number) / "0" / "0"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 @given(
     count=st.integers(1, 9),
     height=st.sampled_from([4, 8, 12]),

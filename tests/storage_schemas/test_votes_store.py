@@ -156,8 +156,6 @@ def _erase(barrier: Barrier, given: tuple[str, str]) -> None:
 
 def test_two_that_add_and_two_that_erase_at_once(votes: VotesStore) -> None:
     root = str(votes.path.parent)
-    together((_add_all, root), (_add_all, root))
-    assert len(votes.votes()) == 50
     votes.add([vote(1, "bob"), vote(1, "cyd"), vote(1, "dan")])
     together((_add_all, root), (_add_all, root), (_erase, (root, "bob")), (_erase, (root, "cyd")))
     assert len(votes.votes()) == 51
