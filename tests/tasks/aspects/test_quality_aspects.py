@@ -24,6 +24,7 @@ from tests.tasks.aspects.conftest import SMALL_NETWORK
 
 #: The presets, the identity, whole numbers, and values that binary fractions cannot hold.
 CONTRASTS = [-0.8, 0.6, 0.2, 1.0, 0.0, -2.0, 1.7, -0.333, 0.1, 3.14159, -7.89]
+LAYOUTS = [(37, "gray"), (64, "yuv420p"), (50, "yuv444p")]
 
 
 def ffmpeg_eq(ffmpeg: str, raw: bytes, size: str, pixels: str, contrast: float) -> np.ndarray:
@@ -34,10 +35,17 @@ def ffmpeg_eq(ffmpeg: str, raw: bytes, size: str, pixels: str, contrast: float) 
     return np.frombuffer(done.stdout, np.uint8)
 
 
-@pytest.mark.parametrize("contrast", CONTRASTS)
-# odd widths leave FFmpeg's vector code for its scalar one
-@pytest.mark.parametrize(("width", "pixels"), [(256, "gray"), (37, "gray"), (64, "yuv420p"), (50, "yuv444p")])
-def test_the_table_is_ffmpegs_eq_to_the_bit(ffmpeg: str, contrast: float, width: int, pixels: str) -> None:
+@pytest.mark.parametrize(
+    ("contrast", "width", "pixels"),
+    [
+        *((contrast, 256, "gray") for contrast in CONTRASTS),
+        # odd widths leave FFmpeg's vector code for its scalar one
+        *((contrast, *layout) for contrast in (-0.8, -0.333) for layout in LAYOUTS),
+    ],
+)
+def test_eq_contrast_table_is_ffmpegs_to_the_bit(
+    ffmpeg: str, contrast: float, width: int, pixels: str
+) -> None:
     rng = np.random.default_rng(3)
     height = 32
     chroma = {"gray": 0, "yuv420p": width * height // 2, "yuv444p": 2 * width * height}[pixels]
