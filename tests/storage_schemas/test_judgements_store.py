@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import threading
@@ -179,23 +178,6 @@ def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
         for thread in threads:
             thread.join()
     assert len(kept.rows()) == 200
-
-
-def test_half_a_line_does_not_spoil_the_next(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = os.write, iter(range(3))
-
-    def one_full(handle: int, data: memoryview) -> int:
-        step = next(calls, 9)
-        if step == 1:
-            raise OSError(28, "No space left on device")
-        return real(handle, data[:10] if step == 0 else data)
-
-    with kept.writer("t") as writer:
-        monkeypatch.setattr("storage_schemas.json_lines.os.write", one_full)
-        with pytest.raises(Exception, match="no space left"):
-            writer.add(row("lost"))
-        writer.add(row("kept"))
-    assert keys(kept) == ["kept"]
 
 
 def test_an_exported_file_goes_into_another_store(
