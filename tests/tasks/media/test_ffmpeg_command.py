@@ -18,6 +18,7 @@ from tasks.media.decode import FrameSampler
 from tasks.media.ffmpeg_command import FfmpegCommand, find_ffmpeg
 from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
 from tests.frame_arrays import write_frames
+from tests.once import Once
 from tests.tasks.media.corpus import AV1, HEIGHT, VP9, WIDTH, X264, X265, Video, made, run
 
 
@@ -41,7 +42,7 @@ def compared(command: FfmpegCommand, reader: FrameReader, path: Path, tolerance:
     return compare_frames(command, reader, path, digest_file(path), 1.0, tolerance)
 
 
-def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> Path:
+def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> None:
     """Join two films of 2.5 s, the second half as wide: the frame at 2 s waits when the size changes."""
     part, path = ".ts" if ending == ".ts" else ".ivf", folder / f"joined{ending}"
     for number, divisor in enumerate((1, 2)):
@@ -52,7 +53,6 @@ def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> Path:
     else:
         (folder / "parts").write_text("file 0.ivf\nfile 1.ivf\n")
         run(ffmpeg, "-f", "concat", "-i", folder / "parts", "-c", "copy", path)
-    return path
 
 
 @pytest.mark.parametrize("name", ["plain", "full_range", "turned_90", "sound_first", "variable_rate"])
@@ -92,11 +92,13 @@ def test_a_frame_that_the_command_loses_where_the_size_changes_moves_no_other(
     codec: str,
     ending: str,
     ffmpeg: str,
+    once: Once,
     command: FfmpegCommand,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = of_two_sizes(ffmpeg, tmp_path, codec, ending)
+    name = f"two-sizes-{codec.split()[1]}"
+    path = once(name, lambda folder: of_two_sizes(ffmpeg, folder, codec, ending)) / f"joined{ending}"
     reader = stored(path, tmp_path)
     found = compared(command, reader, path, tolerance=2)
     assert (reader.count, found.frames, found.lost_s) == (5, 4, (2.0,))

@@ -78,10 +78,15 @@ def test_a_clock_that_leaps_or_starts_again_is_as_long_as_its_pictures(film: Fil
 
 @pytest.mark.parametrize(
     ("name", "codec"),
-    [("cut.mkv", "libx264"), ("cut.webm", "libvpx-vp9"), ("cut.flv", "flv1"), ("cut.wmv", "wmv2")],
+    [
+        ("cut.mkv", "libx264"),
+        ("cut.webm", "libvpx-vp9 -cpu-used 8"),
+        ("cut.flv", "flv1"),
+        ("cut.wmv", "wmv2"),
+    ],
 )
 def test_a_file_that_was_only_allocated_at_its_end_is_cut_off(film: Film, name: str, codec: str) -> None:
-    path = film(name, 12, "-c:v", codec, "-b:v", "400k", "-g", "5")
+    path = film(name, 12, "-c:v", *codec.split(), "-b:v", "400k", "-g", "5")
     content = path.read_bytes()
     kept = len(content) * 6 // 10
     path.write_bytes(content[:kept] + bytes(len(content) - kept))

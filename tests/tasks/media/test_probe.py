@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
@@ -198,6 +198,7 @@ def test_target_size(video: Video) -> None:
             target_size(info, wrong)
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 8000), st.integers(1, 8000), st.integers(1, 400))
 def test_target_size_is_always_storable(video: Video, width: int, height: int, quarter: int) -> None:
     size = target_size(replace(probe(video("plain")), width=width, height=height), 4 * quarter)

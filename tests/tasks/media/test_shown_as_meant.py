@@ -100,15 +100,15 @@ def test_pictures_that_turn_in_mid_stream_are_refused(ffmpeg: str, tmp_path: Pat
 
 def test_of_an_animation_the_moving_pictures_are_read_not_the_still_one(ffmpeg: str, tmp_path: Path) -> None:
     path = tmp_path / "film.avif"
-    made("-c:v libaom-av1 -cpu-used 8", seconds="2.3", rate="12")(ffmpeg, path)
+    made("-c:v libaom-av1 -usage realtime -cpu-used 8", seconds="2.3", rate="12")(ffmpeg, path)
     assert len(list(FrameSampler(path, long_side=WIDTH))) == 2
 
 
 @pytest.mark.parametrize(
     "codec",
     [
-        "libaom-av1 -cpu-used 8 -pix_fmt gray",
-        "libaom-av1 -cpu-used 8 -pix_fmt gray10le",
+        "libaom-av1 -usage realtime -cpu-used 8 -pix_fmt gray",
+        "libaom-av1 -usage realtime -cpu-used 8 -pix_fmt gray10le",
         "ffv1 -pix_fmt gray16le",
         "ffv1 -pix_fmt ya8",
         "libx264 -pix_fmt gray",
