@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
+import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from storage_schemas import row_store
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgements import Failure, Judgement, JudgementsStore, is_settled
 from storage_schemas.store import Store
+from tests.storage_schemas.together import kill_this_process, killed_in
 
 
 def row(
@@ -77,26 +76,18 @@ def test_one_request_may_stand_for_several_pairs(kept: JudgementsStore) -> None:
     assert kept.rows(evaluators=["other"]) == []
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from storage_schemas.judgements import JudgementsStore
-from storage_schemas.store import Store
-from tests.storage_schemas.test_judgements_store import row
-with JudgementsStore(Store.open(Path(sys.argv[1]))).writer("task") as writer:
-    for n in range(5):
-        writer.begin(f"k{n}")
-        writer.add(row(f"k{n}"))
-    writer.begin("k5")
-    os.write(writer._handle, b'{"key": "k5", "torn')
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
+def _die_in_a_line(root: Path) -> None:
+    with JudgementsStore(Store.open(root)).writer("task") as writer:
+        for n in range(5):
+            writer.begin(f"k{n}")
+            writer.add(row(f"k{n}"))
+        writer.begin("k5")
+        os.write(writer._handle, b'{"key": "k5", "torn')
+        kill_this_process()
 
 
-def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(
-    kept: JudgementsStore, run_python: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    assert run_python(KILLED, kept.path.parent).returncode == -signal.SIGKILL
+def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(kept: JudgementsStore) -> None:
+    killed_in(_die_in_a_line, kept.path.parent)
     assert keys(kept) == [f"k{n}" for n in range(5)]
     assert kept.begun("task") == {"k5": 1}
     assert not kept.begun("other")
