@@ -107,9 +107,7 @@ def test_is_away_counts_an_error_behind_another_unless_it_is_hidden(number: int)
 
 
 @pytest.mark.parametrize("name", ["planes.zarr", "planes.zarr.zip"])
-def test_frames_that_cannot_be_read_for_a_moment_are_not_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_frames_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = frames(tmp_path / name)
     reader = FrameReader(path)
     with monkeypatch.context() as patch:
@@ -123,9 +121,7 @@ def test_frames_that_cannot_be_read_for_a_moment_are_not_damaged(
         FrameReader(path)
 
 
-def test_a_zip_file_is_not_called_damaged_where_its_end_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zip_file_is_read_again_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = frames(tmp_path / "planes.zarr.zip")
     with monkeypatch.context() as patch:
         failing(patch, zipfile, "_EndRecData", 2)
@@ -175,9 +171,7 @@ def test_a_written_zip_file_is_read_back(tmp_path: Path) -> None:
             check_written(path, wrong)
 
 
-def test_no_file_is_left_out_of_a_commit_because_its_folder_does_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_payload_files_leave_no_folder_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
     (deep / "file").write_text("x")
@@ -192,9 +186,7 @@ def test_no_file_is_left_out_of_a_commit_because_its_folder_does_not_answer(
     assert entries(tmp_path / "none") == entries(deep / "file") == []
 
 
-def test_files_and_tables_are_read_again_and_are_not_called_damaged(
-    whole_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_files_are_read_again(whole_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     table = next(whole_store.root.glob("releases/*/versions/*/pairs.parquet"))
     reads: list[Callable[[], object]] = [
         lambda: digest_file(table),
@@ -219,9 +211,7 @@ def test_files_and_tables_are_read_again_and_are_not_called_damaged(
                 assert is_away(caught.value) and not isinstance(caught.value, IntegrityError)
 
 
-def test_a_check_names_what_does_not_answer_and_removes_nothing(
-    whole_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_names_what_does_not_answer(whole_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (pair,) = whole_store.manifests(PAIR)
     folder = whole_store.artifact_path(PAIR, pair.id)
     everything = places(whole_store)
@@ -232,9 +222,7 @@ def test_a_check_names_what_does_not_answer_and_removes_nothing(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES])
-def test_no_other_error_of_the_system_makes_a_good_artifact_damaged(
-    whole_store: Store, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_check_excuses_errnos(whole_store: Store, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     (pair,) = whole_store.manifests(PAIR)
     monkeypatch.setattr(store_check, "file_problems", Mock(side_effect=OSError(number, "so", "file")))
     with pytest.raises(OSError, match="so"):

@@ -160,9 +160,7 @@ def too_long_table(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "write"), [(PAIR, too_large_file), (FRAMES, too_many_frames), (TIMELINE, too_long_table)]
 )
-def test_a_full_disk_is_its_own_reason_and_leaves_nothing(
-    kind: Any, write: Callable[[Path], None], small_disk: Path
-) -> None:
+def test_full_disk_leaves_nothing(kind: Any, write: Callable[[Path], None], small_disk: Path) -> None:
     store = Store.create(small_disk)
     with pytest.raises(SetAside, match="no space left") as caught, store.stage(kind, CONSUMES) as staged:
         write(staged.path)

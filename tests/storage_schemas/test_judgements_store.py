@@ -122,9 +122,7 @@ def test_small_parts_are_joined(kept: JudgementsStore) -> None:
     assert len(reader.known()) == len(reader.rows()) == 5
 
 
-def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
-    kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pack_at_the_same_moment(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with kept.writer("left") as writer:
         writer.add(row("k"))
         left = writer.path.read_bytes()
@@ -171,9 +169,7 @@ def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
     assert len(kept.rows()) == 200
 
 
-def test_an_exported_file_goes_into_another_store(
-    kept: JudgementsStore, theirs: JudgementsStore, tmp_path: Path
-) -> None:
+def test_export_is_taken_elsewhere(kept: JudgementsStore, theirs: JudgementsStore, tmp_path: Path) -> None:
     file = tmp_path / "out" / "mine.parquet"
     with pytest.raises(StoreError, match="no judgements"):
         kept.export(file)

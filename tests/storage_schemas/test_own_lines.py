@@ -51,9 +51,7 @@ def test_what_a_kill_left_of_a_line_is_no_row(tmp_path: Path, caplog: pytest.Log
 
 
 @pytest.mark.parametrize("kind", [LinesFolder, LinesFile])
-def test_append_line_leaves_no_half_on_a_full_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
-) -> None:
+def test_append_line_leaves_no_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
     append = LinesFile(tmp_path, "task").add if kind is LinesFile else lines(tmp_path).append
     write = os.write
     append(Row(key="a"))

@@ -142,9 +142,7 @@ def test_remove_that_is_killed_leaves_no_half(store: Store) -> None:
     check_files(store.artifact_path(PAIR, id_))
 
 
-def test_a_manifest_is_written_after_everything_else(
-    store: Store, commit_hook: Callable[[Callable[[str], None] | None], None]
-) -> None:
+def test_manifest_is_last(store: Store, commit_hook: Callable[[Callable[[str], None] | None], None]) -> None:
     def look(point: str) -> None:
         if point == "pair:manifest_written":
             (staged,) = store.staging.iterdir()
@@ -157,9 +155,7 @@ def test_a_manifest_is_written_after_everything_else(
 
 
 @pytest.mark.parametrize("open_it", [Store.open, Store.create])
-def test_a_lost_file_of_the_version_is_named_with_the_command_that_writes_it(
-    whole_store: Store, open_it: Callable[[Path], Store]
-) -> None:
+def test_lost_version_is_named_with_a_command(whole_store: Store, open_it: Callable[[Path], Store]) -> None:
     (whole_store.root / "store.json").unlink()
     with pytest.raises(IntegrityError, match="is missing beside artifacts/: restore it") as caught:
         open_it(whole_store.root)

@@ -123,9 +123,7 @@ def test_copies_do_not_bring_a_worker_back(votes: VotesStore) -> None:
         votes.add([vote(1)])
 
 
-def test_what_a_crash_left_is_unread_and_goes_next_time(
-    votes: VotesStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_erase_sweeps_what_a_crash_left(votes: VotesStore, monkeypatch: pytest.MonkeyPatch) -> None:
     votes.add([vote(1), vote(1, "bob")])
 
     def killed(self: VotesStore, kind: str, campaign: str) -> bool:

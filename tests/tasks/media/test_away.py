@@ -29,9 +29,7 @@ def film(request: pytest.FixtureRequest, ffmpeg: str, tmp_path: Path) -> Path:
     return path
 
 
-def test_no_read_that_fails_makes_another_film_or_a_damaged_one(
-    film: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_read_makes_no_other_or_damaged_film(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def frames() -> list[int]:
         sampler = FrameSampler(film, fps=Fraction(2), long_side=64, damaged="refuse")
         return [digest_frame(frame.planes) for frame in sampler]

@@ -183,9 +183,7 @@ def test_film_without_a_frame_at_this_rate(ffmpeg: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["transport_stream", "transport_stream_with_lengths"])
-def test_a_transport_stream_is_whole_if_it_is_cut_off_between_pictures(
-    name: str, video: Video, tmp_path: Path
-) -> None:
+def test_transport_stream_is_whole_if_cut_between_pictures(name: str, video: Video, tmp_path: Path) -> None:
     whole, path = video(name), tmp_path / "cut.ts"
     data, packets = whole.read_bytes(), packets_of(whole)
     path.write_bytes(data[: inside_a_picture(whole) // TS_PACKET * TS_PACKET])

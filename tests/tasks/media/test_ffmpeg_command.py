@@ -56,18 +56,14 @@ def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "full_range", "turned_90", "sound_first", "variable_rate"])
-def test_the_command_reads_the_frames_that_are_stored(
-    name: str, video: Video, command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_command_reads_our_frames(name: str, video: Video, command: FfmpegCommand, tmp_path: Path) -> None:
     reader = stored(video(name), tmp_path)
     found = compared(command, reader, video(name), tolerance=2)  # what another libswscale may round
     assert found.is_equal
     assert found.frames == reader.count > 3
 
 
-def test_a_changed_sample_is_a_row_and_a_frame_too_few_is_a_problem(
-    video: Video, command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_compare_frames_names_differences(video: Video, command: FfmpegCommand, tmp_path: Path) -> None:
     def change(planes: list[np.ndarray]) -> None:
         planes[2][5, 7] ^= 64
         del planes[-1]
@@ -107,9 +103,7 @@ def test_a_frame_that_the_command_loses_where_the_size_changes_moves_no_other(
     assert "Film: ffmpeg leaves out 1 frames, at 2.000 s" in capsys.readouterr().out
 
 
-def test_no_list_of_files_is_followed_and_a_reader_that_stops_early_leaves_no_process(
-    video: Video, command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_frames_follow_no_list_and_end_early(video: Video, command: FfmpegCommand, tmp_path: Path) -> None:
     listed = tmp_path / "film.mp4"
     listed.write_text(f"ffconcat version 1.0\nfile '{video('plain')}'\n")
     with pytest.raises(SetAside, match="cannot read"):
@@ -120,9 +114,7 @@ def test_no_list_of_files_is_followed_and_a_reader_that_stops_early_leaves_no_pr
     frames.close()  # type: ignore[attr-defined]  # warns of a process or a pipe that stays
 
 
-def test_encoded_frames_come_back_with_their_colour_and_comment(
-    command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_encode_keeps_frames_colour_and_comment(command: FfmpegCommand, tmp_path: Path) -> None:
     frames = [np.full((96, 96), value, np.uint8) for value in (40, 120, 200)]
     encoder = command.encoder("libx264?crf=10&preset=ultrafast")
     assert (encoder.codec, encoder.options["crf"]) == ("h264", "10")
@@ -150,9 +142,7 @@ def test_an_encoder_that_is_not_there_or_does_not_work_is_an_error(command: Ffmp
     assert "0x" not in str(problem.value)
 
 
-def test_without_the_program_or_with_an_old_one_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_find_ffmpeg_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PrerequisiteError, match="no ffmpeg on PATH: install it"):
         find_ffmpeg()

@@ -100,9 +100,7 @@ def test_a_file_that_was_only_allocated_at_its_end_is_cut_off(film: Film, name: 
 @pytest.mark.parametrize(
     ("name", "arguments"), [("cut.wmv", "-c:v wmv2"), ("cut.mxf", "-c:v mpeg2video -strict unofficial -g 5")]
 )
-def test_windows_media_and_mxf_are_cut_off_wherever_they_end_early(
-    film: Film, name: str, arguments: str
-) -> None:
+def test_windows_media_and_mxf_are_cut_off_anywhere(film: Film, name: str, arguments: str) -> None:
     path = film(name, 12, *arguments.split(), "-b:v", "400k")
     content = path.read_bytes()
     assert seconds_and_frames(path) == (12.0, 12.0, 12)

@@ -107,9 +107,7 @@ def test_the_checksum_follows_the_files(tmp_path: Path) -> None:
     assert len(set(seen)) == 4
 
 
-def test_each_file_is_hashed_once_and_not_before_it_matters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_hashed_once_and_when_it_matters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[str] = []
 
     def digest(path: Path) -> str:

@@ -64,9 +64,7 @@ def test_neither_the_order_of_arrival_nor_new_or_lost_sources_matter_to_what_is_
 
 @settings(max_examples=40)
 @given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
-def test_what_is_excluded_is_never_chosen_and_the_next_takes_its_place(
-    sources: list[SourceSummary], names: set[str]
-) -> None:
+def test_draw_lets_the_next_in_for_what_is_excluded(sources: list[SourceSummary], names: set[str]) -> None:
     excluded = {(name, "color") for name in names}
     chosen = draw(sources, excluded=excluded)
     assert not excluded & {(c.source_id, c.aspect) for c in chosen}
@@ -106,9 +104,7 @@ def test_bins_are_half_open() -> None:
 
 @settings(max_examples=40)
 @given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
-def test_what_is_drawn_before_all_are_known_is_drawn_whatever_comes(
-    sources: list[SourceSummary], later: set[str]
-) -> None:
+def test_draw_before_all_are_known_holds(sources: list[SourceSummary], later: set[str]) -> None:
     known = [source for source in sources if source.source_id not in later]
     early = draw(known, unknown=later)
     assert set(early) <= set(draw(sources)) & set(draw(known))

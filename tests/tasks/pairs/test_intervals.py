@@ -43,9 +43,7 @@ def test_units_hold_every_frame_exactly_once_in_order(layout: tuple[list[ClipSpa
 
 
 @given(layouts(), st.data())
-def test_edits_conserve_what_they_do_not_concern(
-    layout: tuple[list[ClipSpan], int], data: st.DataObject
-) -> None:
+def test_edits_conserve_the_rest(layout: tuple[list[ClipSpan], int], data: st.DataObject) -> None:
     outcome = units(*layout)
     clips = clips_of(outcome)
     drawn = data.draw(st.sets(st.sampled_from(clips))) if clips else set()

@@ -106,9 +106,7 @@ def first_degraded(source: Made, record: PairRecord) -> tuple[int, Segment, Path
     return place, segment, clip_path(source.store, segment.degraded_clip or "none")
 
 
-def test_verify_accepts_good_pairs_and_reads_none_again(
-    source: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verify_accepts_good_pairs_and_reads_each_once(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [source.pair(aspect) for aspect in ASPECTS]
     pair_ids = [record.pair_id for record in records]
     seen: list[tuple[int, int]] = []
@@ -168,9 +166,7 @@ def test_verify_discards_a_clip_without_pixels_whose_manifest_fits(source: Made)
     assert verify_pairs(source.store, [record.pair_id]) == {}
 
 
-def test_verify_takes_a_file_system_that_does_not_answer_for_no_verdict(
-    source: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verify_gives_no_verdict_without_an_answer(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     record = source.pair("aesthetics")
     monkeypatch.setattr(away, "PAUSES_S", (0.0,))
     real = os.pread
