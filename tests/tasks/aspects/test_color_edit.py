@@ -165,10 +165,7 @@ def test_half_an_edit_is_halfway(frames: Planes, edited: Callable[..., tuple[Pla
     ],
 )
 def test_what_is_out_of_bounds_is_refused_where_bounds_are_set_and_kept_in_paper(
-    editor: type[Idle],
-    bounds: dict[str, float],
-    message: str,
-    clip_of: Callable[..., ClipContext],
+    editor: type[Idle], bounds: dict[str, float], message: str, clip_of: Callable[..., ClipContext]
 ) -> None:
     # each pixel far from grey, so that its opposite is another colour
     before = np.random.default_rng(0).integers(0, 40, (3, 64, 64, 3), dtype=np.uint8)

@@ -110,12 +110,7 @@ def test_what_a_dry_run_counts(writing: Writing, two: Videos) -> None:
     ],
 )
 def test_a_server_that_answers_nobody_ends_the_run(
-    writing: Writing,
-    two: Videos,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    failure: str,
-    message: str,
+    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch, status: int, failure: str, message: str
 ) -> None:
     if status == 503:
         monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
