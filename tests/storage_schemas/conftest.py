@@ -1,11 +1,10 @@
-"""Stores in a temporary folder, programs in a process of their own, and a small file system."""
+"""Stores in a temporary folder, and a small file system."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from storage_schemas.commit import set_commit_hook
 from storage_schemas.store import Store
 from tests.once import Once
 from tests.storage_schemas.written_store import write_store
-
-RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -37,18 +34,6 @@ def commit_hook() -> Iterator[Callable[[Callable[[str], None] | None], None]]:
     """Set the hook of commits; after the test there is none."""
     yield set_commit_hook
     set_commit_hook(None)
-
-
-@pytest.fixture(scope="session")
-def run_python() -> RunPython:
-    """Run a program text in a process of its own."""
-
-    def run(program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", program, *map(str, arguments)]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-
-    return run
 
 
 @pytest.fixture

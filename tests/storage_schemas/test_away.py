@@ -67,6 +67,14 @@ def frames(path: Path, count: int = 3) -> Path:
     return path
 
 
+def with_a_shard(path: Path) -> FrameWriter:
+    """Begin an array, of which a shard is written."""
+    writer = FrameWriter(path, 4, 4, COLOR)
+    for n in range(SHARD_FRAMES):
+        writer.append(np.full((6, 4), n, np.uint8), n)
+    return writer
+
+
 def test_what_does_not_answer_is_asked_twice_more_other_errors_are_verdicts() -> None:
     answers: list[int | Exception] = [STALE, OSError(errno.EIO, "Input/output error"), 7]
 
@@ -88,48 +96,32 @@ def test_what_does_not_answer_is_asked_twice_more_other_errors_are_verdicts() ->
 
 
 @pytest.mark.parametrize("number", sorted(AWAY_ERRNOS))
-def test_an_error_behind_another_counts(number: int) -> None:
-    try:
-        try:
-            raise OSError(number, os.strerror(number))
-        except OSError as problem:
-            raise StoreError("no array") from problem
-    except StoreError as outer:
-        assert is_away(outer)
-    assert not is_away(StoreError("no array"))
+def test_is_away_counts_an_error_behind_another_unless_it_is_hidden(number: int) -> None:
+    outer, hidden = StoreError("no array"), StoreError("said anew")
+    assert not is_away(outer)
+    outer.__cause__ = hidden.__context__ = OSError(number, os.strerror(number))
+    hidden.__suppress_context__ = True
+    assert is_away(outer) and not is_away(hidden)
     assert not is_away(OSError(errno.ENOSPC, "full"))
     assert not is_away(None)
-    try:
-        try:
-            raise OSError(number, os.strerror(number))
-        except OSError:
-            raise StoreError("said anew") from None
-    except StoreError as outer:
-        assert not is_away(outer)
 
 
 @pytest.mark.parametrize("name", ["planes.zarr", "planes.zarr.zip"])
-def test_frames_that_cannot_be_read_for_a_moment_are_not_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_frames_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = frames(tmp_path / name)
     reader = FrameReader(path)
-    for times in (2, 99):
-        with monkeypatch.context() as patch:
-            failing(patch, io, "open", times, path)
-            if times == 2:
-                assert reader.check() == []
-                assert FrameReader(path).count == 3
-                continue
-            with pytest.raises(OSError, match="Stale"):
-                reader.read(0, 3)
-            with pytest.raises(OSError, match=r"Stale|cannot be read"):
-                FrameReader(path)
+    with monkeypatch.context() as patch:
+        failing(patch, io, "open", 2, path)
+        assert reader.check() == []
+        assert FrameReader(path).count == 3
+    failing(monkeypatch, io, "open", 99, path)
+    with pytest.raises(OSError, match="Stale"):
+        reader.read(0, 3)
+    with pytest.raises(OSError, match=r"Stale|cannot be read"):
+        FrameReader(path)
 
 
-def test_a_zip_file_is_not_called_damaged_where_its_end_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zip_file_is_read_again_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = frames(tmp_path / "planes.zarr.zip")
     with monkeypatch.context() as patch:
         failing(patch, zipfile, "_EndRecData", 2)
@@ -141,9 +133,7 @@ def test_a_zip_file_is_not_called_damaged_where_its_end_cannot_be_read(
 
 def test_a_file_that_cannot_be_opened_is_not_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "planes.zarr.zip"
-    writer = FrameWriter(path, 4, 4, COLOR)
-    for n in range(SHARD_FRAMES):
-        writer.append(np.full((6, 4), n, np.uint8), n)
+    writer = with_a_shard(path)
     kept = path.read_bytes()
     assert len(kept) > 1000
     writer.append(np.zeros((6, 4), np.uint8), SHARD_FRAMES)
@@ -156,9 +146,7 @@ def test_a_file_that_cannot_be_opened_is_not_emptied(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("how", ["emptied", "cut", "flipped", "other"])
 def test_what_was_lost_before_the_end_is_found_when_it_is_read_back(tmp_path: Path, how: str) -> None:
     path = tmp_path / "planes.zarr.zip"
-    writer = FrameWriter(path, 4, 4, COLOR)
-    for n in range(SHARD_FRAMES):
-        writer.append(np.full((6, 4), n, np.uint8), n)
+    writer = with_a_shard(path)
     content = bytearray(path.read_bytes())
     if how == "emptied":
         content = bytearray()
@@ -183,9 +171,7 @@ def test_a_written_zip_file_is_read_back(tmp_path: Path) -> None:
             check_written(path, wrong)
 
 
-def test_no_file_is_left_out_of_a_commit_because_its_folder_does_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_payload_files_leave_no_folder_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
     (deep / "file").write_text("x")
@@ -200,9 +186,7 @@ def test_no_file_is_left_out_of_a_commit_because_its_folder_does_not_answer(
     assert entries(tmp_path / "none") == entries(deep / "file") == []
 
 
-def test_files_and_tables_are_read_again_and_are_not_called_damaged(
-    whole_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_files_are_read_again(whole_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     table = next(whole_store.root.glob("releases/*/versions/*/pairs.parquet"))
     reads: list[Callable[[], object]] = [
         lambda: digest_file(table),
@@ -215,21 +199,19 @@ def test_files_and_tables_are_read_again_and_are_not_called_damaged(
     ]
     whole_store.failures.mkdir()
     for read in reads:
-        with monkeypatch.context() as patch:
-            for name in ("stat", "open", "scandir"):
-                failing(patch, os, name, 1, whole_store.root)
-            assert read() is not None
-        with monkeypatch.context() as patch:
-            for name in ("stat", "open", "scandir"):
-                failing(patch, os, name, 99, whole_store.root)
-            with pytest.raises(OSError) as caught:
-                read()
-            assert is_away(caught.value) and not isinstance(caught.value, IntegrityError)
+        for times in (1, 99):
+            with monkeypatch.context() as patch:
+                for name in ("stat", "open", "scandir"):
+                    failing(patch, os, name, times, whole_store.root)
+                if times == 1:
+                    assert read() is not None
+                    continue
+                with pytest.raises(OSError) as caught:
+                    read()
+                assert is_away(caught.value) and not isinstance(caught.value, IntegrityError)
 
 
-def test_a_check_names_what_does_not_answer_and_removes_nothing(
-    whole_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_names_what_does_not_answer(whole_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (pair,) = whole_store.manifests(PAIR)
     folder = whole_store.artifact_path(PAIR, pair.id)
     everything = places(whole_store)
@@ -240,9 +222,7 @@ def test_a_check_names_what_does_not_answer_and_removes_nothing(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES])
-def test_no_other_error_of_the_system_makes_a_good_artifact_damaged(
-    whole_store: Store, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_check_excuses_errnos(whole_store: Store, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     (pair,) = whole_store.manifests(PAIR)
     monkeypatch.setattr(store_check, "file_problems", Mock(side_effect=OSError(number, "so", "file")))
     with pytest.raises(OSError, match="so"):

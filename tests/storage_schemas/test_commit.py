@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage_schemas.commit import COMMIT_POINTS, abandoned, write_atomic
+from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, write_atomic
 from storage_schemas.errors import Reason, SetAside, StoreError, UserInputError
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
@@ -21,39 +21,13 @@ from storage_schemas.set_aside import SetAsideRow, append_failures, known_failur
 from storage_schemas.source import TIMELINE_FILE, write_timeline_file
 from storage_schemas.store import FRAMES, PAIR, TIMELINE, Store, check_files
 from tests.frame_arrays import write_frames
-from tests.storage_schemas.together import together
+from tests.storage_schemas.together import kill_this_process, killed_in, together
 
-RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 CommitHook = Callable[[Callable[[str], None] | None], None]
 
 CONSUMES = {"n": 1}
 ID = artifact_id(PAIR, CONSUMES)
 STEPS = [*COMMIT_POINTS, "payload_half_written"]
-
-#: Dies at each step in turn, each time in a process of its own and in a store of its own.
-DIES_AT_EACH_STEP = """
-import os, signal, sys
-from pathlib import Path
-from storage_schemas.commit import set_commit_hook
-from storage_schemas.store import Store
-
-def die(at):
-    if at == f"pair:{step}":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-for step in sys.argv[2:]:
-    if os.fork():
-        assert os.wait()[1] == signal.SIGKILL, step
-        continue
-    set_commit_hook(die)
-    with Store.open(Path(sys.argv[1], step)).stage("pair", {"n": 1}) as staged:
-        (staged.path / "deep" / "er").mkdir(parents=True)
-        (staged.path / "deep" / "er" / "frames").write_bytes(bytes(100_000))
-        die("pair:payload_half_written")
-        (staged.path / "pair.json").write_text("{}")
-        staged.content_checksum = "sum"
-    os._exit(0)
-"""
 
 
 def make(store: Store, text: str = "{}") -> None:
@@ -73,19 +47,31 @@ def check_clean(store: Store) -> None:
     assert list(store.staging.iterdir()) == []
 
 
-def test_killed_at_any_point_it_is_complete_or_absent(tmp_path: Path, run_python: RunPython) -> None:
-    stores = {step: Store.create(tmp_path / step) for step in STEPS}
-    done = run_python(DIES_AT_EACH_STEP, tmp_path, *STEPS)
-    assert done.returncode == 0, done.stderr
-    for step, store in stores.items():
-        complete = step == "renamed"
-        assert store.has(PAIR, ID) is complete, step
-        assert [manifest.id for manifest in store.manifests(PAIR)] == ([ID] if complete else [])
-        if complete:
-            check_files(store.artifact_path(PAIR, ID))
-        assert store.clear_abandoned() == (0 if complete else 1), step
-        make(store)
-        check_whole(store)
+def _die_at(root: Path, step: str) -> None:
+    def die(at: str) -> None:
+        if at == f"pair:{step}":
+            kill_this_process()
+
+    set_commit_hook(die)
+    with Store.open(root).stage(PAIR, CONSUMES) as staged:
+        (staged.path / "deep" / "er").mkdir(parents=True)
+        (staged.path / "deep" / "er" / "frames").write_bytes(bytes(100_000))
+        die("pair:payload_half_written")
+        (staged.path / "pair.json").write_text("{}")
+        staged.content_checksum = "sum"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_stage_that_is_killed_leaves_a_whole_artifact_or_none(store: Store, step: str) -> None:
+    killed_in(_die_at, store.root, step)
+    complete = step == "renamed"
+    assert store.has(PAIR, ID) is complete
+    assert [manifest.id for manifest in store.manifests(PAIR)] == ([ID] if complete else [])
+    if complete:
+        check_files(store.artifact_path(PAIR, ID))
+    assert store.clear_abandoned() == (0 if complete else 1)
+    make(store)
+    check_whole(store)
 
 
 def test_commit_points_come_in_order(store: Store, commit_hook: CommitHook) -> None:
@@ -174,9 +160,7 @@ def too_long_table(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "write"), [(PAIR, too_large_file), (FRAMES, too_many_frames), (TIMELINE, too_long_table)]
 )
-def test_a_full_disk_is_its_own_reason_and_leaves_nothing(
-    kind: Any, write: Callable[[Path], None], small_disk: Path
-) -> None:
+def test_full_disk_leaves_nothing(kind: Any, write: Callable[[Path], None], small_disk: Path) -> None:
     store = Store.create(small_disk)
     with pytest.raises(SetAside, match="no space left") as caught, store.stage(kind, CONSUMES) as staged:
         write(staged.path)

@@ -34,7 +34,7 @@ def shard(path: Path, number: int = 0) -> Path:
     return path / "planes" / "c" / str(number) / "0" / "0"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 @given(
     count=st.integers(1, 9),
     height=st.sampled_from([4, 8, 12]),
@@ -181,9 +181,7 @@ def test_a_file_is_read_by_zarr_and_equal_for_equal_frames(packed: FrameReader, 
     assert (tmp_path / "again.zarr.zip").read_bytes() == (tmp_path / ZIP).read_bytes()
 
 
-def test_one_frame_of_a_file_reads_only_its_chunk(
-    packed: FrameReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_takes_one_chunk(packed: FrameReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read, sizes = os.pread, list[int]()
 
     def counted(handle: int, count: int, place: int) -> bytes:
@@ -197,9 +195,7 @@ def test_one_frame_of_a_file_reads_only_its_chunk(
     assert (tmp_path / ZIP).stat().st_size > 20 * sum(sizes)
 
 
-def test_a_file_that_is_missing_damaged_or_lacks_a_shard_is_said_so(
-    packed: FrameReader, tmp_path: Path
-) -> None:
+def test_reader_names_a_file_that_is_missing_or_damaged(packed: FrameReader, tmp_path: Path) -> None:
     assert packed._packed is not None
     del packed._packed.places["planes/c/1/0/0"]
     with pytest.raises(IntegrityError, match="is missing"):

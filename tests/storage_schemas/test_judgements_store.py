@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from storage_schemas import row_store
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgements import Failure, Judgement, JudgementsStore, is_settled
 from storage_schemas.store import Store
+from tests.storage_schemas.together import kill_this_process, killed_in
 
 
 def row(
@@ -78,26 +76,18 @@ def test_one_request_may_stand_for_several_pairs(kept: JudgementsStore) -> None:
     assert kept.rows(evaluators=["other"]) == []
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from storage_schemas.judgements import JudgementsStore
-from storage_schemas.store import Store
-from tests.storage_schemas.test_judgements_store import row
-with JudgementsStore(Store.open(Path(sys.argv[1]))).writer("task") as writer:
-    for n in range(5):
-        writer.begin(f"k{n}")
-        writer.add(row(f"k{n}"))
-    writer.begin("k5")
-    os.write(writer._handle, b'{"key": "k5", "torn')
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
+def _die_in_a_line(root: Path) -> None:
+    with JudgementsStore(Store.open(root)).writer("task") as writer:
+        for n in range(5):
+            writer.begin(f"k{n}")
+            writer.add(row(f"k{n}"))
+        writer.begin("k5")
+        os.write(writer._handle, b'{"key": "k5", "torn')
+        kill_this_process()
 
 
-def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(
-    kept: JudgementsStore, run_python: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    assert run_python(KILLED, kept.path.parent).returncode == -signal.SIGKILL
+def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(kept: JudgementsStore) -> None:
+    killed_in(_die_in_a_line, kept.path.parent)
     assert keys(kept) == [f"k{n}" for n in range(5)]
     assert kept.begun("task") == {"k5": 1}
     assert not kept.begun("other")
@@ -132,9 +122,7 @@ def test_small_parts_are_joined(kept: JudgementsStore) -> None:
     assert len(reader.known()) == len(reader.rows()) == 5
 
 
-def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
-    kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pack_at_the_same_moment(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with kept.writer("left") as writer:
         writer.add(row("k"))
         left = writer.path.read_bytes()
@@ -181,26 +169,7 @@ def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
     assert len(kept.rows()) == 200
 
 
-def test_half_a_line_does_not_spoil_the_next(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = os.write, iter(range(3))
-
-    def one_full(handle: int, data: memoryview) -> int:
-        step = next(calls, 9)
-        if step == 1:
-            raise OSError(28, "No space left on device")
-        return real(handle, data[:10] if step == 0 else data)
-
-    with kept.writer("t") as writer:
-        monkeypatch.setattr("storage_schemas.json_lines.os.write", one_full)
-        with pytest.raises(Exception, match="no space left"):
-            writer.add(row("lost"))
-        writer.add(row("kept"))
-    assert keys(kept) == ["kept"]
-
-
-def test_an_exported_file_goes_into_another_store(
-    kept: JudgementsStore, theirs: JudgementsStore, tmp_path: Path
-) -> None:
+def test_export_is_taken_elsewhere(kept: JudgementsStore, theirs: JudgementsStore, tmp_path: Path) -> None:
     file = tmp_path / "out" / "mine.parquet"
     with pytest.raises(StoreError, match="no judgements"):
         kept.export(file)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import SetAside
-from storage_schemas.json_lines import LinesFolder
+from storage_schemas.json_lines import LinesFile, LinesFolder
 from storage_schemas.model import Frozen
 
 
@@ -50,9 +50,11 @@ def test_what_a_kill_left_of_a_line_is_no_row(tmp_path: Path, caplog: pytest.Log
     assert not caplog.text
 
 
-def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, write = lines(tmp_path), os.write
-    one.append(Row(key="a"))
+@pytest.mark.parametrize("kind", [LinesFolder, LinesFile])
+def test_append_line_leaves_no_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    append = LinesFile(tmp_path, "task").add if kind is LinesFile else lines(tmp_path).append
+    write = os.write
+    append(Row(key="a"))
     full = True
 
     def half(handle: int, data: bytes) -> int:
@@ -63,10 +65,10 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr("storage_schemas.json_lines.os.write", lambda handle, data: half(handle, bytes(data)))
-    with pytest.raises(SetAside):
-        one.append(Row(key="bb"))
+    with pytest.raises(SetAside, match="no space left"):
+        append(Row(key="bb"))
     full = False
-    one.append(Row(key="c"))
+    append(Row(key="c"))
     assert [row.key for row in lines(tmp_path).rows()] == ["a", "c"]
 
 

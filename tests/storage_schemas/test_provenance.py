@@ -32,9 +32,7 @@ def test_outside_of_a_job_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> 
         ("", None, "CPU"),
     ],
 )
-def test_in_a_job_place_and_device_are_said(
-    monkeypatch: pytest.MonkeyPatch, visible: str, name: str | None, device: str
-) -> None:
+def test_place_in_a_job(monkeypatch: pytest.MonkeyPatch, visible: str, name: str | None, device: str) -> None:
     for variable, value in {**JOB, "CUDA_VISIBLE_DEVICES": visible}.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.delenv(GPU_VARIABLE, raising=False)

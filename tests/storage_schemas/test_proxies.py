@@ -43,9 +43,16 @@ def direct_server() -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"])
-@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5h://127.0.0.1:9", "socks://127.0.0.1:9"])
-def test_loopback_is_asked_directly(
+@pytest.mark.parametrize(
+    ("variable", "proxy"),
+    [
+        *((name, "http://127.0.0.1:9") for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")),
+        ("http_proxy", "socks5h://127.0.0.1:9"),
+        ("ALL_PROXY", "socks5h://127.0.0.1:9"),
+        ("all_proxy", "socks://127.0.0.1:9"),
+    ],
+)
+def test_mend_proxies_has_loopback_asked_directly(
     variable: str, proxy: str, monkeypatch: pytest.MonkeyPatch, direct_server: str
 ) -> None:
     monkeypatch.setenv(variable, proxy)

@@ -157,9 +157,7 @@ def test_a_manifest_of_something_else_is_damage(store: Store) -> None:
     assert Release.open(store, version=1).version == 1
 
 
-def test_a_number_that_another_build_takes_meanwhile_is_left_to_it(
-    store: Store, commit_hook: Callable[[Callable[[str], None] | None], None]
-) -> None:
+def test_taken_number(store: Store, commit_hook: Callable[[Callable[[str], None] | None], None]) -> None:
     def meanwhile(point: str) -> None:
         if point == "release:manifest_written":
             commit_hook(None)

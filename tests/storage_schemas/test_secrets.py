@@ -113,9 +113,7 @@ def test_whatever_is_written_has_no_secrets(tmp_path: Path, store: Store) -> Non
     assert found == ["[SOME_API_KEY removed]"] * 5
 
 
-def test_a_password_that_is_a_number_or_a_key_leaves_rows_readable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_password_of_digits_leaves_rows_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_PASSWORD", "12345678")
     monkeypatch.setenv("B_PASSWORD", "password")
     row = Row(text="12345678 password", password=12345678)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,7 @@ from storage_schemas.commit import SCHEMA_VERSION
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.store import PAIR, Store, check_files, read_manifest
-
-RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
+from tests.storage_schemas.together import kill_this_process, killed_in
 
 
 def make(store: Store, number: int = 1) -> str:
@@ -128,28 +128,21 @@ def test_remove_returns_the_bytes_and_leaves_the_others(store: Store) -> None:
         store.remove(PAIR, one)
 
 
-KILLED = """
-import os, shutil, signal, sys
-from pathlib import Path
-from storage_schemas.store import Store
-shutil.rmtree = lambda path, **_: os.kill(os.getpid(), signal.SIGKILL)
-Store.open(Path(sys.argv[1])).remove('pair', sys.argv[2])
-"""
+def _die_in_removal(root: Path, id_: str) -> None:
+    shutil.rmtree = lambda *_, **__: kill_this_process()  # type: ignore[assignment]
+    Store.open(root).remove(PAIR, id_)
 
 
-def test_a_removal_that_is_killed_leaves_no_half(store: Store, run_python: RunPython) -> None:
+def test_remove_that_is_killed_leaves_no_half(store: Store) -> None:
     id_ = make(store)
-    done = run_python(KILLED, store.root, id_)
-    assert done.returncode == -9, done.stderr
+    killed_in(_die_in_removal, store.root, id_)
     assert not store.artifact_path(PAIR, id_).exists()
     assert store.clear_abandoned() == 1
     assert make(store) == id_
     check_files(store.artifact_path(PAIR, id_))
 
 
-def test_a_manifest_is_written_after_everything_else(
-    store: Store, commit_hook: Callable[[Callable[[str], None] | None], None]
-) -> None:
+def test_manifest_is_last(store: Store, commit_hook: Callable[[Callable[[str], None] | None], None]) -> None:
     def look(point: str) -> None:
         if point == "pair:manifest_written":
             (staged,) = store.staging.iterdir()
@@ -162,9 +155,7 @@ def test_a_manifest_is_written_after_everything_else(
 
 
 @pytest.mark.parametrize("open_it", [Store.open, Store.create])
-def test_a_lost_file_of_the_version_is_named_with_the_command_that_writes_it(
-    whole_store: Store, open_it: Callable[[Path], Store]
-) -> None:
+def test_lost_version_is_named_with_a_command(whole_store: Store, open_it: Callable[[Path], Store]) -> None:
     (whole_store.root / "store.json").unlink()
     with pytest.raises(IntegrityError, match="is missing beside artifacts/: restore it") as caught:
         open_it(whole_store.root)

@@ -110,9 +110,7 @@ def test_what_a_campaign_says_about_the_rule_is_checked(store: Store) -> None:
     ],
 )
 @pytest.mark.parametrize("target", ["loop", "nothing"])
-def test_a_link_that_leads_nowhere_is_named_and_the_rest_is_checked(
-    whole_store: Store, place: str, target: str
-) -> None:
+def test_check_names_a_link_that_leads_nowhere(whole_store: Store, place: str, target: str) -> None:
     (pair,) = whole_store.manifests(PAIR)
     extra = whole_store.versions("main") / "1" / "extra"
     extra.touch()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.tiny_models.serving import Handler, Serving
+from tests.tiny_models.serving import Handler, Serving, completion
 
 #: What an analysis of a red ball looks like.
 RED_BALL = {
@@ -152,21 +152,9 @@ class FaultyServer(Serving):
 
 
 def _completion(reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
-    message = {"role": "assistant", "content": reply.text}
-    if reply.reasoning is not None:
-        message["reasoning"] = reply.reasoning
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": body["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
-        "usage": {
-            "prompt_tokens": reply.tokens[0],
-            "completion_tokens": reply.tokens[1],
-            "total_tokens": sum(reply.tokens),
-        },
-    }
+    reasoning = {} if reply.reasoning is None else {"reasoning": reply.reasoning}
+    message = {"role": "assistant", "content": reply.text, **reasoning}
+    return completion(body["model"], message, reply.finish_reason, reply.tokens)
 
 
 def _error(reply: Reply) -> dict[str, Any]:

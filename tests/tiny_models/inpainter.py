@@ -71,11 +71,7 @@ def tiny_inpainter(folder: Path, seed: int = 0) -> Path:
         )
     )
     scheduler = PNDMScheduler(
-        skip_prk_steps=True,
-        steps_offset=1,
-        beta_schedule="scaled_linear",
-        beta_start=0.00085,
-        beta_end=0.012,
+        skip_prk_steps=True, steps_offset=1, beta_schedule="scaled_linear", beta_start=0.00085, beta_end=0.012
     )
     saved = {"vae": vae, "text_encoder": text_encoder, "unet": unet, "scheduler": scheduler}
     for name, part in saved.items():

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 from tasks.models.torch_model import prepare_torch
-from tests.tiny_models.serving import Handler, Serving
+from tests.tiny_models.serving import Handler, Serving, completion
 
 
 class ChatModel:
@@ -77,24 +76,9 @@ class ChatModel:
             )[0, prompt:].tolist()
         ended = bool(tokens) and tokens[-1] == self.tokenizer.eos_token_id
         text = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": "stop" if ended else "length",
-        }
-        usage = {
-            "prompt_tokens": prompt,
-            "completion_tokens": len(tokens),
-            "total_tokens": prompt + len(tokens),
-        }
-        return 200, {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": int(time.time()),
-            "model": self.name,
-            "choices": [choice],
-            "usage": usage,
-        }
+        finish = "stop" if ended else "length"
+        message = {"role": "assistant", "content": text}
+        return 200, completion(self.name, message, finish, (prompt, len(tokens)))
 
     def _guided(self, schema: str, prompt: int) -> Any:
         """Return what masks every token that the schema does not allow next."""

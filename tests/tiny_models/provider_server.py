@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from tests.tiny_models.serving import Handler, Serving
+from tests.tiny_models.serving import Handler, Serving, completion
 
 KEY = "key-0123456789"
 
@@ -108,20 +108,9 @@ class ProviderServer(Serving):
 
 def _openai(said: Said) -> dict[str, Any]:
     message = {"role": "assistant", "content": None if said.refusal else said.text, "refusal": said.refusal}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m-2026",
-        "choices": [{"index": 0, "message": message, "finish_reason": said.finish, "logprobs": None}],
-        "usage": {
-            "prompt_tokens": 100,
-            "completion_tokens": 20,
-            "total_tokens": 120,
-            "prompt_tokens_details": {"cached_tokens": 60},
-            "completion_tokens_details": {"reasoning_tokens": 15},
-        },
-    }
+    details = {"prompt_tokens_details": {"cached_tokens": 60}}
+    details |= {"completion_tokens_details": {"reasoning_tokens": 15}}
+    return completion("m-2026", message, said.finish, (100, 20), **details)
 
 
 def _anthropic(said: Said) -> dict[str, Any]:

@@ -42,6 +42,16 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def completion(
+    model: str, message: dict[str, Any], finish: str, tokens: tuple[int, int], **usage: Any
+) -> dict[str, Any]:
+    """The body of a chat completion, as OpenAI has it."""
+    said = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+    about = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model}
+    return {**about, "choices": [choice], "usage": said | usage}
+
+
 class Serving:
     """A server that answers until its `with` block ends, by its handler."""
 

@@ -147,9 +147,7 @@ def test_things_of_one_colour(colored: list[tuple[str, str]], choices: list[tupl
     assert colour_choices(analysis(*colored)) == choices
 
 
-def test_the_paper_takes_every_coloured_thing_and_the_recolouring_those_of_one_colour(
-    clip_of: Callable[..., ClipContext],
-) -> None:
+def test_choose_takes_things_of_one_colour_only_to_recolour(clip_of: Callable[..., ClipContext]) -> None:
     """Whatever the colour is called, a language model can be told to change it (SLVMEval, appendix E.2)."""
     several = analysis(("red", "shirt"), ("blue", "shirt"), ("teal", "sea"), ("teal", "sea"))
     clip = clip_of(1, several)

@@ -70,9 +70,7 @@ def test_paper_is_the_papers(frames: Planes, edited: Callable[..., tuple[Planes,
     }
 
 
-def test_the_noise_of_a_frame_depends_on_its_place_alone(
-    frames: Planes, clip_of: Callable[..., ClipContext]
-) -> None:
+def test_seeds_depend_on_a_frames_place_alone(frames: Planes, clip_of: Callable[..., ClipContext]) -> None:
     def seeds(index: int, source: str, *starts: int) -> list[int]:
         editor = Idle()
         clip = clip_of(3, index=index, source=source, models=models_with(editor))
@@ -139,9 +137,7 @@ def test_values_that_cannot_be_are_refused(name: str, value: object, message: st
     assert message in str(problem.value)
 
 
-def test_a_patch_is_measured_exactly(
-    frames: Planes, edited: Callable[..., tuple[Planes, ClipContext]]
-) -> None:
+def test_patch_is_measured_exactly(frames: Planes, edited: Callable[..., tuple[Planes, ClipContext]]) -> None:
     before = np.full_like(frames, 200)
     after, clip = edited(Patch(), before)
     assert (after[:, 36, 64] == PAINT["blue"]).all()
@@ -169,10 +165,7 @@ def test_half_an_edit_is_halfway(frames: Planes, edited: Callable[..., tuple[Pla
     ],
 )
 def test_what_is_out_of_bounds_is_refused_where_bounds_are_set_and_kept_in_paper(
-    editor: type[Idle],
-    bounds: dict[str, float],
-    message: str,
-    clip_of: Callable[..., ClipContext],
+    editor: type[Idle], bounds: dict[str, float], message: str, clip_of: Callable[..., ClipContext]
 ) -> None:
     # each pixel far from grey, so that its opposite is another colour
     before = np.random.default_rng(0).integers(0, 40, (3, 64, 64, 3), dtype=np.uint8)
@@ -257,9 +250,7 @@ def test_a_build_keeps_the_edits_with_what_was_measured(coloured_source: Callabl
     assert len(editor.calls) == sum(clip.content["frames"] for clip in clips)
 
 
-def test_edits_that_change_nothing_or_move_the_rest_too_far_make_no_pair(
-    coloured_source: Callable[..., Made],
-) -> None:
+def test_edits_of_nothing_or_of_too_much_make_no_pair(coloured_source: Callable[..., Made]) -> None:
     made = coloured_source()
     (problem,) = degraded(made, Idle()).set_aside.values()
     assert problem.reason == Reason.NOT_DIFFERENT_ENOUGH

@@ -122,9 +122,7 @@ def test_masks_out_of_bounds_are_empty_and_small_parts_left_out() -> None:
 @pytest.mark.parametrize(
     "operation", [SaliencyTeleaInpainting(), NamedColourHueShift()], ids=lambda o: o.name
 )
-def test_too_few_changed_frames_make_the_clip_not_degradable(
-    operation: Any, clip_of: Callable[..., ClipContext]
-) -> None:
+def test_settle_refuses_too_few_changed_frames(operation: Any, clip_of: Callable[..., ClipContext]) -> None:
     parameters = operation.parameters()
     assert operation.settle(5, 10, parameters, clip_of(10)) == {"changed_frames": 5, "frames": 10}
     with pytest.raises(ClipNotDegradable, match="4 of 10"):
@@ -133,9 +131,7 @@ def test_too_few_changed_frames_make_the_clip_not_degradable(
     assert type(operation).settle is FindingOperation.settle, "it settles in one place"
 
 
-def test_at_full_size_the_filling_is_opencvs_telea_and_nothing_of_the_subject_is_left(
-    photographs: Planes,
-) -> None:
+def test_paint_over_is_opencvs_telea_and_leaves_nothing_of_the_subject(photographs: Planes) -> None:
     frame = planes_to_rgb(photographs[:1], ColorSpec())[0]
     mask = np.zeros(frame.shape[:2], np.bool_)
     mask[30:60, 200:280] = True
@@ -153,9 +149,7 @@ def test_at_full_size_the_filling_is_opencvs_telea_and_nothing_of_the_subject_is
 
 
 @pytest.mark.parametrize("new", [name for name in PALETTE if name != "red"])
-def test_the_red_ball_becomes_another_colour_and_the_meadow_stays(
-    new: str, degrade: Callable[..., Planes]
-) -> None:
+def test_hue_shift_recolours_the_ball_and_not_the_meadow(new: str, degrade: Callable[..., Planes]) -> None:
     choice = {"object": "ball", "color": "red", "new_color": new}
     after = degrade(NamedColourHueShift(), BALL, None, choice)
     before_lab, after_lab = (rgb_to_lab(planes_to_rgb(planes, ColorSpec())[0]) for planes in (BALL, after))

@@ -89,9 +89,7 @@ def test_the_thing_is_gone_and_outside_of_its_boxes_nothing_changes(clip: Callab
     assert context.log.measured == {"gone": [1, 1, 1], "found_again_score": [0, 0, 0]}
 
 
-def test_a_detector_that_still_sees_the_thing_is_recorded_and_decides_only_where_asked(
-    clip: Callable[..., ClipContext],
-) -> None:
+def test_settle_records_what_is_still_seen_and_refuses_where_asked(clip: Callable[..., ClipContext]) -> None:
     context = clip(planted(ColourDetector(), Unable()))
     _, _, settled = run(context)
     assert settled["gone"] == 0.0
@@ -137,9 +135,7 @@ def test_a_clip_in_which_nothing_is_found_is_not_degradable(clip: Callable[..., 
     assert models.get("stable-diffusion-inpainting").calls == []
 
 
-def test_frames_without_the_thing_stay_as_they_are_and_are_not_painted(
-    clip: Callable[..., ClipContext],
-) -> None:
+def test_apply_leaves_frames_without_the_thing_as_they_are(clip: Callable[..., ClipContext]) -> None:
     inpainter = GreyNoise()
     planes = np.concatenate([grey(), CLIP[:2], grey(frames=1)])
     after, choice, settled = run(clip(planted(ColourDetector(), inpainter), planes=planes))
@@ -150,9 +146,7 @@ def test_frames_without_the_thing_stay_as_they_are_and_are_not_painted(
     assert [call["count"] for call in inpainter.calls] == [2]
 
 
-def test_one_frame_is_enough_in_the_paper_and_a_share_may_be_asked_for(
-    clip: Callable[..., ClipContext],
-) -> None:
+def test_settle_needs_one_frame_or_the_share_that_is_asked_for(clip: Callable[..., ClipContext]) -> None:
     planes = np.concatenate([grey(frames=3), CLIP[:1]])
     models = planted(ColourDetector(), GreyNoise())
     assert run(clip(models, planes=planes))[2]["changed_frames"] == 1
@@ -160,9 +154,7 @@ def test_one_frame_is_enough_in_the_paper_and_a_share_may_be_asked_for(
         run(clip(models, planes=planes), least_frames=0.5)
 
 
-def test_what_is_found_in_too_few_frames_gives_way_to_another_thing(
-    clip_of: Callable[..., ClipContext],
-) -> None:
+def test_choose_passes_over_what_is_in_too_few_frames(clip_of: Callable[..., ClipContext]) -> None:
     pictures = np.full((4, 64, 96, 3), 120, np.uint8)
     pictures[:, :20, :, 2] = 255
     pictures[0, 30:50, 30:50, 0] = 255
@@ -176,9 +168,7 @@ def test_what_is_found_in_too_few_frames_gives_way_to_another_thing(
 
 
 @pytest.mark.parametrize("size", [(72, 128), (12, 20), (68, 124), (4, 512)])
-def test_boxes_at_the_border_of_the_whole_picture_and_of_odd_sizes(
-    size: tuple[int, int], clip: Callable[..., ClipContext]
-) -> None:
+def test_boxes_at_borders_and_of_odd_sizes(size: tuple[int, int], clip: Callable[..., ClipContext]) -> None:
     height, width = size
     boxes = [
         (0.0, 0.0, 3.0, 3.0),
@@ -203,9 +193,7 @@ def test_boxes_that_lie_outside_or_have_no_area_are_none(clip: Callable[..., Cli
         run(clip(planted(detector, GreyNoise())))
 
 
-def test_a_frame_that_would_be_painted_over_entirely_may_be_left_as_it_is(
-    clip: Callable[..., ClipContext],
-) -> None:
+def test_apply_may_leave_a_frame_that_would_be_painted_over(clip: Callable[..., ClipContext]) -> None:
     whole = FixedDetector((0, 0, 128, 72))
     assert run(clip(planted(whole, GreyNoise())))[2]["changed_frames"] == 3
     with pytest.raises(ClipNotDegradable):
@@ -247,9 +235,7 @@ def test_each_frame_has_a_seed_of_its_own_whatever_the_batches(clip: Callable[..
     assert len(set(seeds)) == 3
 
 
-def test_out_of_memory_halves_the_batch_for_good_and_the_provenance_says_so(
-    clip: Callable[..., ClipContext],
-) -> None:
+def test_batch_is_halved_for_good_where_memory_runs_out(clip: Callable[..., ClipContext]) -> None:
     detector, inpainter = ColourDetector(most=3), GreyNoise(most=2)
     models = planted(detector, inpainter)
     planes = np.concatenate([CLIP, CLIP, CLIP[:2]])
@@ -267,9 +253,7 @@ def test_out_of_memory_halves_the_batch_for_good_and_the_provenance_says_so(
         run(clip(planted(ColourDetector(), GreyNoise(most=0))))
 
 
-def test_models_are_asked_for_by_their_names_with_the_recipes_options(
-    clip: Callable[..., ClipContext],
-) -> None:
+def test_models_are_asked_for_with_the_recipes_options(clip: Callable[..., ClipContext]) -> None:
     models = PlantedModels(mine=ColourDetector(), yours=GreyNoise())
     overrides = {"detector": "mine", "inpainter": "yours", "dtype": "float32", "compile": True}
     run(clip(models), **overrides)
@@ -381,9 +365,7 @@ def test_the_operation_conforms_on_checkpoints_of_the_real_classes(tiny: Planted
 
 
 @pytest.mark.models
-def test_frames_in_batches_are_those_of_single_frames_up_to_rounding(
-    tiny: PlantedModels, clip_of: Callable[..., ClipContext]
-) -> None:
+def test_batches_give_what_single_frames_do(tiny: PlantedModels, clip_of: Callable[..., ClipContext]) -> None:
     planes = synthetic_clip(5, 64, 96)
     after = []
     for batch in (4, 1):

@@ -24,6 +24,7 @@ from tests.tasks.aspects.conftest import SMALL_NETWORK
 
 #: The presets, the identity, whole numbers, and values that binary fractions cannot hold.
 CONTRASTS = [-0.8, 0.6, 0.2, 1.0, 0.0, -2.0, 1.7, -0.333, 0.1, 3.14159, -7.89]
+LAYOUTS = [(37, "gray"), (64, "yuv420p"), (50, "yuv444p")]
 
 
 def ffmpeg_eq(ffmpeg: str, raw: bytes, size: str, pixels: str, contrast: float) -> np.ndarray:
@@ -34,10 +35,15 @@ def ffmpeg_eq(ffmpeg: str, raw: bytes, size: str, pixels: str, contrast: float) 
     return np.frombuffer(done.stdout, np.uint8)
 
 
-@pytest.mark.parametrize("contrast", CONTRASTS)
-# odd widths leave FFmpeg's vector code for its scalar one
-@pytest.mark.parametrize(("width", "pixels"), [(256, "gray"), (37, "gray"), (64, "yuv420p"), (50, "yuv444p")])
-def test_the_table_is_ffmpegs_eq_to_the_bit(ffmpeg: str, contrast: float, width: int, pixels: str) -> None:
+@pytest.mark.parametrize(
+    ("contrast", "width", "pixels"),
+    [
+        *((contrast, 256, "gray") for contrast in CONTRASTS),
+        # odd widths leave FFmpeg's vector code for its scalar one
+        *((contrast, *layout) for contrast in (-0.8, -0.333) for layout in LAYOUTS),
+    ],
+)
+def test_eq_contrast_table_is_ffmpegs(ffmpeg: str, contrast: float, width: int, pixels: str) -> None:
     rng = np.random.default_rng(3)
     height = 32
     chroma = {"gray": 0, "yuv420p": width * height // 2, "yuv444p": 2 * width * height}[pixels]
@@ -48,9 +54,7 @@ def test_the_table_is_ffmpegs_eq_to_the_bit(ffmpeg: str, contrast: float, width:
     assert (out[luma.size :] == rest).all()
 
 
-def test_eq_on_planes_is_ffmpegs_eq_to_the_bit(
-    ffmpeg: str, photographs: Planes, degrade: Callable[..., Planes]
-) -> None:
+def test_eq_on_planes_is_ffmpegs(ffmpeg: str, photographs: Planes, degrade: Callable[..., Planes]) -> None:
     operation = AESTHETICS.operation("ffmpeg-eq")
     for strength in operation.strengths:
         contrast = operation.parameters(strength).contrast
@@ -73,9 +77,7 @@ def test_lanczos_is_pillows_both_ways(photographs: Planes, clip_of: Callable[...
         assert (np.asarray(small.resize((512, 96), Image.Resampling.LANCZOS)) == after).all()
 
 
-def test_frames_that_are_small_already_are_no_clip_to_degrade(
-    photographs: Planes, degrade: Callable[..., Planes]
-) -> None:
+def test_lanczos_refuses_frames_that_are_small(photographs: Planes, degrade: Callable[..., Planes]) -> None:
     with pytest.raises(ClipNotDegradable, match="512×96"):
         degrade(LanczosDownUp(), photographs, long_side=512)
 
@@ -97,9 +99,7 @@ def plain_opencv(name: str, image: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_styles_are_the_plain_opencv_calls_to_the_byte(
-    style: str, photographs: Planes, clip_of: Callable[..., ClipContext]
-) -> None:
+def test_styles_are_opencvs(style: str, photographs: Planes, clip_of: Callable[..., ClipContext]) -> None:
     operation = OpencvStyle()
     rgb = planes_to_rgb(photographs[:2, :, 100:260], ColorSpec())
     result = operation.apply(rgb, 0, clip_of(2), operation.parameters(), {"style": style})

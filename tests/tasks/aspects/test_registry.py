@@ -42,9 +42,7 @@ def test_a_name_that_is_nearly_right_gets_a_hint() -> None:
         ("tasks.aspects.aesthetics:NOTHING", "repair or uninstall"),
     ],
 )
-def test_a_package_adds_an_aspect_of_its_own_or_is_named(
-    installed: list[tuple[str, str]], value: str, said: str
-) -> None:
+def test_aspect_of_a_package_is_checked(installed: list[tuple[str, str]], value: str, said: str) -> None:
     installed.append(("blur", value))
     assert registry.aspect_names()[-1] == "blur"
     with pytest.raises(PrerequisiteError, match=said):

@@ -69,9 +69,7 @@ def concealed_as_the_command_does(path: Path, ffmpeg: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*CUT, "avi", *FOUND_LATE])
-def test_a_cut_file_is_refused_used_up_to_its_last_whole_picture_or_concealed(
-    name: str, video: Video, ffmpeg: str, tmp_path: Path
-) -> None:
+def test_cut_file_is_refused_used_or_concealed(name: str, video: Video, ffmpeg: str, tmp_path: Path) -> None:
     path = tmp_path / video(name).name
     path.write_bytes(video(name).read_bytes()[: inside_a_picture(video(name))])
     for mode in ("auto", "full"):
@@ -93,9 +91,7 @@ def test_a_cut_file_is_refused_used_up_to_its_last_whole_picture_or_concealed(
 
 
 @pytest.mark.parametrize(("name", "number"), SPOILT)
-def test_damage_is_refused_or_concealed_as_the_command_does(
-    name: str, number: int, video: Video, ffmpeg: str, tmp_path: Path
-) -> None:
+def test_damage_follows_the_rule(name: str, number: int, video: Video, ffmpeg: str, tmp_path: Path) -> None:
     path = spoilt(video(name), number, tmp_path)
     concealed_as_the_command_does(path, ffmpeg)
     for rule in ("refuse", "truncate"):
@@ -105,9 +101,7 @@ def test_damage_is_refused_or_concealed_as_the_command_does(
 
 
 @pytest.mark.parametrize("name", ["hevc_closed_gop", "hevc_open_gop", "hevc_matroska"])
-def test_a_lost_picture_of_hevc_counts_as_damage(
-    name: str, video: Video, ffmpeg: str, tmp_path: Path
-) -> None:
+def test_lost_picture_of_hevc_is_damage(name: str, video: Video, ffmpeg: str, tmp_path: Path) -> None:
     path = remuxed(video(name), tmp_path / video(name).name, without_a_reference)
     for mode in ("auto", "full"):
         refused(path, Reason.UNDECODABLE_VIDEO, "--damaged conceal", mode=mode)

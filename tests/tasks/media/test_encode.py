@@ -115,9 +115,7 @@ def test_coding_again_gives_the_same_bytes_a_better_quality_more(origin: Path, t
 
 @given(st.data())
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_units_copied_in_any_order_decode_as_in_their_own_place(
-    origin: Path, tmp_path: Path, data: st.DataObject
-) -> None:
+def test_units_decode_in_any_order(origin: Path, tmp_path: Path, data: st.DataObject) -> None:
     order = data.draw(st.lists(st.sampled_from(range(len(UNITS))), min_size=1, max_size=12))
     changed = data.draw(st.sets(st.sampled_from(range(len(UNITS)))))
     path = tmp_path / "low.mp4"
@@ -161,9 +159,7 @@ def test_other_settings_do_not_mix_unseen(origin: Path, tmp_path: Path) -> None:
         writer.encode([picture(0)])
 
 
-def test_a_unit_must_begin_where_one_begins_and_what_is_no_video_is_named(
-    origin: Path, tmp_path: Path
-) -> None:
+def test_unit_file_names_a_wrong_place_and_what_is_no_video(origin: Path, tmp_path: Path) -> None:
     with UnitFile(origin) as file:
         with pytest.raises(IntegrityError, match="frame 2 of a unit"):
             list(file.packets(2, 2))

@@ -18,6 +18,7 @@ from tasks.media.decode import FrameSampler
 from tasks.media.ffmpeg_command import FfmpegCommand, find_ffmpeg
 from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
 from tests.frame_arrays import write_frames
+from tests.once import Once
 from tests.tasks.media.corpus import AV1, HEIGHT, VP9, WIDTH, X264, X265, Video, made, run
 
 
@@ -41,7 +42,7 @@ def compared(command: FfmpegCommand, reader: FrameReader, path: Path, tolerance:
     return compare_frames(command, reader, path, digest_file(path), 1.0, tolerance)
 
 
-def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> Path:
+def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> None:
     """Join two films of 2.5 s, the second half as wide: the frame at 2 s waits when the size changes."""
     part, path = ".ts" if ending == ".ts" else ".ivf", folder / f"joined{ending}"
     for number, divisor in enumerate((1, 2)):
@@ -52,22 +53,17 @@ def of_two_sizes(ffmpeg: str, folder: Path, codec: str, ending: str) -> Path:
     else:
         (folder / "parts").write_text("file 0.ivf\nfile 1.ivf\n")
         run(ffmpeg, "-f", "concat", "-i", folder / "parts", "-c", "copy", path)
-    return path
 
 
 @pytest.mark.parametrize("name", ["plain", "full_range", "turned_90", "sound_first", "variable_rate"])
-def test_the_command_reads_the_frames_that_are_stored(
-    name: str, video: Video, command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_command_reads_our_frames(name: str, video: Video, command: FfmpegCommand, tmp_path: Path) -> None:
     reader = stored(video(name), tmp_path)
     found = compared(command, reader, video(name), tolerance=2)  # what another libswscale may round
     assert found.is_equal
     assert found.frames == reader.count > 3
 
 
-def test_a_changed_sample_is_a_row_and_a_frame_too_few_is_a_problem(
-    video: Video, command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_compare_frames_names_differences(video: Video, command: FfmpegCommand, tmp_path: Path) -> None:
     def change(planes: list[np.ndarray]) -> None:
         planes[2][5, 7] ^= 64
         del planes[-1]
@@ -92,11 +88,13 @@ def test_a_frame_that_the_command_loses_where_the_size_changes_moves_no_other(
     codec: str,
     ending: str,
     ffmpeg: str,
+    once: Once,
     command: FfmpegCommand,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = of_two_sizes(ffmpeg, tmp_path, codec, ending)
+    name = f"two-sizes-{codec.split()[1]}"
+    path = once(name, lambda folder: of_two_sizes(ffmpeg, folder, codec, ending)) / f"joined{ending}"
     reader = stored(path, tmp_path)
     found = compared(command, reader, path, tolerance=2)
     assert (reader.count, found.frames, found.lost_s) == (5, 4, (2.0,))
@@ -105,9 +103,7 @@ def test_a_frame_that_the_command_loses_where_the_size_changes_moves_no_other(
     assert "Film: ffmpeg leaves out 1 frames, at 2.000 s" in capsys.readouterr().out
 
 
-def test_no_list_of_files_is_followed_and_a_reader_that_stops_early_leaves_no_process(
-    video: Video, command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_frames_follow_no_list_and_end_early(video: Video, command: FfmpegCommand, tmp_path: Path) -> None:
     listed = tmp_path / "film.mp4"
     listed.write_text(f"ffconcat version 1.0\nfile '{video('plain')}'\n")
     with pytest.raises(SetAside, match="cannot read"):
@@ -118,9 +114,7 @@ def test_no_list_of_files_is_followed_and_a_reader_that_stops_early_leaves_no_pr
     frames.close()  # type: ignore[attr-defined]  # warns of a process or a pipe that stays
 
 
-def test_encoded_frames_come_back_with_their_colour_and_comment(
-    command: FfmpegCommand, tmp_path: Path
-) -> None:
+def test_encode_keeps_frames_colour_and_comment(command: FfmpegCommand, tmp_path: Path) -> None:
     frames = [np.full((96, 96), value, np.uint8) for value in (40, 120, 200)]
     encoder = command.encoder("libx264?crf=10&preset=ultrafast")
     assert (encoder.codec, encoder.options["crf"]) == ("h264", "10")
@@ -148,9 +142,7 @@ def test_an_encoder_that_is_not_there_or_does_not_work_is_an_error(command: Ffmp
     assert "0x" not in str(problem.value)
 
 
-def test_without_the_program_or_with_an_old_one_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_find_ffmpeg_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PrerequisiteError, match="no ffmpeg on PATH: install it"):
         find_ffmpeg()

@@ -78,10 +78,15 @@ def test_a_clock_that_leaps_or_starts_again_is_as_long_as_its_pictures(film: Fil
 
 @pytest.mark.parametrize(
     ("name", "codec"),
-    [("cut.mkv", "libx264"), ("cut.webm", "libvpx-vp9"), ("cut.flv", "flv1"), ("cut.wmv", "wmv2")],
+    [
+        ("cut.mkv", "libx264"),
+        ("cut.webm", "libvpx-vp9 -cpu-used 8"),
+        ("cut.flv", "flv1"),
+        ("cut.wmv", "wmv2"),
+    ],
 )
 def test_a_file_that_was_only_allocated_at_its_end_is_cut_off(film: Film, name: str, codec: str) -> None:
-    path = film(name, 12, "-c:v", codec, "-b:v", "400k", "-g", "5")
+    path = film(name, 12, "-c:v", *codec.split(), "-b:v", "400k", "-g", "5")
     content = path.read_bytes()
     kept = len(content) * 6 // 10
     path.write_bytes(content[:kept] + bytes(len(content) - kept))
@@ -95,9 +100,7 @@ def test_a_file_that_was_only_allocated_at_its_end_is_cut_off(film: Film, name: 
 @pytest.mark.parametrize(
     ("name", "arguments"), [("cut.wmv", "-c:v wmv2"), ("cut.mxf", "-c:v mpeg2video -strict unofficial -g 5")]
 )
-def test_windows_media_and_mxf_are_cut_off_wherever_they_end_early(
-    film: Film, name: str, arguments: str
-) -> None:
+def test_windows_media_and_mxf_are_cut_off_anywhere(film: Film, name: str, arguments: str) -> None:
     path = film(name, 12, *arguments.split(), "-b:v", "400k")
     content = path.read_bytes()
     assert seconds_and_frames(path) == (12.0, 12.0, 12)

@@ -67,9 +67,7 @@ def test_the_last_image_lasts_as_long_as_its_packet_says(
 
 
 @pytest.mark.parametrize("arguments", [X264, f"{X264} -bf 0", VP9])
-def test_a_last_image_without_a_duration_is_shown_as_long_as_an_average_one(
-    tmp_path: Path, ffmpeg: str, arguments: str
-) -> None:
+def test_last_image_without_a_duration_is_average(tmp_path: Path, ffmpeg: str, arguments: str) -> None:
     path = tmp_path / "recorded.mkv"
     # the last two begin 1,050 ms apart, and no image is as long as that on average
     times = "settb=1/1000,setpts='if(lt(N,53),N*25,1300+(N-53)*1050)'"

@@ -11,7 +11,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
@@ -111,6 +111,7 @@ def test_an_unsafe_file_is_refused_with_the_reason(name: str, reason: str, video
     assert reason in plan.reason
 
 
+@settings(max_examples=50)
 @given(data=st.data())
 def test_what_a_section_needs_is_all_that_can_be_reached(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=12))
@@ -153,6 +154,7 @@ def test_the_packets_of_a_part_reach_from_its_entry_to_its_last_picture() -> Non
     assert [plan.packets(*part) for part in parts] == expected
 
 
+@settings(max_examples=50)
 @given(order=st.permutations(range(9)), size=st.integers(0, 4))
 def test_reordering_depth_is_that_of_a_sorting_buffer(order: list[int], size: int) -> None:
     deepest = max(sum(before > p for before in order[:i]) for i, p in enumerate(order))

@@ -139,9 +139,7 @@ def one_of(values: str) -> st.SearchStrategy[str]:
 @pytest.mark.parametrize("ending", ["mp4", "mkv"])
 @pytest.mark.parametrize("codec", [*SETTINGS, "libx264"])
 @given(data=st.data())
-def test_any_settings_of_the_encoders_give_the_same_frames_both_ways(
-    codec: str, ending: str, data: st.DataObject, ffmpeg: str, tmp_path: Path
-) -> None:
+def test_both_ways_agree(codec: str, ending: str, data: st.DataObject, ffmpeg: str, tmp_path: Path) -> None:
     ranges = [setting.partition("=") for setting in SETTINGS[codec].split()]
     chosen = {key: data.draw(one_of(values), label=key) for key, _, values in ranges}
     if chosen.get("intra-refresh") == "1" and codec == "libx265":
@@ -362,9 +360,7 @@ def test_hevc_packets_that_prove_nothing(more: bytes, reason: str, hevc: tuple[b
         read(HevcReader(hevc[0], 0), [hevc[1][0], hevc[1][1] + more])
 
 
-def test_hevc_films_that_discard_lack_or_hide_a_reference_are_refused(
-    hevc: tuple[bytes, list[bytes]],
-) -> None:
+def test_plan_refuses_hevc_that_discards_or_hides_a_reference(hevc: tuple[bytes, list[bytes]]) -> None:
     extradata, packets = hevc
     with pytest.raises(NotProvable, match="discards"):
         read(HevcReader(extradata, 0), [of_kind(19, b"\xc0\0\0\0")])

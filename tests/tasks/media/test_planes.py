@@ -96,9 +96,7 @@ def test_views_write_through_and_follow_i420() -> None:
     changed=arrays(np.uint8, (1, 12, 8)),
     mask=arrays(np.bool_, (1, 8, 8)),
 )
-def test_outside_the_mask_nothing_changes(
-    original: np.ndarray, changed: np.ndarray, mask: np.ndarray
-) -> None:
+def test_merge_masked_changes_the_mask(original: np.ndarray, changed: np.ndarray, mask: np.ndarray) -> None:
     kept = original.copy()
     merged = merge_masked(original, changed, mask)
     assert (original == kept).all()

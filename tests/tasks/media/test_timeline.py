@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 from av.filter import Graph
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.media.frame_rule import AbsurdTime, Chooser, FrameRule, choose, round_half_away, ticks_of
@@ -55,6 +55,7 @@ def streamed(pts: list[int], duration: int, fps: Fraction) -> list[tuple[int, in
 steps = st.lists(st.one_of(st.integers(1, 120), st.sampled_from([500, 1000, 1500, 3700])), max_size=60)
 
 
+@settings(max_examples=50)
 @given(start=st.integers(-2500, 2500), steps=steps, duration=st.integers(1, 2200), fps=st.sampled_from(RATES))
 def test_choice_is_that_of_the_fps_filter(start: int, steps: list[int], duration: int, fps: Fraction) -> None:
     pts = np.cumsum([start, *steps])
@@ -64,11 +65,13 @@ def test_choice_is_that_of_the_fps_filter(start: int, steps: list[int], duration
     assert list(enumerate(chosen.tolist(), first)) == [(k, i) for k, i in expected if k >= 0]
 
 
+@settings(max_examples=50)
 @given(pts=st.lists(st.integers(-1500, 6000), min_size=1, max_size=25), duration=st.integers(1, 900))
 def test_time_stamps_in_any_order_are_treated_as_the_filter_does(pts: list[int], duration: int) -> None:
     assert streamed(pts, duration, Fraction(1)) == filtered(pts, duration, Fraction(1))
 
 
+@settings(max_examples=50)
 @given(start=st.integers(0, 2500), steps=steps)
 def test_a_frame_is_the_last_image_before_its_second_and_a_half(start: int, steps: list[int]) -> None:
     pts = np.cumsum([start, *steps])
@@ -96,6 +99,7 @@ def test_nothing_gives_nothing_and_an_absurd_leap_is_an_error_and_no_endless_lis
         rule.push(2**62)
 
 
+@settings(max_examples=50)
 @given(start=st.integers(-2500, 2500), steps=steps, cuts=st.lists(st.integers(1, 60), max_size=5))
 def test_choosing_in_pieces_is_choosing_at_once(start: int, steps: list[int], cuts: list[int]) -> None:
     pts = np.cumsum([start, *steps])

@@ -13,11 +13,7 @@ from tasks.models.registry import HubRepository, KnownFile, ModelSpec
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 WEIGHTS = "weights " * 40_000
-FILES = {
-    "README.md": "a toy",
-    "config.json": "{}",
-    "unet/model.safetensors": WEIGHTS,
-}
+FILES = {"README.md": "a toy", "config.json": "{}", "unet/model.safetensors": WEIGHTS}
 #: Of the hub's repository, but not needed.
 LEFT_OUT = {"toy.ckpt": "pickled", "unet/model.py": "code"}
 

@@ -59,9 +59,7 @@ def test_links_in_a_cache_of_the_hub_are_followed(checkpoint: Path, tmp_path: Pa
     assert (place / "config.json").read_text() == "{}"
 
 
-def test_a_copy_that_is_cut_off_leaves_no_model_and_the_next_begins_anew(
-    checkpoint: Path, tmp_path: Path
-) -> None:
+def test_add_model_that_is_cut_off_leaves_no_model(checkpoint: Path, tmp_path: Path) -> None:
     def die(point: str) -> None:
         if point == "model:payload_synced":
             raise KeyboardInterrupt
@@ -80,9 +78,7 @@ def test_a_copy_that_is_cut_off_leaves_no_model_and_the_next_begins_anew(
     assert not (models / "mine" / "stray").exists()
 
 
-def test_a_built_in_model_is_what_its_name_says(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_in_model_is_checked(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     know(monkeypatch, toy_spec(text=WEIGHTS.upper()))
     models = tmp_path / "models"
     with pytest.raises(IntegrityError, match=r"unet/model\.safetensors of .* is not that of toy"):

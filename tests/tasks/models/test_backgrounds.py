@@ -33,8 +33,8 @@ def test_drawn_landscapes_are_various_and_repeatable_and_come_in_any_shape() -> 
         assert (one.shape, one.dtype) == ((36, 64, 3), np.uint8)
         assert np.abs(one.astype(int) - other).mean() > 8
     assert (images.image(ids[0], 36, 64) == drawn[0]).all()
-    for height, width in ((16, 16), (36, 100), (100, 36), (288, 512), (512, 288)):
-        for place in range(8):
+    for height, width in ((16, 16), (36, 100), (100, 36), (72, 128), (288, 512)):
+        for place in range(8 if width < 512 else 1):
             assert images.image(f"{place:012x}", height, width).shape == (height, width, 3)
 
 
@@ -107,9 +107,7 @@ def test_the_checksum_follows_the_files(tmp_path: Path) -> None:
     assert len(set(seen)) == 4
 
 
-def test_each_file_is_hashed_once_and_not_before_it_matters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_hashed_once_and_when_it_matters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[str] = []
 
     def digest(path: Path) -> str:

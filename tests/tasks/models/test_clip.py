@@ -113,9 +113,7 @@ def test_a_text_is_cut_where_it_is_said(clip: Any) -> None:
     assert ends == [1, 3, 4, 4, 5, 7, 8, 9]
 
 
-def test_batches_are_halved_where_the_memory_runs_out(
-    folder: Path, clip: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_halved_out_of_memory(folder: Path, clip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tasks.models.clip import load
     from tasks.models.clip_server.encoder import ClipEncoder
 
@@ -229,9 +227,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_the_script_runs_by_its_path_and_is_announced_in_the_store(
-    folder: Path, clip: Any, tmp_path: Path
-) -> None:
+def test_script_runs_by_its_path_and_is_announced(folder: Path, clip: Any, tmp_path: Path) -> None:
     from tasks.llm.servers import Servers
 
     script = REPOSITORY / "tasks" / "models" / "clip_server"

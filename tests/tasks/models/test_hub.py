@@ -38,9 +38,7 @@ def test_a_model_is_loaded_once_a_process_for_all_hubs(toy: ModelSpec, tmp_path:
     assert pickle.loads(pickle.dumps(one)).get("toy") is one.get("toy")
 
 
-def test_missing_weights_say_where_they_were_looked_for_and_how_to_get_them(
-    toy: ModelSpec, tmp_path: Path
-) -> None:
+def test_missing_weights_say_where_they_were_and_how_to_get_them(toy: ModelSpec, tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError) as caught:
         ModelHub([tmp_path / "a", tmp_path / "b"]).checksum("toy")
     message = str(caught.value)
@@ -95,9 +93,7 @@ def test_what_an_operation_consumes_is_checked_before_any_work(toy: ModelSpec, t
     assert consumed_model(ModelHub([]), name) == {name: DrawnLandscapes().checksum}
 
 
-def test_an_operation_that_says_nothing_else_consumes_the_models_that_it_declares(
-    toy: ModelSpec, tmp_path: Path
-) -> None:
+def test_consumed_models_are_by_default_those_that_are_declared(toy: ModelSpec, tmp_path: Path) -> None:
     class Flip(HorizontalFlip):
         models: ClassVar[tuple[str, ...]] = ("toy",)
 

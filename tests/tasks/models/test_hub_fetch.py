@@ -120,9 +120,7 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
 
 
 @pytest.mark.parametrize("path", [NAME, "config.json"])
-def test_a_file_that_comes_as_another_is_refused_and_fetched_anew(
-    path: str, hub: FakeHub, tmp_path: Path
-) -> None:
+def test_fetch_refuses_another_file_and_fetches_it_again(path: str, hub: FakeHub, tmp_path: Path) -> None:
     hub.sent[path] = hub.files[path][::-1]
     with pytest.raises(IntegrityError, match=rf"{path} .* differs from the file that the hub"):
         fetch_model("toy", tmp_path)
@@ -132,9 +130,7 @@ def test_a_file_that_comes_as_another_is_refused_and_fetched_anew(
     assert len(weights_asked(hub)) == (2 if path == NAME else 1)
 
 
-def test_a_hub_that_states_other_weights_than_are_known_is_not_downloaded_from(
-    hub: FakeHub, tmp_path: Path
-) -> None:
+def test_fetch_downloads_nothing_where_the_hub_states_other_weights(hub: FakeHub, tmp_path: Path) -> None:
     hub.stated_sha256[NAME] = digest_text("other weights")
     said = f"of someone/toy of the hub at {hub.base} .*is not that of toy"
     with pytest.raises(IntegrityError, match=said):
@@ -145,9 +141,7 @@ def test_a_hub_that_states_other_weights_than_are_known_is_not_downloaded_from(
     assert not weights_asked(hub)
 
 
-def test_where_no_checksum_is_known_the_hubs_own_counts(
-    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_may_trust_the_hubs_sums(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     know(monkeypatch, toy_spec(sha256=None))
     fetch_model("toy", tmp_path)
     sums = {file.path: file.sha256 for file in read_manifest(tmp_path / "toy").files}
@@ -164,17 +158,13 @@ def test_where_no_checksum_is_known_the_hubs_own_counts(
         (404, "RevisionNotFound", "does not have someone/toy @ 0123"),
     ],
 )
-def test_what_the_hub_refuses_is_said_with_what_to_do(
-    status: int, reason: str, said: str, hub: FakeHub, tmp_path: Path
-) -> None:
+def test_fetch_says_why_it_refuses(status: int, reason: str, said: str, hub: FakeHub, tmp_path: Path) -> None:
     hub.status = (status, reason)
     with pytest.raises(PrerequisiteError, match=said):
         fetch_model("toy", tmp_path)
 
 
-def test_a_hub_that_is_not_there_or_none_is_said_with_the_way_by_hand(
-    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_says_the_way_by_hand(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeHub, "tree", lambda self: {"hello": "world"})
     with pytest.raises(PrerequisiteError, match=r"127\.0\.0\.1"):
         fetch_model("toy", tmp_path)
@@ -187,9 +177,7 @@ def test_a_hub_that_is_not_there_or_none_is_said_with_the_way_by_hand(
     assert "slvmeval models add toy FOLDER" in message
 
 
-def test_what_is_pickled_or_too_large_is_not_downloaded(
-    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_refuses_pickled_files(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(fetch.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
         with pytest.raises(PrerequisiteError, match=r"toy needs .* more .* free some space"):
@@ -200,9 +188,7 @@ def test_what_is_pickled_or_too_large_is_not_downloaded(
     assert not weights_asked(hub)
 
 
-def test_without_the_hubs_library_the_message_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_without_the_library_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "huggingface_hub" else find(name)
@@ -211,9 +197,7 @@ def test_without_the_hubs_library_the_message_says_how_to_get_it(
         fetch_model("qwen3-8b", tmp_path)
 
 
-def test_two_fetches_of_one_model_do_not_mix_and_a_folder_in_the_way_is_not_overwritten(
-    hub: FakeHub, tmp_path: Path
-) -> None:
+def test_fetch_waits_for_no_other_and_overwrites_no_folder(hub: FakeHub, tmp_path: Path) -> None:
     with placing("toy", tmp_path, "add"), pytest.raises(PrerequisiteError, match="another process"):
         fetch_model("toy", tmp_path)
     (tmp_path / "toy").mkdir()

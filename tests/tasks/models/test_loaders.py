@@ -32,9 +32,7 @@ def added_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "toy-kind"
 
 
-def test_a_package_adds_a_kind_and_its_loader_gets_folder_device_and_options(
-    added_kind: str, tmp_path: Path
-) -> None:
+def test_loader_of_a_package_gets_folder_device_and_options(added_kind: str, tmp_path: Path) -> None:
     mirror(tmp_path / "models", "mine", kind=added_kind)
     hub = ModelHub([tmp_path / "models"])
     loaded = hub.get("mine", dtype="float32", compile=False)

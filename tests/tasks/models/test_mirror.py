@@ -50,9 +50,7 @@ def test_a_folder_is_found_and_stands_for_itself_in_an_id(tmp_path: Path) -> Non
         (lambda f: (f / MANIFEST).unlink(), "slvmeval models add mine .*--in-place"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_named(
-    harm: Callable[[Path], object], said: str, tmp_path: Path
-) -> None:
+def test_damaged_folder_is_named(harm: Callable[[Path], object], said: str, tmp_path: Path) -> None:
     harm(mirror(tmp_path, "mine"))
     with pytest.raises(IntegrityError, match=said):
         ModelHub([tmp_path]).path("mine")
@@ -93,9 +91,7 @@ def test_nothing_passes_for_the_built_in_model(
         ModelHub([tmp_path]).glance("toy")
 
 
-def test_other_weights_under_a_built_in_name_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_path_refuses_other_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     know(monkeypatch, toy_spec(sha256="0" * 64))
     mirror(tmp_path)
     with pytest.raises(IntegrityError, match=r"is not that of toy \(320,000 bytes, SHA-256 0000"):
@@ -109,9 +105,7 @@ def test_other_weights_under_a_built_in_name_are_refused(
 
 
 @pytest.mark.parametrize("more", ["unet/diffusion_pytorch_model.safetensors", "pytorch_model.bin"])
-def test_further_weights_under_a_built_in_name_are_refused(
-    more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_further_weights_are_refused(more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     know(monkeypatch, toy_spec())
     monkeypatch.setitem(FILES, more, "weights that a loader might take")
     mirror(tmp_path)
@@ -134,9 +128,7 @@ def test_a_name_cannot_lead_out_of_the_folder_and_an_unknown_one_is_told_the_nea
         ModelHub([tmp_path]).path("my-detecter")
 
 
-def test_weights_are_read_once_and_again_when_they_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_are_read_once_until_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = mirror(tmp_path, "mine")
     # as if they had been written an hour ago
     for path in folder.rglob("*"):
@@ -187,9 +179,7 @@ def test_all_that_is_missing_is_said_at_once_and_one_thing_by_its_own_error(tmp_
         check.raise_problems()
 
 
-def test_a_built_in_model_that_was_added_says_that_nobody_compared_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_caveat_of_a_built_in_model_that_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror(tmp_path, "mine")
     mirror(tmp_path, "toy")
     know(monkeypatch, toy_spec(sha256=None))

@@ -29,8 +29,7 @@ def test_a_wheel_is_named_as_the_format_demands(package: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("date", "modified"),
-    [((2023, 4, 2, 2, 43, 0), 1680403380), ((1980, 0, 0, 0, 0, 0), 315532800)],
+    ("date", "modified"), [((2023, 4, 2, 2, 43, 0), 1680403380), ((1980, 0, 0, 0, 0, 0), 315532800)]
 )
 def test_a_file_keeps_its_age_also_where_the_archive_has_no_date(
     tmp_path: Path, date: tuple[int, int, int, int, int, int], modified: int

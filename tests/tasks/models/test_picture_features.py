@@ -43,9 +43,7 @@ def test_rows_have_length_1_and_do_not_depend_on_the_batch(made: Callable[[str],
 
 
 @pytest.mark.parametrize("name", ["siglip", "dino"])
-def test_siglips_features_are_the_published_predictors_and_dinos_its_class_token(
-    made: Callable[[str], Path], name: str
-) -> None:
+def test_features_are_siglips_pooled_and_dinos_class_token(made: Callable[[str], Path], name: str) -> None:
     import torch
     from PIL import Image
     from transformers import AutoImageProcessor, Dinov2Model, SiglipVisionModel

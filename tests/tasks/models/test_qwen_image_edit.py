@@ -104,9 +104,7 @@ def test_picture_instruction_negative_seed_and_guidance_all_count(editor: Any) -
 
 @models
 @pytest.mark.parametrize("size", [(288, 512), (61, 75)])
-def test_the_pipeline_gets_size_a_negative_and_a_generator_of_the_cpu(
-    editor: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipeline_is_given_all(editor: Any, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[dict[str, Any]] = []
     kind = type(editor._pipeline)
     run = kind.__call__
@@ -141,9 +139,7 @@ def test_two_pictures_at_once_are_refused(whole_editor: Any) -> None:
 
 
 @models
-def test_the_step_cache_leaves_steps_out_and_carries_nothing_from_picture_to_picture(
-    editor: Any, quick: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_step_cache_carries_no_picture_over(editor: Any, quick: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = full_steps(quick)
     alone = edited(quick, noise(), steps=6)
     # how many depends on the weights; the first step is full on both sides of guidance
@@ -174,9 +170,7 @@ def break_scheduler(editor: Any, monkeypatch: pytest.MonkeyPatch, problem: Excep
 
 
 @models
-def test_memory_that_ran_out_and_values_that_are_no_numbers_never_become_a_picture(
-    editor: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_edit_gives_no_picture_of_nan_or_out_of_memory(editor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     with monkeypatch.context() as broken:

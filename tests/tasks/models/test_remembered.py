@@ -53,9 +53,7 @@ def memories() -> list[Path]:
     return sorted(found.iterdir()) if found.exists() else []
 
 
-def test_a_file_is_read_once_for_all_processes_and_again_when_it_changed(
-    folder: Path, read: list[str], another_process: Callable[[], None]
-) -> None:
+def test_file_is_read_once(folder: Path, read: list[str], another_process: Callable[[], None]) -> None:
     names = ["a.bin", "b.bin"]
     for _ in range(2):
         another_process()
@@ -71,9 +69,7 @@ def test_a_file_is_read_once_for_all_processes_and_again_when_it_changed(
     assert read == ["a.bin", "b.bin", "b.bin"]
 
 
-def test_a_file_that_changed_just_now_is_not_remembered(
-    folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_file_is_not_remembered(folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     remembered_digests(folder, ["a.bin"])
     assert not memories()
     remembered_digests(folder, ["a.bin"])

@@ -244,9 +244,7 @@ def test_what_fits_runs_in_the_size_asked_for(held: Residence) -> None:
     assert model.batches.sizes_ran == (4, 2)
 
 
-def test_out_of_memory_halves_the_batch_and_goes_on(
-    held: Residence, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_batches_are_halved_where_memory_runs_out(held: Residence, caplog: pytest.LogCaptureFixture) -> None:
     model = Inverter(for_at_most(lambda: 3), 16)
     invert(model, 20)
     assert model.asked == [16, 8, 4, *[2] * 10]
@@ -412,9 +410,7 @@ def test_models_stay_where_they_fit_and_take_turns_elsewhere(
     assert hub.get("painter").batches.sizes_ran == (ran,)
 
 
-def test_another_model_goes_where_not_even_one_picture_fits_beside_it(
-    hub_on: Callable[[Card], ModelHub],
-) -> None:
+def test_another_model_goes_where_one_picture_does_not_fit(hub_on: Callable[[Card], ModelHub]) -> None:
     card = Card(100, 30)
     hub = hub_on(card)
     hub.get("finder")

@@ -102,9 +102,7 @@ def test_the_padding_is_a_reflection(inpainter: Any) -> None:
     assert (whole[:, :68] == paint(inpainter, shown, masks, [1])).all()
 
 
-def test_a_long_prompt_is_cut_between_words_and_said_so_once(
-    inpainter: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_long_prompt_is_cut_between_words(inpainter: Any, caplog: pytest.LogCaptureFixture) -> None:
     shown, masks = pictures(1)
     # the tiny tokenizer has a token a letter: 25 words of three letters, and two marks
     reds = " ".join(["red"] * 25)
@@ -161,9 +159,7 @@ def test_on_a_gpu_half_precision_computes_the_same_up_to_rounding(folder: Path, 
     assert 0 < np.abs(difference).mean() < 20
 
 
-def test_memory_that_runs_out_and_values_that_are_no_numbers_are_errors(
-    inpainter: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inpaint_out_of_memory_and_nan_are_errors(inpainter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     from tasks.models.base import OutOfMemory

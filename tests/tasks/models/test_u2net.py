@@ -34,9 +34,7 @@ def test_the_mask_finds_the_cat(model_folder: Path) -> None:
     assert (network.mask(picture) == mask).all()
 
 
-def test_rembg_reads_no_folder_of_its_own_and_numba_still_compiles(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_load_leaves_numba_alone(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
 
     monkeypatch.setenv("U2NET_HOME", str(tmp_path))
@@ -47,9 +45,7 @@ def test_rembg_reads_no_folder_of_its_own_and_numba_still_compiles(
     assert network._session.inner_session.get_session_options().intra_op_num_threads == 1
 
 
-def test_where_nothing_is_salient_the_mask_is_zero(
-    model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mask_is_zero_where_nothing_is_salient(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = load(model_folder / "u2netp.onnx", "cpu")
     flat = np.full((1, 1, 320, 320), 0.25, np.float32)
     session = SimpleNamespace(run=lambda *_: [flat], get_inputs=lambda: [SimpleNamespace(name="input.1")])
@@ -139,9 +135,7 @@ def test_on_a_gpu_the_cuda_provider_runs_it(model_folder: Path, monkeypatch: pyt
         (Runtime([CUDA, CPU], [CPU]), f"would run on {CPU}"),
     ],
 )
-def test_a_gpu_worker_that_would_use_the_cpu_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, runtime: Runtime, found: str
-) -> None:
+def test_gpu_worker_refuses_the_cpu(monkeypatch: pytest.MonkeyPatch, runtime: Runtime, found: str) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", runtime.module())
     with pytest.raises(PrerequisiteError) as problem:
         load(Path("u2net.onnx"), "cuda")

@@ -79,9 +79,7 @@ def test_a_side_is_the_sampled_video(videos: Path, name: str) -> None:
     assert side.rgb(0).shape == (48, 64, 3)
 
 
-def test_frames_and_pairs_are_known_by_the_files_without_decoding(
-    videos: Path, tmp_path: Path, decoded: Decoded
-) -> None:
+def test_identities_come_from_files_without_decoding(videos: Path, tmp_path: Path, decoded: Decoded) -> None:
     for name in ("film.mp4", "copy.mp4"):
         shutil.copy(videos / "film.mp4", tmp_path / name)
     side, copy = (
@@ -147,9 +145,7 @@ def test_only_touched_frames_are_decoded_and_few_are_kept(videos: Path, decoded:
     assert decoded[SECONDS:] == [0]
 
 
-def test_single_frames_are_decoded_from_their_key_frame_only_where_none_before_was(
-    videos: Path, decoded: Decoded
-) -> None:
+def test_single_frames_are_decoded_on_from_the_one_before(videos: Path, decoded: Decoded) -> None:
     whole = VideoSide(videos / "steady.mp4", Fraction(12), LONG_SIDE)
     assert whole.sampler.mode == "packet_plan"
     wanted = whole.planes(range(len(whole)))
@@ -179,9 +175,7 @@ def test_where_all_must_be_decoded_going_on_costs_once(videos: Path, decoded: De
     assert decoded == list(range(count))
 
 
-def test_gold_says_which_is_high_and_opening_reads_no_video(
-    videos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gold_says_which_is_high_without_reading(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = videos / "film.mp4", videos / "other.mp4"
     for gold, high in (("a", a), ("b", b), ("tie", a)):
         with monkeypatch.context() as patched:
@@ -290,9 +284,7 @@ def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
         (LINE, "line 1 has the id 'one' already"),
     ],
 )
-def test_a_mistake_names_its_line(
-    write: Callable[..., Path], second: dict[str, Any] | bytes, message: str
-) -> None:
+def test_mistake_has_line(write: Callable[..., Path], second: dict[str, Any] | bytes, message: str) -> None:
     path = write(LINE, b"", second)
     with pytest.raises(UserInputError, match=rf"(?s)pairs\.jsonl, line 3: .*{message}"):
         read_pairs_file(path)

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.pairs.release_plan import Candidate, SourceSummary, draw_candidates, duration_bin
@@ -34,6 +34,7 @@ def draw(
     return draw_candidates(sources, aspects=ASPECTS, bin_seconds=100, pairs_per_bin=most, **given)
 
 
+@settings(max_examples=40)
 @given(summaries, st.integers(1, 4))
 def test_a_bin_is_never_over_full_and_never_has_room_left(sources: list[SourceSummary], most: int) -> None:
     chosen = draw(sources, most=most)
@@ -45,6 +46,7 @@ def test_a_bin_is_never_over_full_and_never_has_room_left(sources: list[SourceSu
     assert len(chosen) == len({(c.source_id, c.aspect) for c in chosen})
 
 
+@settings(max_examples=40)
 @given(summaries, summaries, st.randoms(use_true_random=False))
 def test_neither_the_order_of_arrival_nor_new_or_lost_sources_matter_to_what_is_kept(
     sources: list[SourceSummary], more: list[SourceSummary], chance: random.Random
@@ -60,10 +62,9 @@ def test_neither_the_order_of_arrival_nor_new_or_lost_sources_matter_to_what_is_
     assert max(Counter((c.aspect, c.bin_s) for c in after).values(), default=0) <= 3
 
 
+@settings(max_examples=40)
 @given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
-def test_what_is_excluded_is_never_chosen_and_the_next_takes_its_place(
-    sources: list[SourceSummary], names: set[str]
-) -> None:
+def test_draw_lets_the_next_in_for_what_is_excluded(sources: list[SourceSummary], names: set[str]) -> None:
     excluded = {(name, "color") for name in names}
     chosen = draw(sources, excluded=excluded)
     assert not excluded & {(c.source_id, c.aspect) for c in chosen}
@@ -71,6 +72,7 @@ def test_what_is_excluded_is_never_chosen_and_the_next_takes_its_place(
     assert chosen == draw([s.model_copy(update={"aspects": left[s.source_id]}) for s in sources])
 
 
+@settings(max_examples=40)
 @given(summaries, st.integers(1, 3))
 def test_the_rank_is_stable(sources: list[SourceSummary], most: int) -> None:
     """Fewer places, or fewer sources, never bring in one that was ranked behind."""
@@ -100,10 +102,9 @@ def test_bins_are_half_open() -> None:
     assert [duration_bin(s, 100) for s in (0, 99.99, 100, 199.5, 10486)] == [0, 0, 100, 100, 10400]
 
 
+@settings(max_examples=40)
 @given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
-def test_what_is_drawn_before_all_are_known_is_drawn_whatever_comes(
-    sources: list[SourceSummary], later: set[str]
-) -> None:
+def test_draw_before_all_are_known_holds(sources: list[SourceSummary], later: set[str]) -> None:
     known = [source for source in sources if source.source_id not in later]
     early = draw(known, unknown=later)
     assert set(early) <= set(draw(sources)) & set(draw(known))

@@ -65,9 +65,7 @@ def drawn(source: Made, aspect: str) -> list[ClipSpan]:
     return sorted(job.draw[: job.clips], key=lambda span: span.index)
 
 
-def test_the_next_clip_is_read_while_one_is_computed(
-    source: Made, trace: Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_next_clip_is_read_ahead(source: Made, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Computing a clip ends here only when the next one's frames are there: else it would never end."""
     spans = drawn(source, "aesthetics")
     following = {one.first_frame: other.first_frame for one, other in pairwise(spans)}
@@ -108,9 +106,7 @@ def clip(source: Made, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[in
         yield lambda count: ClipFrames(reader, ClipSpan(0, 3, count), thread)
 
 
-def test_frames_are_those_of_the_array_in_any_order_and_cannot_be_changed(
-    clip: Callable[[int], ClipFrames],
-) -> None:
+def test_read_gives_the_arrays_frames_in_any_order_read_only(clip: Callable[[int], ClipFrames]) -> None:
     for count, at_once in itertools.product((1, 2, 3, 4, 7), (1, 2, 3, 7)):
         frames = clip(count)
         expected = np.stack([picture(3 + place) for place in range(count)])
@@ -125,9 +121,7 @@ def test_frames_are_those_of_the_array_in_any_order_and_cannot_be_changed(
             frames.read(0, 1)[:] = 0
 
 
-def test_a_failure_is_the_readers_own_and_the_next_call_tries_again(
-    clip: Callable[[int], ClipFrames], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_read_is_retried(clip: Callable[[int], ClipFrames], monkeypatch: pytest.MonkeyPatch) -> None:
     original, away = FrameReader.read, [True]
 
     def read(self: FrameReader, first: int, count: int = 1) -> Planes:

@@ -97,9 +97,7 @@ def _frames(source: Made, clip: int) -> range:
     return range(span.first_frame, span.first_frame + span.frame_count)
 
 
-def test_a_clip_is_read_once_for_all_aspects_and_not_by_a_second_run(
-    source: Made, reads: list[tuple[str, int, int]]
-) -> None:
+def test_degrade_reads_a_clip_once_for_all_aspects(source: Made, reads: list[tuple[str, int, int]]) -> None:
     built = source.degrade().built
     pixels = [read for read in reads if read[0] == source.frames_id]
     assert pixels
@@ -114,9 +112,7 @@ def test_a_clip_is_read_once_for_all_aspects_and_not_by_a_second_run(
     assert (reads, points) == ([], [])
 
 
-def test_a_long_clip_is_read_in_parts_with_the_same_result(
-    source: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_clip_is_read_in_parts(source: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = source.pair("aesthetics")
     monkeypatch.setattr(clip_frames, "BLOCK_FRAMES", 2)
     monkeypatch.setattr(PixelOperation, "frames_at_once", 2)
@@ -149,9 +145,7 @@ def test_aspects_do_not_depend_on_each_other(built: Made, tmp_path: Path) -> Non
         assert make_source(tmp_path / aspect).pair(aspect) == built.pair(aspect)
 
 
-def test_a_clip_that_does_not_change_is_replaced_by_the_next_of_the_draw(
-    source: Made, tmp_path: Path
-) -> None:
+def test_degrade_replaces_a_clip_that_does_not_change(source: Made, tmp_path: Path) -> None:
     (job,) = source.jobs("aesthetics")
     first = job.draw[0].index
     grey = set(_frames(source, first))

@@ -57,9 +57,7 @@ def test_a_draw_depends_on_seed_source_and_aspect_alone(source: Made, made: Call
     assert order_of(draw(made(name="two"), "aesthetics", 3)) != order
 
 
-def test_the_pair_id_changes_with_what_the_pair_is_made_of_and_only_then(
-    source: Made, made: Callable[..., Made]
-) -> None:
+def test_pair_id_follows_what_the_pair_is_made_of(source: Made, made: Callable[..., Made]) -> None:
     def id_(aspect: str = "aesthetics", clips: int = 3, of: Made = source, **changes: Any) -> str:
         return draw(of, aspect, clips, RECIPE.model_copy(update=changes)).pair_id
 

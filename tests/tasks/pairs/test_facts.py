@@ -32,9 +32,7 @@ def sampler(path: Path, fps: int = 1) -> Any:
     return facts.video_sampler(str(path), Fraction(fps), 512, "refuse")
 
 
-def test_only_the_last_sampler_is_used_again_and_a_changed_file_is_opened_anew(
-    opened: list[Path], tmp_path: Path
-) -> None:
+def test_video_sampler_is_the_last_one_until_the_file_changes(opened: list[Path], tmp_path: Path) -> None:
     one, two = tmp_path / "one.mp4", tmp_path / "two.mp4"
     one.write_bytes(b"1")
     two.write_bytes(b"2")

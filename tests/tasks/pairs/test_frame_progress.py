@@ -42,9 +42,7 @@ def test_slow_frames_have_a_line_every_half_minute_and_at_the_end(lines: pytest.
     ]
 
 
-def test_fast_frames_have_no_line_but_at_the_end_of_a_clip_where_that_is_asked_for(
-    lines: pytest.LogCaptureFixture,
-) -> None:
+def test_fast_frames_have_a_line_only_at_the_end_of_a_clip(lines: pytest.LogCaptureFixture) -> None:
     run(1000, 10, 0.01, always=False)
     assert lines.messages == []
     run(1000, 10, 0.01, always=True)

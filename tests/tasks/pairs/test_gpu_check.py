@@ -105,9 +105,7 @@ def test_a_detector_that_does_not_find_the_ball_is_timed_all_the_same(tmp_path: 
 
 
 @models_only
-def test_memory_that_does_not_suffice_is_the_aspects_problem(
-    tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_is_an_aspects(tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **options: Any) -> Any:
         raise OutOfMemory("CUDA out of memory. Tried to allocate 2.00 GiB")
 

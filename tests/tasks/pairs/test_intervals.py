@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,9 +43,7 @@ def test_units_hold_every_frame_exactly_once_in_order(layout: tuple[list[ClipSpa
 
 
 @given(layouts(), st.data())
-def test_edits_conserve_what_they_do_not_concern(
-    layout: tuple[list[ClipSpan], int], data: st.DataObject
-) -> None:
+def test_edits_conserve_the_rest(layout: tuple[list[ClipSpan], int], data: st.DataObject) -> None:
     outcome = units(*layout)
     clips = clips_of(outcome)
     drawn = data.draw(st.sets(st.sampled_from(clips))) if clips else set()
@@ -71,7 +68,10 @@ def test_edits_conserve_what_they_do_not_concern(
     high, low = degraded_intervals(outcome, result, sorted(drawn), 1.0)
     marked = {second for start, end in high for second in range(int(start), int(end))}
     assert marked == {f for u in outcome if u.clip in drawn for f in frames([u])}
-    assert all(0 <= start < end <= len(frames(result)) for start, end in low)
+    # two seconds on either side of each join, which is where the clip was
+    left = frames(result)
+    joins = [sum(frame < u.first_frame for frame in left) for u in outcome if u.clip in drawn]
+    assert low == merged([(max(join - 2.0, 0), min(join + 2, len(left))) for join in joins])
 
 
 # a gap of 2, clips A 2–6, B 6–9, a gap of 3, clips C 12–14, D 14–20, and a gap of 1
@@ -84,60 +84,25 @@ def removed(*gone: int, fps: float = 1.0) -> tuple[object, object]:
     return degraded_intervals(UNITS, reordered(UNITS, order, gone), gone, fps)
 
 
-@pytest.mark.parametrize(
-    ("gone", "high", "low"),
-    [
-        # in the middle: low is 0–2 gap, 2–6 A, 6–9 gap, 9–11 C, …; the join is where B was
-        ((1,), ((6, 9),), ((4, 8),)),
-        # the first clip: the join is at the end of the gap before it, and starts no earlier than the video
-        ((0,), ((2, 6),), ((0, 4),)),
-        # the last clip: 15 frames are left, the join is at 14
-        ((3,), ((14, 20),), ((12, 15),)),
-        # neighbours without a gap between them: one interval, one join
-        ((0, 1), ((2, 9),), ((0, 4),)),
-        ((2, 3), ((12, 20),), ((10, 13),)),
-        # with a gap of 3 s between them, the joins' margins touch: 2–6 A, join 6, gap 6–9, join 9
-        ((1, 2), ((6, 9), (12, 14)), ((4, 11),)),
-        # far apart: join of A at 2; low is 0–2 gap, 2–5 B, 5–8 gap, 8–10 C, join of D at 10, 10–11 gap
-        ((0, 3), ((2, 6), (14, 20)), ((0, 4), (8, 11))),
-    ],
-)
-def test_removed_clips_by_hand(
-    gone: tuple[int, ...], high: tuple[tuple[int, int], ...], low: tuple[tuple[int, int], ...]
-) -> None:
-    assert removed(*gone) == (high, low)
+def test_degraded_intervals_of_removed_clips_by_hand() -> None:
+    # with a gap of 3 s between them, the joins' margins touch: 2–6 A, join 6, gap 6–9, join 9
+    assert removed(1, 2) == (((6, 9), (12, 14)), ((4, 11),))
+    # far apart: join of A at 2; low is 0–2 gap, 2–5 B, 5–8 gap, 8–10 C, join of D at 10, 10–11 gap
+    assert removed(0, 3) == (((2, 6), (14, 20)), ((0, 4), (8, 11)))
 
 
-@pytest.mark.parametrize(
-    ("lengths", "gone", "intervals"),
-    [
-        # the very first and last frames may go
-        ((3, 10, 2), (0, 2), (((0, 3), (13, 15)), ((0, 2), (8, 10)))),
-        # a video shorter than the margin is all join
-        ((1, 1), (1,), (((1, 2),), ((0, 1),))),
-    ],
-)
-def test_videos_without_gaps_by_hand(
-    lengths: tuple[int, ...], gone: tuple[int, ...], intervals: tuple[object, object]
-) -> None:
-    spans = [ClipSpan(index, sum(lengths[:index]), length) for index, length in enumerate(lengths)]
-    whole = units(spans, sum(lengths))
-    left = [span.index for span in spans if span.index not in gone]
-    assert degraded_intervals(whole, reordered(whole, left, gone), gone, 1.0) == intervals
-
-
-def test_seconds_follow_the_rate_and_the_margin_does_not() -> None:
+def test_degraded_intervals_follow_the_rate_and_their_margin_does_not() -> None:
     # at two frames a second B is 3.0–4.5 s, and its join at 3.0 s
     assert removed(1, fps=2.0) == (((3.0, 4.5),), ((1.0, 5.0),))
 
 
-def test_degraded_clips_by_hand() -> None:
+def test_degraded_intervals_of_degraded_clips_by_hand() -> None:
     changed = {n: UNITS[n + 1].model_copy(update={"kind": "degraded"}) for n in (0, 1)}
     high, low = degraded_intervals(UNITS, replaced(UNITS, changed), [1, 0], 1.0)
     assert high == low == ((2, 9),)
 
 
-def test_moved_clips_by_hand() -> None:
+def test_degraded_intervals_of_moved_clips_by_hand() -> None:
     # A and B are drawn; the four places between the gaps become C B D A, so A comes last
     result = reordered(UNITS, [2, 1, 3, 0], [0, 1])
     assert [s.clip for s in result] == [None, 2, 1, None, 3, 0, None]
@@ -147,7 +112,7 @@ def test_moved_clips_by_hand() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda p: (min(p), max(p)))))
-def test_merging_marks_the_same_seconds(intervals: list[tuple[int, int]]) -> None:
+def test_merged_marks_the_same_seconds(intervals: list[tuple[int, int]]) -> None:
     result = merged([(float(start), float(end)) for start, end in intervals])
     seconds = {second for start, end in intervals for second in range(start, end)}
     assert {second for start, end in result for second in range(int(start), int(end))} == seconds

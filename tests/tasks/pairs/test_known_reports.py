@@ -98,9 +98,7 @@ def test_changed_sources_are_inspected_again(one_aspect: BuildOptions) -> None:
     assert [source.title for source in build._unknown()] == [drawn.stem]
 
 
-def test_a_changed_video_of_equal_size_and_name_is_another_source(
-    one_aspect: BuildOptions,
-) -> None:
+def test_changed_video_of_equal_size_and_name_is_another_source(one_aspect: BuildOptions) -> None:
     drawn = Path(release_of(one_aspect).sources()[0].video)
     before = set(prepared(one_aspect).sources)
     data = bytearray(drawn.read_bytes())
@@ -128,9 +126,7 @@ def test_a_changed_analysis_or_program_is_noticed(
     assert len(inspected) == 1
 
 
-def test_a_predicted_report_is_not_kept_for_frames_that_another_build_stored(
-    one_aspect: BuildOptions,
-) -> None:
+def test_predicted_report_is_not_kept_for_frames_of_another_build(one_aspect: BuildOptions) -> None:
     build = prepared(one_aspect)
     (predicted,) = [report for report in build.reports.values() if not report.exact]
     for file in reports_of(one_aspect):

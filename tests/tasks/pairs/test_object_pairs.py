@@ -89,9 +89,7 @@ def test_a_pair_needs_enough_clips_in_which_something_is_found(source: Callable[
     assert "only 2 of the 12" in str(problem)
 
 
-def test_the_pair_stays_where_the_thing_is_still_seen_unless_a_share_is_asked_for(
-    source: Callable[..., Made],
-) -> None:
+def test_pair_stays_where_the_thing_is_seen_unless_a_share_is_asked_for(source: Callable[..., Made]) -> None:
     made, models = source({1, 4, 7}), planted(ColourDetector(), Unable())
     assert not degrade(made, models)[1].set_aside
     made.recipe = recipe(least_gone=0.5)

@@ -46,48 +46,42 @@ def source(built: Made) -> Made:
     return built
 
 
+@pytest.fixture
+def whole(built_once: Made) -> Made:
+    """The source that all tests share: only records are changed, nothing on disk."""
+    return built_once
+
+
 def verify(source: Made, record: PairRecord) -> str:
     """What verification says of a pair; empty if nothing. It discards what is damaged, so it sees a copy."""
     with TemporaryDirectory(dir=source.store.root.parent) as copy:
-        shutil.copytree(source.store.root, copy, dirs_exist_ok=True)
-        return " | ".join(
-            str(reason) for reason in verify_pairs(Store(Path(copy)), [record.pair_id]).values()
-        )
+        shutil.copytree(source.store.root, copy, copy_function=os.link, dirs_exist_ok=True)
+        return " | ".join(map(str, verify_pairs(Store(Path(copy)), [record.pair_id]).values()))
 
 
 def deep(source: Made, record: PairRecord) -> str:
     return " | ".join(verify_deep(source.store, record))
 
 
-def tampered(source: Made, record: PairRecord, **other: Any) -> PairRecord:
-    """Write another record in place of a pair's, with a manifest that fits it."""
-    changed = PairRecord.model_validate({**record.model_dump(), **other})
-    folder = source.store.artifact_path(PAIR, record.pair_id)
-    reseal(folder, content=changed.model_dump(mode="json"))
-    return changed
+def changed(source: Made, record: PairRecord, **other: Any) -> tuple[PairRecord, str]:
+    """Another record of a pair, and what is wrong with it beside the frames that are stored."""
+    other_record = record.model_copy(update=other)
+    check = SourceCheck(FrameReader(frames_path(source.store, record.frames_id)))
+    return other_record, " | ".join(pair_problems(source.store, other_record, check))
 
 
-def with_segments(source: Made, record: PairRecord, segments: list[Segment], **other: Any) -> PairRecord:
-    """Write another edit list and nothing else."""
-    return tampered(source, record, segments=[segment.model_dump() for segment in segments], **other)
-
-
-def fitting(source: Made, segments: Sequence[Segment]) -> dict[str, Any]:
-    """The checksum and the number of frames that belong to an edit list."""
+def edited(source: Made, record: PairRecord, segments: Sequence[Segment]) -> tuple[PairRecord, str]:
+    """The same for another edit list, with the checksum and the number of frames that belong to it."""
     checksum = low_checksum(source.store, source.facts.timeline.digests, segments)
-    return {"low_frames": sum(segment.frame_count for segment in segments), "low_checksum": checksum}
+    count = sum(segment.frame_count for segment in segments)
+    return changed(source, record, segments=tuple(segments), low_frames=count, low_checksum=checksum)
 
 
-def edited(source: Made, record: PairRecord, segments: list[Segment]) -> PairRecord:
-    """Write another edit list, with what belongs to it."""
-    return with_segments(source, record, segments, **fitting(source, segments))
-
-
-def replaced(record: PairRecord, place: int, **changes: Any) -> list[Segment]:
+def replaced(record: PairRecord, place: int, **changes: Any) -> tuple[Segment, ...]:
     """The record's segments with another one at a place."""
     segments = list(record.segments)
     segments[place] = segments[place].model_copy(update=changes)
-    return segments
+    return tuple(segments)
 
 
 def flip(path: Path, place: int) -> None:
@@ -100,10 +94,10 @@ def strangers(count: int) -> list[Planes]:
     return [picture(900 + n) for n in range(count)]
 
 
-def put(path: Path, frames: Sequence[Planes]) -> None:
-    """Put frames in place of a frame array, with checksums that fit them."""
+def put(path: Path, frames: Sequence[Planes]) -> str:
+    """Put frames in place of a frame array, with checksums that fit them; return that of all."""
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    write_frames(path, frames, map(float, range(len(frames))), COLOR)
+    return write_frames(path, frames, map(float, range(len(frames))), COLOR).checksum
 
 
 def first_degraded(source: Made, record: PairRecord) -> tuple[int, Segment, Path]:
@@ -112,25 +106,21 @@ def first_degraded(source: Made, record: PairRecord) -> tuple[int, Segment, Path
     return place, segment, clip_path(source.store, segment.degraded_clip or "none")
 
 
-@each_aspect
-def test_a_good_pair_is_good(source: Made, aspect: str) -> None:
-    record = source.pair(aspect)
-    assert deep(source, record) == ""
-    assert verify_pairs(source.store, [record.pair_id]) == {}
-    assert source.store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
-    assert expected_intervals(record) == (record.high_intervals, record.low_intervals)
-
-
-def test_a_verified_pair_is_not_read_again(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair_ids = list(source.degrade().built)
+def test_verify_accepts_good_pairs_and_reads_each_once(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [source.pair(aspect) for aspect in ASPECTS]
+    pair_ids = [record.pair_id for record in records]
     seen: list[tuple[int, int]] = []
     assert verify_pairs(source.store, pair_ids, lambda *at: seen.append(at)) == {}
-    assert seen[-1] == (len(pair_ids), len(pair_ids))
+    assert seen == [(done, len(ASPECTS)) for done in range(1, len(ASPECTS) + 1)]
+    for record in records:
+        assert deep(source, record) == ""
+        assert source.store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
+        assert expected_intervals(record) == (record.high_intervals, record.low_intervals)
     monkeypatch.setattr(FrameReader, "read", None)
     assert verify_pairs(source.store, pair_ids) == {}
 
 
-def test_a_flipped_byte_in_a_degraded_clip_harms_its_pair_alone(source: Made) -> None:
+def test_verify_discards_only_the_pair_with_a_flipped_byte(source: Made) -> None:
     pair_ids = source.degrade().built
     record = source.pair("aesthetics")
     _, segment, path = first_degraded(source, record)
@@ -149,7 +139,7 @@ def test_a_flipped_byte_in_a_degraded_clip_harms_its_pair_alone(source: Made) ->
     assert verify_pairs(source.store, pair_ids) == {}
 
 
-def test_a_missing_clip_is_found(source: Made) -> None:
+def test_verify_finds_a_missing_clip(source: Made) -> None:
     record = source.pair("aesthetics")
     _, segment, _ = first_degraded(source, record)
     source.store.remove(DEGRADED_CLIP, segment.degraded_clip or "")
@@ -157,7 +147,7 @@ def test_a_missing_clip_is_found(source: Made) -> None:
     assert "no complete artifact" in deep(source, record)
 
 
-def test_a_clip_without_pixels_whose_manifest_fits_is_made_again(source: Made) -> None:
+def test_verify_discards_a_clip_without_pixels_whose_manifest_fits(source: Made) -> None:
     """As a file that was emptied before its commit."""
     source.degrade()
     record = source.pair("aesthetics")
@@ -176,9 +166,7 @@ def test_a_clip_without_pixels_whose_manifest_fits_is_made_again(source: Made) -
     assert verify_pairs(source.store, [record.pair_id]) == {}
 
 
-def test_a_file_system_that_does_not_answer_is_no_verdict(
-    source: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verify_gives_no_verdict_without_an_answer(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     record = source.pair("aesthetics")
     monkeypatch.setattr(away, "PAUSES_S", (0.0,))
     real = os.pread
@@ -191,7 +179,7 @@ def test_a_file_system_that_does_not_answer_is_no_verdict(
     assert verify_pairs(source.store, [record.pair_id]) == {}
 
 
-def test_other_frames_in_a_degraded_clip_are_found(source: Made, tmp_path: Path) -> None:
+def test_verify_finds_other_frames_in_a_degraded_clip(source: Made, tmp_path: Path) -> None:
     record = source.pair("aesthetics")
     _, segment, path = first_degraded(source, record)
     count = segment.frame_count
@@ -212,62 +200,55 @@ def test_other_frames_in_a_degraded_clip_are_found(source: Made, tmp_path: Path)
 
 
 @pytest.mark.parametrize("aspect", ["aesthetics", "spatial_relationship"])
-def test_an_undegraded_clip_in_place_of_a_degraded_one_is_found(source: Made, aspect: str) -> None:
+def test_verify_finds_an_undegraded_clip_in_place_of_a_degraded_one(source: Made, aspect: str) -> None:
     record = source.pair(aspect)
     place, segment, path = first_degraded(source, record)
     put(path, [picture(segment.first_frame + n) for n in range(segment.frame_count)])
-    changed = edited(source, record, list(record.segments))
-    assert "mean difference 0.00 is below 2" in verify(source, changed)
+    assert "mean difference 0.00 is below 2" in edited(source, record, record.segments)[1]
     # nor does it help to say that the clip is as it was
-    changed = edited(source, record, replaced(record, place, kind="source", degraded_clip=None))
-    assert "not those that were drawn" in verify(source, changed)
+    as_source = replaced(record, place, kind="source", degraded_clip=None)
+    assert "not those that were drawn" in edited(source, record, as_source)[1]
 
 
-def test_the_clip_of_another_place_is_found(source: Made) -> None:
+def test_verify_finds_the_clip_of_another_place(source: Made) -> None:
     record = source.pair("aesthetics")
     place, segment, _ = first_degraded(source, record)
     consumes = {"stranger": True}
     with source.store.stage(DEGRADED_CLIP, consumes) as staged:
-        put(staged.path / CLIP_FILE, [255 - frame for frame in strangers(segment.frame_count)])
-    other = artifact_id(DEGRADED_CLIP, consumes)
-    changed = with_segments(source, record, replaced(record, place, degraded_clip=other))
-    assert "the low side's checksum does not follow" in verify(source, changed)
-    assert "the low side's frames do not match their checksum" in deep(source, changed)
+        frames = [255 - frame for frame in strangers(segment.frame_count)]
+        staged.content_checksum = put(staged.path / CLIP_FILE, frames)
+    segments = replaced(record, place, degraded_clip=artifact_id(DEGRADED_CLIP, consumes))
+    other, found = changed(source, record, segments=segments)
+    assert "the low side's checksum does not follow" in found
+    # as it is found in the store too
+    reseal(source.store.artifact_path(PAIR, record.pair_id), content=other.model_dump(mode="json"))
+    assert f"verification_failed: aesthetics: {found}" in verify(source, record)
+    assert "the low side's frames do not match their checksum" in deep(source, other)
 
 
 @each_aspect
-def test_dropped_and_swapped_segments_are_found(source: Made, aspect: str) -> None:
-    record = source.pair(aspect)
-    whole = list(record.segments)
-    # read once: hundreds of edit lists are compared with it
-    check = SourceCheck.read(source.store, record.frames_id)
-
-    def as_edited(segments: list[Segment], **other: Any) -> tuple[PairRecord, list[str]]:
-        changed = record.model_copy(update={"segments": tuple(segments), **other})
-        return changed, pair_problems(source.store, changed, check)
-
-    assert as_edited(whole, **fitting(source, whole)) == (record, [])
-    for place in range(len(whole)):
-        segments = [*whole[:place], *whole[place + 1 :]]
+def test_verify_finds_dropped_and_swapped_segments(whole: Made, aspect: str) -> None:
+    record = whole.pair(aspect)
+    segments = list(record.segments)
+    assert edited(whole, record, segments) == (record, "")
+    for place in range(len(segments)):
+        left = [*segments[:place], *segments[place + 1 :]]
         # the record as it was, but for the segment; and with everything that can be made to fit
-        assert as_edited(segments)[1]
-        assert as_edited(segments, **fitting(source, segments))[1]
-        assert place or verify(source, edited(source, record, segments))
-    for place in range(len(whole) - 1):
-        segments = [*whole[:place], whole[place + 1], whole[place], *whole[place + 2 :]]
-        assert as_edited(segments)[1]
+        assert changed(whole, record, segments=tuple(left))[1]
+        assert edited(whole, record, left)[1]
+    for place in range(len(segments) - 1):
+        turned = [*segments[:place], segments[place + 1], segments[place], *segments[place + 2 :]]
+        assert changed(whole, record, segments=tuple(turned))[1]
         # with a checksum that fits: found unless the result is as good an arrangement of the same clips
-        changed, problems = as_edited(segments, **fitting(source, segments))
-        if not problems:
+        other, found = edited(whole, record, turned)
+        if not found:
             assert aspect == "temporal_flow"
-            assert (changed.high_intervals, changed.low_intervals) == expected_intervals(changed)
-    tampered(source, record)
-    assert verify(source, record) == ""
+            assert (other.high_intervals, other.low_intervals) == expected_intervals(other)
 
 
 @each_aspect
-def test_wrong_numbers_and_intervals_are_found(source: Made, aspect: str) -> None:
-    record = source.pair(aspect)
+def test_verify_finds_wrong_numbers_and_intervals(whole: Made, aspect: str) -> None:
+    record = whole.pair(aspect)
     for change, found in (
         ({"high_frames": record.high_frames - 1}, "the source has"),
         ({"low_frames": record.low_frames + 1}, "as many frames as the pair says"),
@@ -278,7 +259,7 @@ def test_wrong_numbers_and_intervals_are_found(source: Made, aspect: str) -> Non
         ({"high_intervals": ()}, "no degraded interval is marked"),
         ({"low_intervals": ()}, "no degraded interval is marked"),
     ):
-        assert found in verify(source, tampered(source, record, **change))
+        assert found in changed(whole, record, **change)[1]
     for side in ("high_intervals", "low_intervals"):
         intervals = getattr(record, side)
         (start, end), *others = intervals
@@ -286,14 +267,14 @@ def test_wrong_numbers_and_intervals_are_found(source: Made, aspect: str) -> Non
             [(start + 1, end + 1), *others],
             [(start, end - 0.5), *others],
             [*intervals, (0.0, 0.5)],
-            others,
         ):
-            said = verify(source, tampered(source, record, **{side: wrong}))
-            assert "intervals are not those of the edit list" in said or (said and wrong == others)
+            found = changed(whole, record, **{side: tuple(wrong)})[1]
+            assert "intervals are not those of the edit list" in found
+        assert changed(whole, record, **{side: tuple(others)})[1]
 
 
-@each_aspect
-def test_a_changed_source_frame_is_found(source: Made, aspect: str) -> None:
+@pytest.mark.parametrize("aspect", ["aesthetics", "comprehensiveness"])
+def test_verify_finds_a_changed_source_frame(source: Made, aspect: str) -> None:
     record = source.pair(aspect)
     frames = [picture(k) for k in range(record.high_frames)]
     frames[1] = np.where(frames[1] > 100, frames[1] - 1, frames[1] + 1).astype(np.uint8)
@@ -302,7 +283,7 @@ def test_a_changed_source_frame_is_found(source: Made, aspect: str) -> None:
     assert "the high side's frames do not match their checksum" in deep(source, record)
 
 
-def test_damage_to_the_stored_source_is_found(source: Made) -> None:
+def test_verify_finds_damage_to_the_stored_source(source: Made) -> None:
     record = source.pair("temporal_flow")
     path = frames_path(source.store, source.frames_id) / "planes" / "c" / "0" / "0" / "0"
     flip(path, 2000)
@@ -318,9 +299,9 @@ def test_damage_to_the_stored_source_is_found(source: Made) -> None:
         verify(source, record)
 
 
-def test_a_wrong_frame_map_is_found(source: Made) -> None:
-    record = source.pair("dynamics_degree")
-    place, segment, _ = first_degraded(source, record)
+def test_verify_finds_a_wrong_frame_map(whole: Made) -> None:
+    record = whole.pair("dynamics_degree")
+    place, segment, _ = first_degraded(whole, record)
     first, count = segment.first_frame, segment.frame_count
     for frame_map, found in (
         (range(first, first + count), "mean difference 0.00"),
@@ -328,25 +309,26 @@ def test_a_wrong_frame_map_is_found(source: Made) -> None:
         ((first + count,) * count, "its frame map leaves the clip"),
         ((-1,) * count, "its frame map leaves the clip"),
     ):
-        changed = with_segments(source, record, replaced(record, place, frame_map=tuple(frame_map)))
-        assert found in verify(source, changed)
+        segments = replaced(record, place, frame_map=tuple(frame_map))
+        assert found in changed(whole, record, segments=segments)[1]
 
 
-def test_other_frames_in_an_untouched_segment_are_found(source: Made) -> None:
-    record = source.pair("aesthetics")
+def test_verify_finds_other_frames_in_an_untouched_segment(whole: Made) -> None:
+    record = whole.pair("aesthetics")
     place, segment = next((n, s) for n, s in enumerate(record.segments) if s.kind == "source")
-    changed = edited(source, record, replaced(record, place, frame_map=(0,) * segment.frame_count))
-    assert "a segment that was not degraded has other frames" in verify(source, changed)
-    assert "untouched frames of clip" in deep(source, changed)
+    segments = replaced(record, place, frame_map=(0,) * segment.frame_count)
+    other, found = edited(whole, record, segments)
+    assert "a segment that was not degraded has other frames" in found
+    assert "untouched frames of clip" in deep(whole, other)
 
 
-def test_a_segment_outside_the_source_is_found(source: Made) -> None:
-    record = source.pair("temporal_flow")
+def test_verify_finds_a_segment_outside_the_source(whole: Made) -> None:
+    record = whole.pair("temporal_flow")
     for update in ({"frame_count": 0}, {"first_frame": -1}, {"first_frame": 10_000}):
-        assert verify(source, with_segments(source, record, replaced(record, 0, **update)))
+        assert changed(whole, record, segments=replaced(record, 0, **update))[1]
 
 
-def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
+def test_verify_of_a_pair_that_cannot_be_read_harms_no_other(source: Made) -> None:
     pair_ids = source.degrade().built
     bad = source.pair("temporal_flow")
     reseal(source.store.artifact_path(PAIR, bad.pair_id), content={})
@@ -356,7 +338,7 @@ def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
     assert not source.store.has(PAIR, bad.pair_id)
 
 
-def test_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:
+def test_verify_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:
     record = source.pair("temporal_flow")
     path = source.store.artifact_path(PAIR, record.pair_id) / MANIFEST_NAME
     path.write_text(path.read_text().replace('"aspect": "temporal_flow"', '"aspect": "texture"'))

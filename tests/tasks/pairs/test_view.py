@@ -169,9 +169,7 @@ def test_only_touched_frames_are_read(source: Made, monkeypatch: pytest.MonkeyPa
         place += segment.frame_count
 
 
-def test_identities_are_known_without_reading_a_picture(
-    source: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_identities_need_no_picture(source: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = open_(source, "aesthetics")
     # a side that has nothing stored of its frames finds the same ones by reading
     by_reading = [Side.frame_ids(side, range(len(side))) for side in (pair.high, pair.low)]

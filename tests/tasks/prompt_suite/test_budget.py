@@ -40,9 +40,7 @@ def make(writing: Writing, videos: Videos, limits: Limits | None = None, prices:
 
 
 @pytest.mark.parametrize(("unit", "least"), [("tokens", "1 tokens"), ("usd", "1.0 dollars")])
-def test_a_limit_ends_a_run_and_the_next_one_goes_on(
-    writing: Writing, two: Videos, unit: str, least: str
-) -> None:
+def test_limit_ends_a_run_and_the_next_resumes(writing: Writing, two: Videos, unit: str, least: str) -> None:
     def limited(most: float) -> Made:
         return make(writing, two[:1], Limits.model_validate({unit: most}))[0]
 
@@ -112,12 +110,7 @@ def test_what_a_dry_run_counts(writing: Writing, two: Videos) -> None:
     ],
 )
 def test_a_server_that_answers_nobody_ends_the_run(
-    writing: Writing,
-    two: Videos,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    failure: str,
-    message: str,
+    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch, status: int, failure: str, message: str
 ) -> None:
     if status == 503:
         monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
@@ -131,9 +124,7 @@ def test_a_server_that_answers_nobody_ends_the_run(
         assert len(writing.server.seen) == 1
 
 
-def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
-    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_store_ends_a_run(writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         fill(patched, writing.folder / "store" / "suites")
         paid, other = make(writing, two)
@@ -156,9 +147,7 @@ def test_a_run_that_cannot_count_ends(writing: Writing, two: Videos, monkeypatch
     assert len(writing.server.seen) == 1
 
 
-def test_a_run_that_is_ended_makes_no_further_request(
-    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ended_run_asks_no_more(writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the request that is under way is waited for, and kept."""
     ended, under_way = threading.Event(), threading.Event()
     stop = Meter.stop

@@ -77,9 +77,7 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(writing: Writing, video: 
     assert all("good_answer" not in text and "Is thing 0 right?" in text for text in told)
 
 
-def test_halves_of_characters_are_replaced_and_nothing_to_criticise_ends_the_rounds(
-    writing: Writing, video: SourceVideo
-) -> None:
+def test_drafts_have_whole_characters_and_end_without_faults(writing: Writing, video: SourceVideo) -> None:
     half = {"description": "A ball \ud83d rolls over grass and stops there."}
     writing.author.odd = lambda step, text, count: {"describe": half, "criticise": {"faults": []}}.get(step)
     made = writing.make(video, rounds=5)
@@ -90,9 +88,7 @@ def test_halves_of_characters_are_replaced_and_nothing_to_criticise_ends_the_rou
     assert all("ball \ufffd rolls" in text for text in (version.text, made.prompt.text, output))
 
 
-def test_a_changed_draft_waits_for_a_person_again_who_may_leave_it_out(
-    writing: Writing, video: SourceVideo
-) -> None:
+def test_changed_draft_waits_again_and_may_be_left_out(writing: Writing, video: SourceVideo) -> None:
     one = writing.maker()
     writing.make(video, False)
     (draft,) = one.project.drafts()
@@ -151,9 +147,7 @@ def test_a_model_that_never_fits_is_a_row_with_the_reason(writing: Writing, vide
     assert writing.make(video, again=1).state == "ready"
 
 
-def test_questions_on_whose_good_answer_two_requests_differ_are_replaced(
-    writing: Writing, video: SourceVideo
-) -> None:
+def test_questions_with_two_good_answers_are_replaced(writing: Writing, video: SourceVideo) -> None:
     def odd(step: str, text: str, count: int) -> Any:
         if step == "questions" and count == 1:
             # said to be good with yes; who checks says no

@@ -58,9 +58,7 @@ def test_the_newest_record_counts_and_the_old_ones_stay(project: Project) -> Non
     assert project.approved(draft("p2")) is None
 
 
-def test_what_a_kill_leaves_of_a_line_harms_no_other_and_what_nobody_wrote_is_said(
-    project: Project, tmp_path: Path
-) -> None:
+def test_reviews_pass_over_torn_lines_and_name_strange_ones(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "reviews.jsonl"
     record = say(project)
     whole = path.read_text()

@@ -203,9 +203,7 @@ def test_what_becomes_of_odd_embeddings(server: Told, reply: Reply, expected: Fa
 
 
 @pytest.mark.parametrize("name", ["event_alignment", "human_action"])
-def test_the_dry_run_estimates_all_requests_where_few_events_and_actions_are_taken(
-    server: Told, name: str
-) -> None:
+def test_dry_run_estimates_all_requests_of_few_events_and_actions(server: Told, name: str) -> None:
     usual, few = (
         suite(server, **settings).scorer(name).estimate(PROMPT, [video(film())])
         for settings in ({}, {"most_events": 1, "most_actions": 1})
@@ -231,9 +229,7 @@ def test_what_was_paid_before_a_video_went_away_is_known(server: Told) -> None:
     assert [(one.model, one.tokens_in) for one in result.usage.others] == [(READS, 100)]
 
 
-def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
-    server: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_store_keeps_cost(server: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         fill(patched, server.folder / "store" / "suites")
         result = failure(score(server, "overall_alignment"))

@@ -80,9 +80,7 @@ def test_actions_are_extracted_then_looked_for(server: Told) -> None:
         ([1], Failure.NOT_UNDERSTOOD),
     ],
 )
-def test_without_actions_there_is_no_score_and_no_frame_is_sent(
-    server: Told, actions: Any, expected: Failure
-) -> None:
+def test_human_action_without_actions_sends_no_frame(server: Told, actions: Any, expected: Failure) -> None:
     server.say(Talk(actions={"actions": actions}))
     assert failure(score(server, "human_action")).failure is expected
     assert steps(server) == ["actions"]
@@ -330,9 +328,7 @@ def test_the_model_sees_times_and_events_and_gives_intervals(server: Told) -> No
     ("interval", "frames"),
     [((0.0, 2.0), (0, 8)), ((0.3, 0.6), (1, 3)), ((1.9, 2.4), (7, 8)), ((0.5, 0.501), (2, 3))],
 )
-def test_intervals_become_the_frames_on_the_screen(
-    interval: tuple[float, float], frames: tuple[int, int]
-) -> None:
+def test_intervals_become_frames(interval: tuple[float, float], frames: tuple[int, int]) -> None:
     (result,) = clips_of([PromptEvent(event="e")], [interval], np.arange(8) / 4)
     assert (result.first, result.end) == frames
 

@@ -92,9 +92,7 @@ def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> 
         ("transitions", "", dict.fromkeys(("pixels", "structure", "features", "motion"), 0)),
     ],
 )
-def test_constants_that_make_no_sense_are_refused_before_a_video_is_read(
-    table: str, name: str, value: Any, tmp_path: Path
-) -> None:
+def test_senseless_constants_are_refused(table: str, name: str, value: Any, tmp_path: Path) -> None:
     given = {name: value} if name else value
     with pytest.raises(UserInputError, match=rf"visual\.{table}" + (rf"\.{name}" if name else ": .*all 0")):
         score("warping_error", scenes([3]), tmp_path, **{table: given})
@@ -113,9 +111,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize("first", ["temporal_flickering", "warping_error"])
-def test_flicker_and_warping_error_share_the_flow_of_every_step(
-    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flicker_and_warping_share_flows(first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     noise = rng.integers(-3, 4, (6, *scene(1).shape))
     still = [np.clip(scene(1) + one, 0, 255).astype(np.uint8) for one in noise]

@@ -236,9 +236,7 @@ def test_pixels_and_motion() -> None:
         ([8, 12], {"threshold": 255}, []),
     ],
 )
-def test_hard_cuts_are_found_where_they_are(
-    lengths: list[int], settings: dict[str, float], cuts: list[int]
-) -> None:
+def test_find_cuts_finds_hard_cuts(lengths: list[int], settings: dict[str, float], cuts: list[int]) -> None:
     assert find_cuts(scenes(lengths), CutSettings.model_validate(settings)) == cuts
 
 

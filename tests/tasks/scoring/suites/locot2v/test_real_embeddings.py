@@ -38,9 +38,7 @@ def compared(server: EmbeddingServer, folder: Path, first: list[str], second: li
     return result
 
 
-def test_each_event_is_nearest_to_the_same_event_in_other_words(
-    server: EmbeddingServer, tmp_path: Path
-) -> None:
+def test_events_are_nearest_to_themselves_in_other_words(server: EmbeddingServer, tmp_path: Path) -> None:
     prompt = ["the sun rises over the sea", "a man waves to a friend", "a dog sleeps on a sofa"]
     video = ["somebody greets another person", "a puppy lies on the couch", "dawn breaks above the ocean"]
     cosines = compared(server, tmp_path, prompt, video)

@@ -84,9 +84,7 @@ def test_there_are_26_dimensions_from_0_to_1_in_five_groups(server: Told) -> Non
         ("", 5.5, True),
     ],
 )
-def test_a_raw_score_of_aesthetics_is_called_so_and_is_in_no_mean(
-    details: str, score: float, raw: bool
-) -> None:
+def test_raw_score_of_aesthetics_is_in_no_mean(details: str, score: float, raw: bool) -> None:
     def row(name: str, value: float, more: str = "{}") -> SuiteScore:
         fields = {"key": name, "dimension": name, "score": value, "details": more}
         return SuiteScore(suite="x", settings="s", model="m", prompt_id="p", video="v", **fields)

@@ -151,9 +151,7 @@ def test_a_second_assistant_may_see_the_first_one_s_questions(server: Told) -> N
         ({"second assistant": USUAL["first assistant"]}, Failure.NOT_UNDERSTOOD, "3 answers to 2 questions"),
     ],
 )
-def test_an_odd_answer_is_a_reason_that_names_the_step(
-    server: Told, changes: dict[str, Any], failure: Failure, said: str
-) -> None:
+def test_odd_answer_names_step(server: Told, changes: dict[str, Any], failure: Failure, said: str) -> None:
     server.say(Talk(changes))
     result = score(server)
     asked = len(server.seen)

@@ -222,9 +222,7 @@ def test_a_dry_run_has_one_request_a_batch(server: Told) -> None:
 
 
 @pytest.mark.parametrize("name", ["imaging_quality", "color_consistency"])
-def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
-    server: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_full_store_cost(server: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with monkeypatch.context() as patched:
         fill(patched, tmp_path / "store" / "suites")
         (result,) = score(server, [film()], name)

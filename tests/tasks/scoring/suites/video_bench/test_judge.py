@@ -188,9 +188,7 @@ def test_a_long_prompt_loses_the_end_of_each_caption(server: Told) -> None:
 
 
 @pytest.mark.parametrize(("name", "odd", "paid"), [("color", "score", 1000), ("aesthetics", "few-shot", 100)])
-def test_an_odd_answer_says_of_which_dimension_and_video(
-    server: Told, name: str, odd: str, paid: int
-) -> None:
+def test_odd_answer_names_dimension_and_video(server: Told, name: str, odd: str, paid: int) -> None:
     server.say(Seeing({odd: {"score": 9}}))
     with pytest.raises(NotJudged) as problem:
         judge(server).compare(PROMPT, *pair(), aspect(name))

@@ -127,9 +127,7 @@ def test_settings_that_do_not_fit(server: Told, settings: dict[str, Any], said: 
         ({"multimodal": {"model": MODELS[0], "thinking_tokens": 9}}, "", "imaging_quality"),
     ],
 )
-def test_only_what_a_score_depends_on_is_in_its_settings(
-    server: Told, settings: dict[str, Any], changed: str, same: str
-) -> None:
+def test_settings_hold_what_counts(server: Told, settings: dict[str, Any], changed: str, same: str) -> None:
     usual, other = suite(server), suite(server, **settings)
     for name in f"{changed} {same}".split():
         equal = other.scorer(name).settings() == usual.scorer(name).settings()
@@ -288,9 +286,7 @@ def test_another_file_is_left_to_others(server: Told, content: str) -> None:
         ("a", "is no object"),
     ],
 )
-def test_a_damaged_entry_of_the_authors_file_is_named(
-    server: Told, tmp_path: Path, entry: Any, said: str
-) -> None:
+def test_read_prompts_names_a_damaged_entry(server: Told, tmp_path: Path, entry: Any, said: str) -> None:
     file = tmp_path / "full.json"
     file.write_text(json.dumps([{"prompt": "a", "dimension": "color"}, entry]), encoding="utf-8")
     with pytest.raises(UserInputError, match=said):
