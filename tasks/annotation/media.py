@@ -91,7 +91,7 @@ def draft_of(path: Path) -> Iterator[Path]:
 
 
 #: Increases when the same frames result in a different file.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
