@@ -87,7 +87,8 @@ def _frames(side: Path) -> _Frames:
 
 
 def _write(side: Path, target: Path, wanted: _Frames) -> None:
-    options = {"movflags": "+faststart", "fflags": "+bitexact"}
+    # the box with the bit rate would have that of the side before it was padded
+    options = {"movflags": "+faststart", "fflags": "+bitexact", "write_btrt": "0"}
     with _opened(side) as origin, av.open(str(target), "w", format="mp4", options=options) as file:
         stream = file.add_stream_from_template(origin.streams.video[0])
         stream.metadata.clear()
