@@ -6,6 +6,7 @@ pair of its source would be the high one. So each pair has two files of its own,
 
 - each frame is padded to the size of the other side's frame at its place, by a message that players skip;
 - a frame is a key frame in the index only if both sides have one there;
+- IDR pictures are numbered by their order, so that no repeated number tells where encoded clips were joined;
 - the smaller file ends with unused bytes.
 
 Two sides with different numbers of frames, as after a removal, differ in length anyway. They have equal file
@@ -24,6 +25,8 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from storage_schemas.errors import IntegrityError
+from tasks.media.bitstream import InvalidBitstream
+from tasks.media.h264_slices import IdrNumbers
 
 if TYPE_CHECKING:
     VideoPacket: TypeAlias = "av.Packet[Any]"
@@ -77,19 +80,20 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path]) -> None:
 def _frames(side: Path) -> _Frames:
     sizes, keys = [], []
     with _opened(side) as origin:
-        for packet in _packets(origin):
-            sizes.append(sum(map(len, _units(packet))))
+        for packet, units in _packets(origin):
+            sizes.append(sum(map(len, units)))
             keys.append(packet.is_keyframe)
     return _Frames(sizes, keys)
 
 
 def _write(side: Path, target: Path, wanted: _Frames) -> None:
-    options = {"movflags": "+faststart", "fflags": "+bitexact"}
+    # the box with the bit rate would have that of the side before it was padded
+    options = {"movflags": "+faststart", "fflags": "+bitexact", "write_btrt": "0"}
     with _opened(side) as origin, av.open(str(target), "w", format="mp4", options=options) as file:
         stream = file.add_stream_from_template(origin.streams.video[0])
         stream.metadata.clear()
-        for packet, size, key in zip(_packets(origin), wanted.sizes, wanted.keys, strict=True):
-            file.mux(_copied(packet, stream, size, key))
+        for (packet, units), size, key in zip(_packets(origin), wanted.sizes, wanted.keys, strict=True):
+            file.mux(_copied(packet, units, stream, size, key))
 
 
 def _opened(side: Path) -> InputContainer:
@@ -99,24 +103,34 @@ def _opened(side: Path) -> InputContainer:
         raise IntegrityError(f"{side} is not a video: remove it and run this again ({problem})") from problem
 
 
-def _packets(origin: InputContainer) -> Iterator[VideoPacket]:
-    return (packet for packet in origin.demux(origin.streams.video[0]) if packet.size)
+def _packets(origin: InputContainer) -> Iterator[tuple[VideoPacket, list[bytes]]]:
+    """Yield each frame with its NAL units and their lengths, without the encoder's marks and numbers."""
+    stream = origin.streams.video[0]
+    try:
+        numbers = IdrNumbers(stream.codec_context.extradata or b"")
+        for packet in origin.demux(stream):
+            if packet.size:
+                units = numbers.renumbered(_units(bytes(packet)))
+                yield packet, [len(unit).to_bytes(4) + unit for unit in units]
+    except InvalidBitstream as problem:
+        raise IntegrityError(
+            f"{origin.name} is no stream of this encoder ({problem}): remove it and run this again"
+        ) from problem
 
 
-def _units(packet: VideoPacket) -> list[bytes]:
-    """Return the NAL units of a frame with their lengths, without the encoder's marks."""
-    data, at, units = bytes(packet), 0, []
+def _units(data: bytes) -> Iterator[bytes]:
+    at = 0
     while at < len(data):
-        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        end = at + 4 + int.from_bytes(data[at : at + 4])
         if data[at + 4] & 31 != _SUPPLEMENTAL:
-            units.append(data[at:end])
+            yield data[at + 4 : end]
         at = end
-    return units
 
 
-def _copied(packet: VideoPacket, stream: VideoStream, size: int, key: bool) -> VideoPacket:
+def _copied(
+    packet: VideoPacket, units: list[bytes], stream: VideoStream, size: int, key: bool
+) -> VideoPacket:
     """Return the same coded frame, padded to `size` bytes."""
-    units = _units(packet)
     missing = size - sum(map(len, units))
     if missing:
         # a delimiter comes first in a frame (H.264, 7.4.1.2.3)

@@ -1,7 +1,7 @@
 """The videos that workers see: two files for each pair that differ only in their pictures.
 
 A file's name is a keyed hash, so it reveals neither the pair nor the side. Each side of each pair is a file
-of its own, even if two sides are the same video: a recurring one would reveal that it is the source. A file
+of its own, even if two sides show the same: a recurring one would reveal that it is the source. A file
 is complete or absent, and a name stands for one content, so several processes may write to the same folder;
 an existing file is not written again.
 """
@@ -30,10 +30,19 @@ from storage_schemas.store import ENCODED, Store
 from storage_schemas.votes import Check, check_id, check_of
 from tasks.annotation.alike import write_alike
 from tasks.annotation.installation import derived_key, media_folder
-from tasks.annotation.pair_task import ByteIndex, PairMedia
+from tasks.annotation.pair_task import ByteIndex, PairMedia, first_look, must_see
+from tasks.annotation.shown_quality import encode_shown
 from tasks.media.encode import DEFAULT_SETTINGS
 from tasks.publish.frame_restore import needs_frames, restore_frames
-from tasks.publish.pair_videos import SIDES, SideName, encode_source, encoded_consumes, unit_starts, write_low
+from tasks.publish.pair_videos import (
+    SIDES,
+    SideName,
+    encode_source,
+    encoded_color,
+    encoded_consumes,
+    unit_starts,
+    write_low,
+)
 
 #: Modification time of every file (seconds since 1970): real times would distinguish the videos.
 _MADE_AT = 946_684_800
@@ -91,7 +100,7 @@ def draft_of(path: Path) -> Iterator[Path]:
 
 
 #: Increases when the same frames result in a different file.
-FORMAT = 1
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -218,18 +227,31 @@ def write_media(release: Release, task: MediaTask) -> int:
     fps = records[task.pairs[0].pair_id].fps
     encoded = encode_source(store, row.frames_id, row.frame_count, clips, fps)
     for pair in missing:
-        if check_of(pair.pair_id)[1] is Check.EQUAL:
+        pair_id, check = check_of(pair.pair_id)
+        record = records[pair_id]
+        shown = first_look(pair_id, must_see(record, clips), clips, record.fps)
+        with _drafts(media, 3) as (plain, *alike):
+            if check is not Check.EQUAL:
+                write_low(store, record, encoded, plain)
+            sides = encoded, encoded if check is Check.EQUAL else plain
+            drafts = alike[0], alike[1]
+            encode_shown(sides, drafts, shown, (pair.high, pair.low), encoded_color(store, encoded))
             with draft_of(media / pair.high) as high, draft_of(media / pair.low) as low:
-                write_alike((encoded, encoded), (high, low))
-            continue
-        plain = media / f".{uuid.uuid4().hex}.mp4"
-        try:
-            write_low(store, records[pair.pair_id], encoded, plain)
-            with draft_of(media / pair.high) as high, draft_of(media / pair.low) as low:
-                write_alike((encoded, plain), (high, low))
-        finally:
-            plain.unlink(missing_ok=True)
+                write_alike(drafts, (high, low))
     return 2 * len(missing)
+
+
+@contextmanager
+def _drafts(media: Path, count: int) -> Iterator[list[Path]]:
+    """Yield names for files that are needed no longer afterwards."""
+    drafts = [media / f".{uuid.uuid4().hex}.mp4" for _ in range(count)]
+    try:
+        with storage_errors(media):
+            media.mkdir(parents=True, exist_ok=True)
+            yield drafts
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
 
 
 def _exist(media: Path, pair: PairFiles) -> bool:

@@ -19,7 +19,12 @@ class Bits:
 
     def __init__(self, data: bytes) -> None:
         self._value = int.from_bytes(data, "big")
-        self._left = 8 * len(data)
+        self._size = self._left = 8 * len(data)
+
+    @property
+    def position(self) -> int:
+        """Number of bits read so far."""
+        return self._size - self._left
 
     def u(self, count: int) -> int:
         """Unsigned integer of ``count`` bits."""

@@ -324,8 +324,10 @@ class UnitWriter:
         for packet in self._origin.packets(first, count):
             self._write(packet)
 
-    def encode(self, frames: Iterable[Planes]) -> None:
-        """Append a unit of new frames, ``(H·3/2, W)`` uint8 each."""
+    def encode(self, frames: Iterable[Planes], settings: EncoderSettings | None = None) -> None:
+        """Append a unit of new frames, ``(H·3/2, W)`` uint8 each; `settings` count from this unit on."""
+        if settings is not None and settings != self._settings:
+            self._settings, self._encoder, self._pictures = settings, None, 0
         encoder = self._opened_encoder()
         for packet in _encoded(encoder, frames, self._pictures):
             units = _nal_units(bytes(packet))

@@ -132,6 +132,12 @@ def encode_source(
     return store.artifact_path(ENCODED, id_) / _VIDEO
 
 
+def encoded_color(store: Store, encoded: Path) -> ColorSpec:
+    """Return the colours of what :func:`encode_source` gave."""
+    source = store.manifest(ENCODED, encoded.parent.name).content
+    return ColorSpec(matrix=source["matrix"], full_range=source["full_range"])
+
+
 def materialise_pair(
     store: Store,
     record: PairRecord,
@@ -207,8 +213,7 @@ def write_low(
     comment = digest_value({"encoded": encoded.parent.name, "segments": record.segments})
     if _comment(path) == comment:
         return False
-    source = store.manifest(ENCODED, encoded.parent.name).content
-    color = ColorSpec(matrix=source["matrix"], full_range=source["full_range"])
+    color = encoded_color(store, encoded)
     with (
         _draft(path) as draft,
         UnitFile(encoded) as origin,
