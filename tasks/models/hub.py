@@ -31,7 +31,9 @@ from tasks.models.registry import (
     ModelSpec,
     Wheel,
     check_model_name,
+    folder_name,
     model_spec,
+    repository_name,
     unknown_model,
 )
 from tasks.models.residence import residence
@@ -173,6 +175,7 @@ class ModelHub(Models):
         PrerequisiteError, IntegrityError, UserInputError
             As :meth:`get`, as far as these checks detect it.
         """
+        name = folder_name(name)
         spec = MODEL_SPECS.get(name)
         if spec is None:
             check_model_name(name)
@@ -191,6 +194,12 @@ class ModelHub(Models):
                 f"{unfinished} has no {MANIFEST}: if it is a complete checkpoint, register it with "
                 f"`slvmeval models add {name} {unfinished} --in-place`"
                 + ("" if spec is None else f"; else remove it and fetch it with: {spec.command}")
+            )
+        repository = repository_name(name)
+        if spec is None and repository is not None:
+            raise PrerequisiteError(
+                f"weights of {repository} are not in {self._folders()}; fetch them with: slvmeval models "
+                f"fetch {repository}"
             )
         if spec is None:
             raise unknown_model(name, dict.fromkeys(self.names()))

@@ -4,20 +4,22 @@ judges.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Choice, Judgement
+from storage_schemas.model import ProviderName
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
-from tasks.llm.answers import ask, complete, discounted, make_request, prompt_digest, usage_of
+from tasks.llm.answers import Asked, ask, complete, discounted, make_request, prompt_digest, usage_of
 from tasks.llm.chat import ChatClient, client_of
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import ChatServer, Servers, check_server
-from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
+from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, Usage, of_judgements
 from tasks.llm.vision_models import (
     CHOICE_TOKENS,
     INTERVALS_TOKENS,
@@ -37,7 +39,7 @@ from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
 from tasks.scoring.submitted import DESCRIPTIONS
 
 
-class VideoJudge(PairwiseJudge):
+class FrameJudge(PairwiseJudge):
     """Shows a model the frames of both videos and asks which is better, in both orders.
 
     Parameters
@@ -46,17 +48,12 @@ class VideoJudge(PairwiseJudge):
         Its name in tables.
     model
         The model and its sampling.
-    client
-        Its server.
+    asked
+        What answers: a server's client, or a model of this process.
     cache
         Cache of the changes between frames, which determine the scenes.
     prompts
         The user's folder of prompts; empty for ours.
-
-    Raises
-    ------
-    UserInputError
-        If the server does not take frames in the form of the model's settings.
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
@@ -64,6 +61,126 @@ class VideoJudge(PairwiseJudge):
     _prompt: ClassVar[str] = "video_judge"
     _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS
+    #: The provider whose form of videos is sent.
+    _provider: ProviderName = "openai"
+
+    def __init__(
+        self, name: str, model: VlmModel, asked: Asked, cache: FeatureCache, prompts: str = ""
+    ) -> None:
+        self.name, self.model = name, model
+        self._asked, self._cache = asked, cache
+        self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
+        self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
+        self._line = prompt_text("judges/video_line", prompts)
+        self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
+        self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model with its sampling, the frame policy and the prompts' checksum."""
+        return {
+            "model": self._model_settings(),
+            "frames": self._policy.model_dump(mode="json"),
+            "prompts": prompt_digest(self._system, self._user, self._line),
+        }
+
+    @abstractmethod
+    def _model_settings(self) -> dict[str, Any]:
+        """Return what of the model answers depend on."""
+
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
+        """Return which video the model names."""
+        text = self._text(prompt, aspect)
+        sent = self._choose(text, first, second)
+        parts = self._message(text, first, second, sent)
+        return self._judged(
+            lambda: ask(self._asked, self.model, self._system, parts, self._schema, sent.fps),
+            text,
+            sent,
+            first,
+            second,
+        )
+
+    def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
+        lines = [filled(self._line, name=name) for name in ("first", "second")]
+        frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._timed)
+        return [{"type": "text", "text": text}, *frames]
+
+    def _judged(
+        self,
+        answered: Callable[[], ChatAnswer],
+        text: str,
+        sent: SentFrames,
+        first: Side,
+        second: Side,
+    ) -> JudgeAnswer:
+        expected = self._text_tokens(text) + sent.tokens
+        try:
+            answer = answered()
+            choice_made, where = self._read(answer, first, second)
+        except NotJudged as problem:
+            problem.usage = self._usage(replace(problem.usage, frames=sent.count), expected)
+            problem.details = {**problem.details, "frames_as": sent.frames_as, **self._ran(None)}
+            raise
+        return JudgeAnswer(
+            choice=choice_made,
+            raw=answer.text,
+            reasoning=answer.reasoning,
+            finish_reason=answer.finish_reason or "",
+            model=answer.model or self.model.model,
+            prompt_digest=prompt_digest(self._system, text),
+            usage=self._usage(usage_of(answer, frames=sent.count), expected),
+            details={
+                "frames_as": sent.frames_as,
+                "frames": [choice.details() for choice in sent.choices],
+                "tokens": {
+                    "expected_in": expected,
+                    "in": answer.tokens_in or 0,
+                    "out": answer.tokens_out or 0,
+                    **discounted(answer),
+                },
+                **self._ran(answer),
+                **where,
+            },
+        )
+
+    def _usage(self, usage: Usage, expected: int) -> Usage:
+        """Return what a request took, by what was counted and what was expected."""
+        return usage.expecting(expected)
+
+    def _ran(self, answer: ChatAnswer | None) -> dict[str, Any]:
+        """Return what else a judgement's details say of the model."""
+        return {}
+
+    def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
+        """Return the choice in an answer, and what else of it belongs to the judgement's details."""
+        choice, found = read_choice(answer, self.model.answers)
+        return choice, {"found": found} if found else {}
+
+    def _text(self, prompt: str, aspect: AspectText) -> str:
+        return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
+
+    def _choose(self, text: str, first: Side, second: Side) -> SentFrames:
+        left = self.model.request_tokens() - self._text_tokens(text)
+        times = TIME_TOKENS if self._timed else 0
+        return choose_sent((first, second), self._policy, self.model, left, self._cache, times)
+
+    def _text_tokens(self, text: str) -> int:
+        return self.model.text_tokens(self._system + text) + self._around
+
+
+class VideoJudge(FrameJudge):
+    """Asks a model behind a server.
+
+    Parameters
+    ----------
+    client
+        The model's server; the others are those of :class:`FrameJudge`.
+
+    Raises
+    ------
+    UserInputError
+        If the server does not take frames in the form of the model's settings.
+    """
 
     def __init__(
         self,
@@ -74,22 +191,12 @@ class VideoJudge(PairwiseJudge):
         prompts: str = "",
     ) -> None:
         check_form(model, client.server)
-        self.name, self.model = name, model
-        self._client, self._cache = client, cache
-        self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
-        self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
-        self._line = prompt_text("judges/video_line", prompts)
-        self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
+        super().__init__(name, model, client, cache, prompts)
+        self._client, self._provider = client, client.server.provider
         self._measured = MeasuredTokens()
-        self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
 
-    def settings(self) -> dict[str, Any]:
-        """Return the model with its sampling, the frame policy and the prompts' checksum."""
-        return {
-            "model": self.model.settings(lambda: self._client.server.base),
-            "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._system, self._user, self._line),
-        }
+    def _model_settings(self) -> dict[str, Any]:
+        return self.model.settings(lambda: self._client.server.base)
 
     def check(self) -> None:
         """Ask the server whether it has the model.
@@ -109,19 +216,6 @@ class VideoJudge(PairwiseJudge):
     def concurrency(self) -> int:
         """The profile's limit of requests for the server."""
         return self._client.server.concurrency
-
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
-        """Return which video the model names."""
-        text = self._text(prompt, aspect)
-        sent = self._choose(text, first, second)
-        parts = self._message(text, first, second, sent)
-        return self._judged(
-            lambda: ask(self._client, self.model, self._system, parts, self._schema, sent.fps),
-            text,
-            sent,
-            first,
-            second,
-        )
 
     @property
     def server(self) -> ChatServer:
@@ -143,49 +237,6 @@ class VideoJudge(PairwiseJudge):
         sent = self._choose(text, first, second)
         return self._judged(lambda: complete(answer, self.model.answers), text, sent, first, second)
 
-    def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
-        lines = [filled(self._line, name=name) for name in ("first", "second")]
-        server = self._client.server
-        frames = sent_parts(lines, (first, second), sent, self.model, server, self._timed)
-        return [{"type": "text", "text": text}, *frames]
-
-    def _judged(
-        self,
-        answered: Callable[[], ChatAnswer],
-        text: str,
-        sent: SentFrames,
-        first: Side,
-        second: Side,
-    ) -> JudgeAnswer:
-        expected = self._text_tokens(text) + sent.tokens
-        try:
-            answer = answered()
-            choice_made, where = self._read(answer, first, second)
-        except NotJudged as problem:
-            problem.usage = replace(problem.usage, frames=sent.count).expecting(expected)
-            problem.details = {**problem.details, "frames_as": sent.frames_as}
-            raise
-        return JudgeAnswer(
-            choice=choice_made,
-            raw=answer.text,
-            reasoning=answer.reasoning,
-            finish_reason=answer.finish_reason or "",
-            model=answer.model or self.model.model,
-            prompt_digest=prompt_digest(self._system, text),
-            usage=usage_of(answer, frames=sent.count).expecting(expected),
-            details={
-                "frames_as": sent.frames_as,
-                "frames": [choice.details() for choice in sent.choices],
-                "tokens": {
-                    "expected_in": expected,
-                    "in": answer.tokens_in or 0,
-                    "out": answer.tokens_out or 0,
-                    **discounted(answer),
-                },
-                **where,
-            },
-        )
-
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate:
         """Return images and tokens of one comparison, with measured or assumed reasoning length."""
         text = self._text(prompt, aspect)
@@ -204,24 +255,8 @@ class VideoJudge(PairwiseJudge):
         self._measured = of_judgements(rows)
         return self._measured.says("answers") if self._measured.answers else self.model.assumes()
 
-    def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
-        """Return the choice in an answer, and what else of it belongs to the judgement's details."""
-        choice, found = read_choice(answer, self.model.answers)
-        return choice, {"found": found} if found else {}
 
-    def _text(self, prompt: str, aspect: AspectText) -> str:
-        return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
-
-    def _choose(self, text: str, first: Side, second: Side) -> SentFrames:
-        left = self.model.request_tokens() - self._text_tokens(text)
-        times = TIME_TOKENS if self._timed else 0
-        return choose_sent((first, second), self._policy, self.model, left, self._cache, times)
-
-    def _text_tokens(self, text: str) -> int:
-        return self.model.text_tokens(self._system + text) + self._around
-
-
-class IntervalJudge(VideoJudge):
+class SaysWhere(FrameJudge):
     """A video-based judge that also says where the other video is worse; not from the paper.
 
     Its request has another prompt, and its time before each image (a video has the times itself); the rest is
@@ -234,13 +269,17 @@ class IntervalJudge(VideoJudge):
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS + INTERVALS_TOKENS
 
     def settings(self) -> dict[str, Any]:
-        """Return what :class:`VideoJudge` returns, and that intervals are asked for."""
+        """Return what :class:`FrameJudge` returns, and that intervals are asked for."""
         return {**super().settings(), "intervals": True}
 
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
         lengths = _length_s(first), _length_s(second)
         better, intervals, found = read_intervals(answer, lengths, self.model.answers)
         return better, {"intervals": intervals, **({"found": found} if found else {})}
+
+
+class IntervalJudge(SaysWhere, VideoJudge):
+    """Asks a model behind a server where the other video is worse, too."""
 
 
 def _length_s(video: Side) -> float:

@@ -195,7 +195,7 @@ class Descriptions:
         return filled(self._system, **told), filled(self._user, **told)
 
     def _message(self, video: Side, aspect: AspectText, sent: SentFrames) -> Parts:
-        parts = sent_parts((self._line,), (video,), sent, self.model, self.server)
+        parts = sent_parts((self._line,), (video,), sent, self.model, self.server.provider)
         return [{"type": "text", "text": self._texts(aspect)[1]}, *parts]
 
     def _noted(self, sent: SentFrames, aspect: AspectText) -> dict[str, Any]:
