@@ -252,13 +252,14 @@ def verify(
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.hub import ModelHub
+    from tasks.models.registry import folder_name
 
     hub = ModelHub(_folders(model_folders, profile))
     failed = False
     for name in names or hub.names():
         try:
             with file_bar(name) as step:
-                model = hub.find(name, again=again, progress=step)
+                model = hub.find(folder_name(name), again=again, progress=step)
             terminal.say(f"ok       {name}  {model.path}")
         except IntegrityError as problem:
             failed = True
@@ -281,8 +282,9 @@ def path(
     Example: `slvmeval models path u2netp`
     """
     from tasks.models.hub import ModelHub
+    from tasks.models.registry import folder_name
 
-    terminal.say(str(ModelHub(_folders(model_folders, profile)).path(name)))
+    terminal.say(str(ModelHub(_folders(model_folders, profile)).path(folder_name(name))))
 
 
 def _folders(model_folders: list[Path] | None, profile: Path | None) -> list[Path]:

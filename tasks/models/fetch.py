@@ -179,7 +179,8 @@ def _spec_of(repository: str, name: str, revision: str | None) -> ModelSpec:
         raise PrerequisiteError(
             f"the hub at {hub_address()} does not answer like a model hub: {problem}"
         ) from problem
-    if stated.model_type is not None:
+    libraries = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
+    if stated.model_type is not None and libraries:
         check_type(stated.model_type, repository, stated.own_code)
     source = dataclasses.replace(asked.source, revision=stated.commit)
     return dataclasses.replace(asked, licence=stated.licence or "unknown", source=source)

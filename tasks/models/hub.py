@@ -31,7 +31,6 @@ from tasks.models.registry import (
     ModelSpec,
     Wheel,
     check_model_name,
-    folder_name,
     model_spec,
     repository_name,
     unknown_model,
@@ -175,7 +174,6 @@ class ModelHub(Models):
         PrerequisiteError, IntegrityError, UserInputError
             As :meth:`get`, as far as these checks detect it.
         """
-        name = folder_name(name)
         spec = MODEL_SPECS.get(name)
         if spec is None:
             check_model_name(name)
