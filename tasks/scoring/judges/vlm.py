@@ -253,7 +253,8 @@ class VideoJudge(FrameJudge):
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers in the store."""
         self._measured = of_judgements(rows)
-        return self._measured.says("answers") if self._measured.answers else self.model.assumes()
+        basis = self._measured.says("answers") if self._measured.answers else self.model.assumes()
+        return "; ".join(filter(None, (basis, self.model.borrowed())))
 
 
 class SaysWhere(FrameJudge):
@@ -300,12 +301,15 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
     """
     fields = dict(changes or {})
     if name in VLM_MODELS:
-        return VlmModel(**{**VLM_MODELS[name].model_dump(), **fields})
+        own, ready = fields.get("model"), VLM_MODELS[name]
+        if own not in (None, ready.model):
+            return VlmModel.like(ready.model_dump(), fields, name)
+        return VlmModel(**{**ready.model_dump(), **fields})
     if "model" in fields and "server" in fields:
         like = VLM_MODELS["qwen3-vl"].model_dump(
             exclude={"model", "server", "extra_body", "top_p", "thinking_tokens", "frames_as", "video_pixels"}
         )
-        return VlmModel(**{**like, **fields})
+        return VlmModel.like(like, fields, "qwen3-vl")
     raise UserInputError(
         f"there is no predefined VLM {name!r}: {suggestion(name, VLM_MODELS, 'there are')} For another one "
         "give the settings model (its id) and server (its name in model_servers)"

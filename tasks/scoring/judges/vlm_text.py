@@ -397,4 +397,5 @@ class TextJudge(PairwiseJudge):
         self._measured = of_judgements(rows)
         of_descriptions = self.descriptions.learn(self.model.text_tokens)
         of_answers = self._measured.says("answers") if self._measured.answers else self.model.assumes()
-        return f"{of_answers}; {of_descriptions}"
+        models = dict.fromkeys((self.model.borrowed(), self.descriptions.model.borrowed()))
+        return "; ".join(filter(None, (of_answers, of_descriptions, *models)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.ids import digest_text
+from storage_schemas.judgements import Judgement
 from tasks.llm.vision_models import VlmModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Evaluator
@@ -69,6 +70,11 @@ class SuiteJudge(Evaluator):
     def concurrency(self) -> int:
         """The minimum of the dimensions in use."""
         return min((scorer.concurrency for scorer in self._scorers.values()), default=1)
+
+    def learn(self, rows: Sequence[Judgement]) -> str:
+        """Say what estimates assume of models that the user named."""
+        texts = (text for scorer in self._scorers.values() for text in scorer.assumes())
+        return "; ".join(dict.fromkeys(texts))
 
     @abstractmethod
     def scorer(self, aspect: AspectText) -> Scorer:
