@@ -33,6 +33,7 @@ from tasks.models.hub import ModelHub
 from tasks.models.image_text import IMAGE_TEXT, ImageTextModel, check_checkpoint
 from tasks.models.registry import folder_name
 from tasks.pairs.view import Side
+from tasks.scoring.base import Need
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.frame_choice import FrameLimit
 from tasks.scoring.judges.frame_images import image_size
@@ -276,6 +277,8 @@ class LocalJudge(FrameJudge):
     """
 
     pool: ClassVar[Pool] = "h100"
+    needs: ClassVar[tuple[Need, ...]] = ("weights", "package")
+    settings_model: ClassVar[type[Frozen] | None] = LocalVlm
 
     def __init__(
         self, name: str, chosen: LocalVlm, source: ImageTextSource, cache: FeatureCache, prompts: str = ""

@@ -7,11 +7,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Choice, Judgement
-from storage_schemas.model import ProviderName
+from storage_schemas.model import Frozen, ProviderName
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
 from tasks.llm.answers import Asked, ask, complete, discounted, make_request, prompt_digest, usage_of
@@ -30,7 +30,7 @@ from tasks.llm.vision_models import (
     VlmModel,
 )
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, Need, PairwiseJudge, Sight
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_choice, read_intervals
 from tasks.scoring.judges.frame_choice import FramePolicy
@@ -57,6 +57,7 @@ class FrameJudge(PairwiseJudge):
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions")
     _timed: ClassVar[bool] = False
     _prompt: ClassVar[str] = "video_judge"
     _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
@@ -181,6 +182,11 @@ class VideoJudge(FrameJudge):
     UserInputError
         If the server does not take frames in the form of the model's settings.
     """
+
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "videos", "captions")
+    needs: ClassVar[tuple[Need, ...]] = ("server",)
+    paid: ClassVar[bool] = True
+    settings_model: ClassVar[type[Frozen] | None] = VlmModel
 
     def __init__(
         self,
@@ -316,10 +322,24 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
     )
 
 
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def _with_defaults(name: str) -> Callable[[Made], Made]:
+    """Declare that a factory's model settings default to those of a predefined model."""
+
+    def declare(factory: Made) -> Made:
+        factory.ready = VLM_MODELS[name]  # type: ignore[attr-defined]
+        return factory
+
+    return declare
+
+
 def _with_client(model: VlmModel, servers: Servers) -> tuple[VlmModel, ChatClient]:
     return model, client_of(servers.find(model.server, model.model))
 
 
+@_with_defaults("gpt-5")
 def video_judge(
     cache: FeatureCache,
     servers: Servers,
@@ -354,6 +374,7 @@ def video_judge(
     return VideoJudge(f"{vlm}-video", model, client, cache, prompts)
 
 
+@_with_defaults("gpt-5")
 def text_judge(
     cache: FeatureCache,
     servers: Servers,
@@ -384,21 +405,31 @@ def text_judge(
     return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)
 
 
-def gpt_5_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
+@_with_defaults("gpt-5")
+def gpt_5_video(
+    cache: FeatureCache, servers: Servers, prompts: str = "", intervals: bool = False, **changes: Any
+) -> VideoJudge:
     """Make the video-based judge with GPT-5."""
-    return video_judge(cache, servers, "gpt-5", prompts, **changes)
+    return video_judge(cache, servers, "gpt-5", prompts, intervals, **changes)
 
 
-def gpt_5_mini_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
+@_with_defaults("gpt-5-mini")
+def gpt_5_mini_video(
+    cache: FeatureCache, servers: Servers, prompts: str = "", intervals: bool = False, **changes: Any
+) -> VideoJudge:
     """Make the video-based judge with GPT-5 mini."""
-    return video_judge(cache, servers, "gpt-5-mini", prompts, **changes)
+    return video_judge(cache, servers, "gpt-5-mini", prompts, intervals, **changes)
 
 
-def qwen3_vl_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
+@_with_defaults("qwen3-vl")
+def qwen3_vl_video(
+    cache: FeatureCache, servers: Servers, prompts: str = "", intervals: bool = False, **changes: Any
+) -> VideoJudge:
     """Make the video-based judge with Qwen3-VL."""
-    return video_judge(cache, servers, "qwen3-vl", prompts, **changes)
+    return video_judge(cache, servers, "qwen3-vl", prompts, intervals, **changes)
 
 
+@_with_defaults("gpt-5")
 def gpt_5_text(
     cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
 ) -> TextJudge:
@@ -406,6 +437,7 @@ def gpt_5_text(
     return text_judge(cache, servers, store, "gpt-5", prompts=prompts, **changes)
 
 
+@_with_defaults("gpt-5-mini")
 def gpt_5_mini_text(
     cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
 ) -> TextJudge:
@@ -413,6 +445,7 @@ def gpt_5_mini_text(
     return text_judge(cache, servers, store, "gpt-5-mini", prompts=prompts, **changes)
 
 
+@_with_defaults("qwen3-vl")
 def qwen3_vl_text(
     cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
 ) -> TextJudge:

@@ -6,14 +6,14 @@ import tomllib
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Judgement
 from tasks.llm.vision_models import VlmModel
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Evaluator
+from tasks.scoring.base import AspectText, Evaluator, Need, Sight
 from tasks.scoring.judges.prompt_length import ApproximateTokens, FittedPrompt, fit_prompt
 from tasks.scoring.suites.base import Scorer, Suite, SuitePrompt, SuiteVideo
 
@@ -39,6 +39,10 @@ class SuiteJudge(Evaluator):
     UserInputError
         If the share is not between 0 and 1.
     """
+
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions", "descriptions")
+    needs: ClassVar[tuple[Need, ...]] = ("server",)
+    paid: ClassVar[bool] = True
 
     def __init__(self, suite: Suite, mapping: Mapping[str, str], prompt_share: float) -> None:
         if not 0 < prompt_share < 1:

@@ -435,7 +435,7 @@ def test_models_of_ones_own() -> None:
     [
         ("vlm-video?vlm=mine&model=org/vlm&server=s", "images merged-patches", "GPT's vocabulary"),
         ("vlm-text?vlm=mine&model=org/vlm&server=s", "most_images 100,000", ""),
-        ("vlm-video?vlm=mine&model=m&server=s&context_tokens=32000&square_px=28", "answer_tokens", "context_to"),
+        ("vlm-video?vlm=m&model=m&server=s&context_tokens=32000&square_px=28", "answer_tok", "context_to"),
         ("gpt-5-video?model=org/vlm&server=s", "for gpt-5: context_tokens 400,000", ""),
         ("vlm-video?vlm=mine&model=o3-like&server=s", "GPT's vocabulary (for its name)", ""),
         ("vlm-video?vlm=mine&model=m&server=s&frames_as=video", "video_frame_tokens as Qwen3-VL's", ""),
