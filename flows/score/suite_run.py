@@ -213,6 +213,11 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
                 rows.append(estimate_dimension(scorer, units, videos, self.prices, counted, sample))
         return rows
 
+    def assumes(self) -> list[str]:
+        """Return what the estimates assume of models that the user named, in words."""
+        kinds = [part.kind for part in self.dimension_parts if isinstance(part.kind, VideoScoring)]
+        return list(dict.fromkeys(text for kind in kinds for text in kind.scorer.assumes()))
+
     def keep_reasons(self) -> None:
         """Store the reason for scores that are missing because their dimension cannot be used."""
         known = self.rows.known()

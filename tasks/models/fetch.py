@@ -5,6 +5,7 @@ Nothing is installed; files are verified and then placed atomically.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.util
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from storage_schemas.commit import storage_errors
 from storage_schemas.errors import IntegrityError, PrerequisiteError
@@ -21,21 +22,34 @@ from storage_schemas.model import Frozen
 from storage_schemas.sizes import size_text
 from tasks.models.hub import ModelHub
 from tasks.models.hub_access import HubProblem, ask_hub, hub_address
+from tasks.models.image_text import IMAGE_TEXT, check_type
 from tasks.models.mirror import (
     MANIFEST,
     PICKLED,
     FileProgress,
     MirrorFile,
     MirrorManifest,
+    assumed_memory,
     check_free,
     check_known,
     place_folder,
     placing,
 )
 from tasks.models.package_index import PackageFile, is_placed, place_file, pure_wheel
-from tasks.models.registry import HubRepository, ModelSpec, Wheel, WheelFolder, model_spec
+from tasks.models.registry import (
+    MODEL_SPECS,
+    HubRepository,
+    ModelSpec,
+    Wheel,
+    WheelFolder,
+    check_model_name,
+    folder_name,
+    model_spec,
+)
 
 _BLOCK = 1 << 22
+#: The same weights for other programs, which some repositories have, too.
+_COPIES = ("*/*", "consolidated*.safetensors")
 
 
 class StatedFile(Frozen):
@@ -91,7 +105,7 @@ def fetch_from_hub(
             repository=source.name,
             revision=source.revision,
             licence=spec.licence,
-            memory_bytes=spec.memory_bytes,
+            memory_bytes=spec.memory_bytes or assumed_memory(sum(file.size for file in files)),
             compared_with_hub=True,
             files=files,
         )
@@ -100,14 +114,91 @@ def fetch_from_hub(
     return model_folder / spec.name
 
 
+class StatedModel(Frozen):
+    """What the hub says of a repository at a commit."""
+
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    licence: str | None = None
+    model_type: str | None = None
+    own_code: bool = False
+
+
+def fetch_repository(
+    repository: str, revision: str | None, model_folder: Path, progress: FileProgress | None = None
+) -> Path:
+    """Download an image-text-to-text model of the hub to ``model_folder / ORG--MODEL``, pinned to a commit.
+
+    Parameters
+    ----------
+    repository, revision
+        ``ORG/MODEL``, and its commit, branch or tag; None for the newest commit. Which commit it was is kept.
+    model_folder
+        The model folder. A model that it has is verified only.
+    progress
+        As in :func:`fetch_from_hub`.
+
+    Raises
+    ------
+    UserInputError
+        If it is not a repository's name, or not an image-text-to-text model of transformers.
+    PrerequisiteError, IntegrityError
+        As :func:`fetch_from_hub`; also if the folder has the model at another commit.
+    """
+    name = check_model_name(folder_name(repository))
+    if (model_folder / name / MANIFEST).exists():
+        found = ModelHub([model_folder]).find(name, progress=progress)
+        there = "" if found.manifest is None else str(found.manifest.revision)
+        if revision is not None and not there.startswith(revision):
+            raise PrerequisiteError(
+                f"{found.path} has {repository} at revision {there}, not {revision}: remove the folder "
+                "first, or name another model folder (--models)"
+            )
+        return found.path
+    spec = _spec_of(repository, name, revision)
+    assert isinstance(spec.source, HubRepository)
+    return fetch_from_hub(spec, spec.source, model_folder, progress)
+
+
+def _spec_of(repository: str, name: str, revision: str | None) -> ModelSpec:
+    """Return a model of the hub as it is at a commit."""
+    asked = ModelSpec(
+        name=name,
+        role="a model of the hub",
+        kind=IMAGE_TEXT,
+        licence="unknown",
+        memory_bytes=0,
+        files=(),
+        source=HubRepository(repository, revision or "main", ignore=_COPIES),
+    )
+    assert isinstance(asked.source, HubRepository)
+    try:
+        stated = StatedModel.model_validate(ask_hub(what="about", repository=repository, revision=revision))
+    except HubProblem as problem:
+        raise PrerequisiteError(_said(asked, asked.source, problem)) from problem
+    except ValidationError as problem:
+        raise PrerequisiteError(
+            f"the hub at {hub_address()} does not answer like a model hub: {problem}"
+        ) from problem
+    libraries = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
+    if stated.model_type is not None and libraries:
+        check_type(stated.model_type, repository, stated.own_code)
+    source = dataclasses.replace(asked.source, revision=stated.commit)
+    return dataclasses.replace(asked, licence=stated.licence or "unknown", source=source)
+
+
 def by_hand(spec: ModelSpec, source: HubRepository) -> str:
     """Return instructions for a machine without access to the hub."""
     patterns = " ".join(f"--include '{pattern}'" for pattern in source.allow)
     ignored = "".join(f" --exclude '{pattern}'" for pattern in source.ignore)
+    of_own = ""
+    if spec.name not in MODEL_SPECS:
+        of_own = (
+            f" --kind {spec.kind} --repository {source.name} --revision {source.revision} --licence LICENCE"
+        )
     return (
         "By hand: on a machine that can reach the hub\n"
         f"  hf download {source.name} --revision {source.revision} {patterns}{ignored} --local-dir FOLDER\n"
-        f"then copy FOLDER here and run: slvmeval models add {spec.name} FOLDER"
+        f"then copy FOLDER here and run: slvmeval models add {spec.name} FOLDER{of_own}"
     )
 
 
@@ -120,6 +211,12 @@ def _stated(spec: ModelSpec, source: HubRepository) -> list[StatedFile]:
         raise PrerequisiteError(f"{hub} does not answer like a model hub: {problem}") from problem
     check_known(spec, f"{source.name} of {hub}", {file.path: (file.size, file.sha256) for file in stated})
     named = {file.path for file in spec.files}
+    weights = any(PurePosixPath(file.path).suffix == ".safetensors" for file in stated)
+    if spec.name not in MODEL_SPECS and not weights:
+        raise PrerequisiteError(
+            f"{source.name} @ {source.revision} has no weights in safetensors, and others are not fetched: "
+            "they can run code when loaded. Choose another model, or convert it and use `slvmeval models add`"
+        )
     for file in stated:
         if PurePosixPath(file.path).suffix in PICKLED and file.path not in named:
             raise IntegrityError(

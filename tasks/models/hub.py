@@ -32,6 +32,7 @@ from tasks.models.registry import (
     Wheel,
     check_model_name,
     model_spec,
+    repository_name,
     unknown_model,
 )
 from tasks.models.residence import residence
@@ -191,6 +192,12 @@ class ModelHub(Models):
                 f"{unfinished} has no {MANIFEST}: if it is a complete checkpoint, register it with "
                 f"`slvmeval models add {name} {unfinished} --in-place`"
                 + ("" if spec is None else f"; else remove it and fetch it with: {spec.command}")
+            )
+        repository = repository_name(name)
+        if spec is None and repository is not None:
+            raise PrerequisiteError(
+                f"weights of {repository} are not in {self._folders()}; fetch them with: slvmeval models "
+                f"fetch {repository}"
             )
         if spec is None:
             raise unknown_model(name, dict.fromkeys(self.names()))

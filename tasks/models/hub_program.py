@@ -1,17 +1,18 @@
 """List, download or upload a repository of a hub; a separate program, ``python hub_program.py``.
 
 It runs in its own process because the hub's library reads its settings on import, and everywhere else they
-forbid network access. It reads a request from standard input, JSON with ``what`` (``list``, ``download`` or
-``upload``), ``type`` (``model`` or ``dataset``) and ``repository``, and
+forbid network access. It reads a request from standard input, JSON with ``what`` (``about``, ``list``,
+``download`` or ``upload``), ``type`` (``model`` or ``dataset``) and ``repository``, and
 
+- for ``about``: ``revision``, or null for the newest commit;
 - for ``list`` and ``download``: ``revision``, ``allow``, ``ignore``, and for ``download`` its ``folder``;
 - for ``upload``: ``folder``, ``into`` (a folder of the repository, or empty), ``message``, ``public``,
   ``files`` (what of the folder is uploaded), ``marks`` (patterns of files, one of which a repository of ours
   has) and ``keep`` (patterns of what is not removed although it is not uploaded).
 
-It writes a report to standard output, also JSON: ``{"files": [{path, size, sha256, git_sha1}]}`` as the hub
-lists them for that commit, ``{}`` after a download, ``{"commit"}`` after an upload, or ``{"problem",
-"detail"}``.
+It writes a report to standard output, also JSON: ``{"commit", "licence", "model_type", "own_code"}`` for
+``about``, ``{"files": [{path, size, sha256, git_sha1}]}`` as the hub lists them for that commit, ``{}`` after
+a download, ``{"commit"}`` after an upload, or ``{"problem", "detail"}``.
 What was interrupted resumes. The program imports nothing of ours, and ends with its parent process.
 """
 
@@ -42,12 +43,27 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
         asked = json.load(sys.stdin)
-        report = {"list": _listed, "download": _downloaded, "upload": _uploaded}[asked["what"]](asked)
+        report = {"about": _about, "list": _listed, "download": _downloaded, "upload": _uploaded}[
+            asked["what"]
+        ](asked)
     # the caller turns any error of the library, its HTTP client or the operating system into a message
     except Exception as problem:  # noqa: BLE001
         report = {"problem": _kind(problem), "detail": f"{type(problem).__name__}: {problem}"}
     with os.fdopen(output, "w", encoding="utf-8") as file:
         json.dump(report, file)
+
+
+def _about(request: dict[str, Any]) -> dict[str, Any]:
+    from huggingface_hub import HfApi
+
+    model = HfApi().model_info(request["repository"], revision=request["revision"])
+    config = model.config or {}
+    return {
+        "commit": model.sha,
+        "licence": None if model.card_data is None else model.card_data.get("license"),
+        "model_type": config.get("model_type"),
+        "own_code": "auto_map" in config,
+    }
 
 
 def _listed(request: dict[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ LOADERS: Mapping[str, str] = {
     "optical-flow": "tasks.models.raft:load",
     "segmenter": "tasks.models.sam2:load",
     "brisque": "tasks.models.brisque:load",
+    "image-text-to-text": "tasks.models.image_text:load",
 }
 
 

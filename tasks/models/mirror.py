@@ -24,7 +24,7 @@ from storage_schemas.locks import holder, only_one
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular
 from storage_schemas.value_problems import first_error
-from tasks.models.registry import ModelSpec, Wheel
+from tasks.models.registry import ModelSpec, Wheel, folder_name
 
 #: The file that makes a folder a model.
 MANIFEST = "slvmeval-model.json"
@@ -86,9 +86,19 @@ class MirrorManifest(Frozen):
         """The model's part of the ids of artifacts made with it."""
         return {"repository": self.repository, "revision": self.revision, "digest": self.digest}
 
+    @property
+    def source_name(self) -> str:
+        """What fetches the model again: its repository where its folder is named by it, else its name."""
+        return self.repository if self.repository and folder_name(self.repository) == self.name else self.name
+
     def to_bytes(self) -> bytes:
         """Return the file's content."""
         return (json.dumps(self.model_dump(mode="json", by_alias=True), indent=1) + "\n").encode()
+
+
+def assumed_memory(size: int) -> int:
+    """Return the memory that a model of this size is assumed to need: a quarter more than its files."""
+    return size + size // 4
 
 
 def read_manifest(folder: Path) -> MirrorManifest:
@@ -249,7 +259,7 @@ def check_known(spec: ModelSpec, where: str, stated: Mapping[str, tuple[int, str
 
 
 def _mend(manifest: MirrorManifest, folder: Path) -> str:
-    return f"remove {folder}, and fetch or add the model again (slvmeval models fetch {manifest.name})"
+    return f"remove {folder}, and fetch or add the model again (slvmeval models fetch {manifest.source_name})"
 
 
 @contextmanager

@@ -504,6 +504,17 @@ def unknown_model(name: str, known: Mapping[str, object]) -> UserInputError:
     )
 
 
+def folder_name(name: str) -> str:
+    """Return the name of a model's folder: of a repository ``ORG/MODEL`` of the hub, ``ORG--MODEL``."""
+    return name.replace("/", "--", 1)
+
+
+def repository_name(name: str) -> str | None:
+    """Return the repository of the hub that a folder's name stands for; None for another name."""
+    owner, mark, model = name.partition("--")
+    return f"{owner}/{model}" if owner and mark and model else None
+
+
 def check_model_name(name: str) -> str:
     """Return a model's name, if it is valid.
 

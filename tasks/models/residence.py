@@ -202,6 +202,8 @@ class Batches:
     owner
         The loaded model that uses these batches, which stays when others are freed; by default the model
         last requested.
+    what
+        What is processed, for messages.
 
     Attributes
     ----------
@@ -211,13 +213,13 @@ class Batches:
         Distinct batch sizes of the last :meth:`run`, in order of first use.
     """
 
-    def __init__(self, requested: int, owner: object | None = None) -> None:
+    def __init__(self, requested: int, owner: object | None = None, what: str = "picture") -> None:
         if requested < 1:
-            raise ValueError(f"a batch of {requested} pictures: at least 1 is needed")
+            raise ValueError(f"a batch of {requested} {what}s: at least 1 is needed")
         self.requested = requested
         self.size = requested
         self.sizes_ran: tuple[int, ...] = ()
-        self._owner = owner
+        self._owner, self._what = owner, what
 
     def run(self, count: int, work: Callable[[slice], Iterable[T]]) -> list[T]:
         """Return the results of `count` pictures, in order.
@@ -243,7 +245,7 @@ class Batches:
             done = self._attempt(work, batch, last=alone)
             if done is not None:
                 if len(done) != length:
-                    raise ValueError(f"{len(done)} results for a batch of {length} pictures")
+                    raise ValueError(f"{len(done)} results for a batch of {length} {self._what}s")
                 results.extend(done)
                 if length not in self.sizes_ran:
                     self.sizes_ran += (length,)
@@ -251,15 +253,18 @@ class Batches:
             elif length > 1:
                 free_caches()
                 self.size = length // 2
-                log.warning("out of memory with %d pictures at once: continuing with %d", length, self.size)
+                log.warning(
+                    "out of memory with %d %ss at once: continuing with %d", length, self._what, self.size
+                )
             else:
                 freed = residence().free_others(owner=self._owner)
-                log.warning("out of memory with one picture: freed %s", ", ".join(freed) or "only caches")
+                log.warning(
+                    "out of memory with one %s: freed %s", self._what, ", ".join(freed) or "only caches"
+                )
                 alone = True
         return results
 
-    @staticmethod
-    def _attempt(work: Callable[[slice], Iterable[T]], batch: slice, *, last: bool) -> list[T] | None:
+    def _attempt(self, work: Callable[[slice], Iterable[T]], batch: slice, *, last: bool) -> list[T] | None:
         """Return the batch's results, or None if the memory ran out.
 
         The error is dropped here: its traceback holds tensors, which must be gone before memory is freed.
@@ -271,7 +276,7 @@ class Batches:
                 raise
             if last:
                 raise PrerequisiteError(
-                    f"a single picture does not fit into the device's memory with no other model loaded "
+                    f"a single {self._what} does not fit into the device's memory with no other model loaded "
                     f"({problem}): free the device of other programs, or use a larger one"
                 ) from problem
             return None

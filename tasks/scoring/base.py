@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from storage_schemas.errors import TRANSIENT_REASONS, SetAside, SlvmevalError
 from storage_schemas.judgements import Choice, Failure, Judgement
@@ -20,6 +20,11 @@ from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.servers import ChatServer
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
+
+#: What evaluators may see: frames as images, videos as such, the source's captions, descriptions by a model.
+Sight = Literal["frames", "videos", "captions", "descriptions", "length"]
+#: What evaluators may need.
+Need = Literal["server", "weights", "package"]
 
 
 class AspectText(Frozen):
@@ -136,12 +141,24 @@ class Evaluator(ABC):
         Workers that run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
     prompt_areas
         Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
+    sees
+        What of a pair it sees.
+    needs
+        What must be there besides the pair: a model server, weights in a model folder, a package.
+    paid
+        Whether its requests have a price, by their tokens and the price list.
+    settings_model
+        Model of the further settings that its factory takes by ``**``; None if it takes none.
     """
 
     name: str
     version: ClassVar[int] = 1
     pool: ClassVar[Pool] = "cpu"
     prompt_areas: ClassVar[tuple[str, ...]] = ()
+    sees: ClassVar[tuple[Sight, ...]] = ()
+    needs: ClassVar[tuple[Need, ...]] = ()
+    paid: ClassVar[bool] = False
+    settings_model: ClassVar[type[Frozen] | None] = None
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

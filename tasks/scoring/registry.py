@@ -148,6 +148,7 @@ BUILT_IN: dict[str, str] = {
     "clipscore": "tasks.scoring.judges.clip_score:clip_score",
     "videoscore": "tasks.scoring.judges.video_score:video_score",
     "vlm-video": "tasks.scoring.judges.vlm:video_judge",
+    "hf": "tasks.scoring.judges.local_vlm:hf_judge",
     "vlm-text": "tasks.scoring.judges.vlm:text_judge",
     "video-bench": "tasks.scoring.suites.video_bench.judge:VideoBenchJudge",
     "locot2v-bench": "tasks.scoring.suites.locot2v.judge:locot2v_bench",

@@ -15,8 +15,13 @@ from slvmeval.cli.store.upkeep import table_schemas
 from tasks.aspects.base import FrameMapOperation, OrderOperation, PixelOperation
 from tasks.aspects.registry import BUILT_IN as ASPECT_NAMES
 from tasks.aspects.registry import aspect
+from tasks.llm.vision_models import VLM_MODELS as VLM_MODELS_READY
+from tasks.llm.vision_models import VlmModel
 from tasks.models.registry import MODEL_SPECS
 from tasks.recipe import BUILT_IN
+from tasks.scoring.declared import declared, model_settings
+from tasks.scoring.judges.vlm import vlm_model
+from tasks.scoring.registry import factory
 
 ROOT = Path(__file__).parents[2]
 SECTION = re.compile(r"(<!-- generated: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -122,6 +127,24 @@ def served_table() -> str:
     return table(head, rows)
 
 
+def vlm_table() -> str:
+    """Every setting of vlm-video: its default for a model of one's own, and of the predefined models."""
+    own = vlm_model("mine", {"model": "ORG/MODEL", "server": "NAME"})
+    models = (own, *VLM_MODELS_READY.values())
+    of_models = [{one.name: one for one in model_settings(VlmModel, model)} for model in models]
+    rows: list[Sequence[object]] = []
+    for one in declared(factory("vlm-video")).settings:
+        if one.name in VlmModel.model_fields:
+            defaults = [settings[one.name].default for settings in of_models]
+        else:
+            defaults = [one.default] * len(models)
+        cells = [value(default) if default != {} else "none" for default in defaults]
+        meaning = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", one.description).replace("``", "`")
+        rows.append((f"`{one.name}`", one.type, *cells, meaning))
+    head = ("setting", "type", "a model of your own", *(f"`{name}`" for name in VLM_MODELS_READY), "meaning")
+    return table(head, rows)
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "aspects": aspects_table,
     "operations": operations_table,
@@ -130,6 +153,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "tables": tables,
     "models": models_table,
     "served": served_table,
+    "vlm-video": vlm_table,
 }
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import keyword
 import re
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from tasks.scoring.declared import Declared
 
 #: A name that can be a distribution, an entry point and, with underscores, a module.
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -31,14 +35,46 @@ class Shape(StrEnum):
 
 
 @evaluators.command(name="list")
-def list_evaluators(as_json: terminal.JsonOption = False) -> None:
-    """List the built-in evaluators and those of installed packages. None of them is imported.
+def list_evaluators(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Show these with all their settings.")
+    ] = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """List the evaluators: what each sees and needs, whether it is paid, and its settings.
 
-    Example: `slvmeval evaluators list`
+    An evaluator of an installed package is imported only if it is named.
+
+    Example: `slvmeval evaluators list vlm-video`
     """
-    from tasks.scoring.registry import BUILT_IN, added_evaluators
+    from tasks.scoring.declared import declared
+    from tasks.scoring.registry import BUILT_IN, added_evaluators, factory
 
-    terminal.print_factories(BUILT_IN, added_evaluators(), as_json)
+    told = {name: declared(factory(name)) for name in dict.fromkeys(names or BUILT_IN)}
+    others = {} if names else {name: point.value for name, point in added_evaluators().items()}
+    if as_json:
+        from_packages = {name: {"from": where} for name, where in others.items()}
+        terminal.print_json({**{name: one.as_json() for name, one in told.items()}, **from_packages})
+        return
+    columns = ("evaluator", "sees", "needs", "paid", "settings")
+    rows = [
+        (name, *_facts(one), str(len(one.settings)) if not names else "below") for name, one in told.items()
+    ]
+    rows += [(name, "", f"its package, {where}", "", "") for name, where in others.items()]
+    terminal.console().print(terminal.table("evaluators", columns, rows))
+    for name in names or ():
+        settings = [
+            (one.name, one.type, "required" if one.required else json.dumps(one.default), one.description)
+            for one in told[name].settings
+        ]
+        columns_of = ("setting", "type", "default", "meaning")
+        terminal.console().print(terminal.table(f"settings of {name}", columns_of, settings))
+    if not names:
+        terminal.say("`slvmeval evaluators list NAME` has the settings of one")
+
+
+def _facts(one: Declared) -> tuple[str, str, str]:
+    return ", ".join(one.sees) or "nothing", ", ".join(one.needs) or "nothing", "yes" if one.paid else "no"
 
 
 @evaluators.command()

@@ -70,14 +70,21 @@ def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
     run.prepare(ask_servers=False)
     rows = run.estimate(switches.sample, terminal.teller(switches.quiet or switches.as_json))
     refused = {one.dimension.name: one.refused for one in run.dimension_parts if one.refused}
+    assumed = run.assumes()
     if switches.as_json:
-        output = {"prices_as_of": run.prices.as_of, "rows": [row.as_json() for row in rows]}
+        output = {
+            "assumed": assumed,
+            "prices_as_of": run.prices.as_of,
+            "rows": [row.as_json() for row in rows],
+        }
         terminal.print_json({**output, "refused": refused, "left_out": [vars(one) for one in run.left_out]})
         return
     if rows:
         _print_estimate(run, rows)
     elif not refused:
         terminal.say("nothing is left to score")
+    for text in assumed:
+        terminal.say(text)
     _warn(refused.items())
     _say_left_out(run.left_out)
 

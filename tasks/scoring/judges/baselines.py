@@ -22,7 +22,7 @@ from storage_schemas.judgements import Failure
 from storage_schemas.rng import derived_seed
 from tasks.llm.usage import NotJudged, Usage
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score, Sight
 from tasks.scoring.features import FeatureCache, Features, FrameFeature, Rows
 from tasks.scoring.judges.scenes import THRESHOLD, find_scenes, luma_changes, scene_settings
 
@@ -72,6 +72,7 @@ class _Baseline(PointwiseScorer):
     """
 
     measures: ClassVar[str]
+    sees: ClassVar[tuple[Sight, ...]] = ("frames",)
 
     def __init__(self, cache: FeatureCache | None = None) -> None:
         self.cache = cache or FeatureCache()
@@ -116,6 +117,7 @@ class Duration(_Baseline):
 
     name = "duration"
     measures = "seconds: frames over their rate"
+    sees: ClassVar[tuple[Sight, ...]] = ("length",)
 
     def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
         """Return the duration in seconds."""

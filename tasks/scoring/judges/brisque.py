@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import cv2
 import numpy as np
@@ -19,7 +19,7 @@ from tasks.llm.usage import NotJudged, Usage
 from tasks.models.base import Models
 from tasks.models.hub import consumed_model
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, Need, PointwiseScorer, Score, Sight
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
 
 
@@ -68,6 +68,8 @@ class BrisqueScore(PointwiseScorer):
 
     name = "brisque"
     by_aspect = False
+    sees: ClassVar[tuple[Sight, ...]] = ("frames",)
+    needs: ClassVar[tuple[Need, ...]] = ("weights",)
 
     def __init__(self, models: Models, cache: FeatureCache | None = None, model: str = "brisque") -> None:
         self.cache = cache or FeatureCache()

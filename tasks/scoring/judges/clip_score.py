@@ -22,7 +22,7 @@ from tasks.llm.usage import Usage
 from tasks.models.base import Models
 from tasks.models.clip_server.loaders import JINA, JINA_CODE, JINA_REVISIONS
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, Need, PointwiseScorer, Score, Sight
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.clip_models import (
     ClipEmbedding,
@@ -63,6 +63,8 @@ class ClipScore(PointwiseScorer):
     name = "clipscore"
     by_aspect = False
     pool: ClassVar[Pool] = "h100"
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions")
+    needs: ClassVar[tuple[Need, ...]] = ("server", "weights")
 
     def __init__(
         self, source: ClipSource, cache: FeatureCache, policy: str = "truncate", threshold: float = THRESHOLD

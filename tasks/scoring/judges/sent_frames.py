@@ -9,6 +9,7 @@ from typing import Any
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Failure
+from storage_schemas.model import ProviderName
 from storage_schemas.sizes import size_text
 from tasks.llm.servers import ChatServer, require_videos
 from tasks.llm.usage import NotJudged
@@ -105,8 +106,22 @@ def choose_sent(
             return SentFrames(choices, "video", needed, videos[0].fps)
     each = model.image_tokens(*sizes[0]) + tokens_of_time
     limit = FrameLimit(frames=model.most_images, tokens=tokens, tokens_per_frame=each)
+    return choose_images(videos, policy, limit, cache)
+
+
+def choose_images(
+    videos: Sequence[Side], policy: FramePolicy, limit: FrameLimit, cache: FeatureCache
+) -> SentFrames:
+    """Choose the frames of a request that are sent as images.
+
+    Raises
+    ------
+    NotJudged
+        As :func:`~tasks.scoring.judges.frame_choice.choose_frames`.
+    """
     choices = choose_frames(videos, policy, limit, cache)
-    return SentFrames(choices, "images", each * sum(len(choice.places) for choice in choices))
+    count = sum(len(choice.places) for choice in choices)
+    return SentFrames(choices, "images", limit.tokens_per_frame * count)
 
 
 def _one_rate(videos: Sequence[Side]) -> bool:
@@ -118,7 +133,7 @@ def sent_parts(
     videos: Sequence[Side],
     sent: SentFrames,
     model: VlmModel,
-    server: ChatServer,
+    provider: ProviderName,
     timed: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the frames of a request as parts of its message, each video after a line that names it.
@@ -138,12 +153,12 @@ def sent_parts(
     parts: list[dict[str, Any]] = []
     for line, video, choice in zip(lines, videos, sent.choices, strict=True):
         if sent.frames_as == "video":
-            parts += whole_video_parts(line, video, model, server.provider)
+            parts += whole_video_parts(line, video, model, provider)
             continue
         of_video = video_parts(line, video, choice.places, model)
         times = video.times_s
         parts += with_times(of_video, (float(times[at]) for at in choice.places)) if timed else of_video
-    if server.provider == "google":
+    if provider == "google":
         _check_size(_addresses(parts))
     return parts
 

@@ -24,7 +24,7 @@ from tasks.media.planes import planes_to_rgb
 from tasks.models.base import Models
 from tasks.models.video_score import DIMENSIONS, FRAME_MARK, VideoScoreModel
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, Need, PointwiseScorer, Score, Sight
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
 from tasks.scoring.judges.frame_choice import VIDEOSCORE_LIMIT, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.local_models import HubSource
@@ -101,6 +101,8 @@ class VideoScore(PointwiseScorer):
     name = "videoscore"
     by_aspect = True
     pool: ClassVar[Pool] = "h100"
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions")
+    needs: ClassVar[tuple[Need, ...]] = ("weights", "package")
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges",)
 
     def __init__(

@@ -4,20 +4,22 @@ judges.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Choice, Judgement
+from storage_schemas.model import Frozen, ProviderName
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
-from tasks.llm.answers import ask, complete, discounted, make_request, prompt_digest, usage_of
+from tasks.llm.answers import Asked, ask, complete, discounted, make_request, prompt_digest, usage_of
 from tasks.llm.chat import ChatClient, client_of
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import ChatServer, Servers, check_server
-from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
+from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, Usage, of_judgements
 from tasks.llm.vision_models import (
     CHOICE_TOKENS,
     INTERVALS_TOKENS,
@@ -28,7 +30,7 @@ from tasks.llm.vision_models import (
     VlmModel,
 )
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, Need, PairwiseJudge, Sight
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_choice, read_intervals
 from tasks.scoring.judges.frame_choice import FramePolicy
@@ -37,7 +39,7 @@ from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
 from tasks.scoring.submitted import DESCRIPTIONS
 
 
-class VideoJudge(PairwiseJudge):
+class FrameJudge(PairwiseJudge):
     """Shows a model the frames of both videos and asks which is better, in both orders.
 
     Parameters
@@ -46,12 +48,134 @@ class VideoJudge(PairwiseJudge):
         Its name in tables.
     model
         The model and its sampling.
-    client
-        Its server.
+    asked
+        What answers: a server's client, or a model of this process.
     cache
         Cache of the changes between frames, which determine the scenes.
     prompts
         The user's folder of prompts; empty for ours.
+    """
+
+    prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions")
+    _timed: ClassVar[bool] = False
+    _prompt: ClassVar[str] = "video_judge"
+    _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
+    _answer_tokens: ClassVar[int] = CHOICE_TOKENS
+    #: The provider whose form of videos is sent.
+    _provider: ProviderName = "openai"
+
+    def __init__(
+        self, name: str, model: VlmModel, asked: Asked, cache: FeatureCache, prompts: str = ""
+    ) -> None:
+        self.name, self.model = name, model
+        self._asked, self._cache = asked, cache
+        self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
+        self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
+        self._line = prompt_text("judges/video_line", prompts)
+        self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
+        self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model with its sampling, the frame policy and the prompts' checksum."""
+        return {
+            "model": self._model_settings(),
+            "frames": self._policy.model_dump(mode="json"),
+            "prompts": prompt_digest(self._system, self._user, self._line),
+        }
+
+    @abstractmethod
+    def _model_settings(self) -> dict[str, Any]:
+        """Return what of the model answers depend on."""
+
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
+        """Return which video the model names."""
+        text = self._text(prompt, aspect)
+        sent = self._choose(text, first, second)
+        parts = self._message(text, first, second, sent)
+        return self._judged(
+            lambda: ask(self._asked, self.model, self._system, parts, self._schema, sent.fps),
+            text,
+            sent,
+            first,
+            second,
+        )
+
+    def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
+        lines = [filled(self._line, name=name) for name in ("first", "second")]
+        frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._timed)
+        return [{"type": "text", "text": text}, *frames]
+
+    def _judged(
+        self,
+        answered: Callable[[], ChatAnswer],
+        text: str,
+        sent: SentFrames,
+        first: Side,
+        second: Side,
+    ) -> JudgeAnswer:
+        expected = self._text_tokens(text) + sent.tokens
+        try:
+            answer = answered()
+            choice_made, where = self._read(answer, first, second)
+        except NotJudged as problem:
+            problem.usage = self._usage(replace(problem.usage, frames=sent.count), expected)
+            problem.details = {**problem.details, "frames_as": sent.frames_as, **self._ran(None)}
+            raise
+        return JudgeAnswer(
+            choice=choice_made,
+            raw=answer.text,
+            reasoning=answer.reasoning,
+            finish_reason=answer.finish_reason or "",
+            model=answer.model or self.model.model,
+            prompt_digest=prompt_digest(self._system, text),
+            usage=self._usage(usage_of(answer, frames=sent.count), expected),
+            details={
+                "frames_as": sent.frames_as,
+                "frames": [choice.details() for choice in sent.choices],
+                "tokens": {
+                    "expected_in": expected,
+                    "in": answer.tokens_in or 0,
+                    "out": answer.tokens_out or 0,
+                    **discounted(answer),
+                },
+                **self._ran(answer),
+                **where,
+            },
+        )
+
+    def _usage(self, usage: Usage, expected: int) -> Usage:
+        """Return what a request took, by what was counted and what was expected."""
+        return usage.expecting(expected)
+
+    def _ran(self, answer: ChatAnswer | None) -> dict[str, Any]:
+        """Return what else a judgement's details say of the model."""
+        return {}
+
+    def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
+        """Return the choice in an answer, and what else of it belongs to the judgement's details."""
+        choice, found = read_choice(answer, self.model.answers)
+        return choice, {"found": found} if found else {}
+
+    def _text(self, prompt: str, aspect: AspectText) -> str:
+        return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
+
+    def _choose(self, text: str, first: Side, second: Side) -> SentFrames:
+        left = self.model.request_tokens() - self._text_tokens(text)
+        times = TIME_TOKENS if self._timed else 0
+        return choose_sent((first, second), self._policy, self.model, left, self._cache, times)
+
+    def _text_tokens(self, text: str) -> int:
+        return self.model.text_tokens(self._system + text) + self._around
+
+
+class VideoJudge(FrameJudge):
+    """Asks a model behind a server.
+
+    Parameters
+    ----------
+    client
+        The model's server; the others are those of :class:`FrameJudge`.
 
     Raises
     ------
@@ -59,11 +183,10 @@ class VideoJudge(PairwiseJudge):
         If the server does not take frames in the form of the model's settings.
     """
 
-    prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
-    _timed: ClassVar[bool] = False
-    _prompt: ClassVar[str] = "video_judge"
-    _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
-    _answer_tokens: ClassVar[int] = CHOICE_TOKENS
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "videos", "captions")
+    needs: ClassVar[tuple[Need, ...]] = ("server",)
+    paid: ClassVar[bool] = True
+    settings_model: ClassVar[type[Frozen] | None] = VlmModel
 
     def __init__(
         self,
@@ -74,22 +197,12 @@ class VideoJudge(PairwiseJudge):
         prompts: str = "",
     ) -> None:
         check_form(model, client.server)
-        self.name, self.model = name, model
-        self._client, self._cache = client, cache
-        self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
-        self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
-        self._line = prompt_text("judges/video_line", prompts)
-        self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
+        super().__init__(name, model, client, cache, prompts)
+        self._client, self._provider = client, client.server.provider
         self._measured = MeasuredTokens()
-        self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
 
-    def settings(self) -> dict[str, Any]:
-        """Return the model with its sampling, the frame policy and the prompts' checksum."""
-        return {
-            "model": self.model.settings(lambda: self._client.server.base),
-            "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._system, self._user, self._line),
-        }
+    def _model_settings(self) -> dict[str, Any]:
+        return self.model.settings(lambda: self._client.server.base)
 
     def check(self) -> None:
         """Ask the server whether it has the model.
@@ -109,19 +222,6 @@ class VideoJudge(PairwiseJudge):
     def concurrency(self) -> int:
         """The profile's limit of requests for the server."""
         return self._client.server.concurrency
-
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
-        """Return which video the model names."""
-        text = self._text(prompt, aspect)
-        sent = self._choose(text, first, second)
-        parts = self._message(text, first, second, sent)
-        return self._judged(
-            lambda: ask(self._client, self.model, self._system, parts, self._schema, sent.fps),
-            text,
-            sent,
-            first,
-            second,
-        )
 
     @property
     def server(self) -> ChatServer:
@@ -143,49 +243,6 @@ class VideoJudge(PairwiseJudge):
         sent = self._choose(text, first, second)
         return self._judged(lambda: complete(answer, self.model.answers), text, sent, first, second)
 
-    def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
-        lines = [filled(self._line, name=name) for name in ("first", "second")]
-        server = self._client.server
-        frames = sent_parts(lines, (first, second), sent, self.model, server, self._timed)
-        return [{"type": "text", "text": text}, *frames]
-
-    def _judged(
-        self,
-        answered: Callable[[], ChatAnswer],
-        text: str,
-        sent: SentFrames,
-        first: Side,
-        second: Side,
-    ) -> JudgeAnswer:
-        expected = self._text_tokens(text) + sent.tokens
-        try:
-            answer = answered()
-            choice_made, where = self._read(answer, first, second)
-        except NotJudged as problem:
-            problem.usage = replace(problem.usage, frames=sent.count).expecting(expected)
-            problem.details = {**problem.details, "frames_as": sent.frames_as}
-            raise
-        return JudgeAnswer(
-            choice=choice_made,
-            raw=answer.text,
-            reasoning=answer.reasoning,
-            finish_reason=answer.finish_reason or "",
-            model=answer.model or self.model.model,
-            prompt_digest=prompt_digest(self._system, text),
-            usage=usage_of(answer, frames=sent.count).expecting(expected),
-            details={
-                "frames_as": sent.frames_as,
-                "frames": [choice.details() for choice in sent.choices],
-                "tokens": {
-                    "expected_in": expected,
-                    "in": answer.tokens_in or 0,
-                    "out": answer.tokens_out or 0,
-                    **discounted(answer),
-                },
-                **where,
-            },
-        )
-
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate:
         """Return images and tokens of one comparison, with measured or assumed reasoning length."""
         text = self._text(prompt, aspect)
@@ -202,26 +259,11 @@ class VideoJudge(PairwiseJudge):
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers in the store."""
         self._measured = of_judgements(rows)
-        return self._measured.says("answers") if self._measured.answers else self.model.assumes()
-
-    def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
-        """Return the choice in an answer, and what else of it belongs to the judgement's details."""
-        choice, found = read_choice(answer, self.model.answers)
-        return choice, {"found": found} if found else {}
-
-    def _text(self, prompt: str, aspect: AspectText) -> str:
-        return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
-
-    def _choose(self, text: str, first: Side, second: Side) -> SentFrames:
-        left = self.model.request_tokens() - self._text_tokens(text)
-        times = TIME_TOKENS if self._timed else 0
-        return choose_sent((first, second), self._policy, self.model, left, self._cache, times)
-
-    def _text_tokens(self, text: str) -> int:
-        return self.model.text_tokens(self._system + text) + self._around
+        basis = self._measured.says("answers") if self._measured.answers else self.model.assumes()
+        return "; ".join(filter(None, (basis, self.model.borrowed())))
 
 
-class IntervalJudge(VideoJudge):
+class SaysWhere(FrameJudge):
     """A video-based judge that also says where the other video is worse; not from the paper.
 
     Its request has another prompt, and its time before each image (a video has the times itself); the rest is
@@ -234,13 +276,17 @@ class IntervalJudge(VideoJudge):
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS + INTERVALS_TOKENS
 
     def settings(self) -> dict[str, Any]:
-        """Return what :class:`VideoJudge` returns, and that intervals are asked for."""
+        """Return what :class:`FrameJudge` returns, and that intervals are asked for."""
         return {**super().settings(), "intervals": True}
 
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
         lengths = _length_s(first), _length_s(second)
         better, intervals, found = read_intervals(answer, lengths, self.model.answers)
         return better, {"intervals": intervals, **({"found": found} if found else {})}
+
+
+class IntervalJudge(SaysWhere, VideoJudge):
+    """Asks a model behind a server where the other video is worse, too."""
 
 
 def _length_s(video: Side) -> float:
@@ -261,22 +307,39 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
     """
     fields = dict(changes or {})
     if name in VLM_MODELS:
-        return VlmModel(**{**VLM_MODELS[name].model_dump(), **fields})
+        own, ready = fields.get("model"), VLM_MODELS[name]
+        if own not in (None, ready.model):
+            return VlmModel.like(ready.model_dump(), fields, name)
+        return VlmModel(**{**ready.model_dump(), **fields})
     if "model" in fields and "server" in fields:
         like = VLM_MODELS["qwen3-vl"].model_dump(
             exclude={"model", "server", "extra_body", "top_p", "thinking_tokens", "frames_as", "video_pixels"}
         )
-        return VlmModel(**{**like, **fields})
+        return VlmModel.like(like, fields, "qwen3-vl")
     raise UserInputError(
         f"there is no predefined VLM {name!r}: {suggestion(name, VLM_MODELS, 'there are')} For another one "
         "give the settings model (its id) and server (its name in model_servers)"
     )
 
 
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def _with_defaults(name: str) -> Callable[[Made], Made]:
+    """Declare that a factory's model settings default to those of a predefined model."""
+
+    def declare(factory: Made) -> Made:
+        factory.ready = VLM_MODELS[name]  # type: ignore[attr-defined]
+        return factory
+
+    return declare
+
+
 def _with_client(model: VlmModel, servers: Servers) -> tuple[VlmModel, ChatClient]:
     return model, client_of(servers.find(model.server, model.model))
 
 
+@_with_defaults("gpt-5")
 def video_judge(
     cache: FeatureCache,
     servers: Servers,
@@ -311,6 +374,7 @@ def video_judge(
     return VideoJudge(f"{vlm}-video", model, client, cache, prompts)
 
 
+@_with_defaults("gpt-5")
 def text_judge(
     cache: FeatureCache,
     servers: Servers,
@@ -341,21 +405,31 @@ def text_judge(
     return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)
 
 
-def gpt_5_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
+@_with_defaults("gpt-5")
+def gpt_5_video(
+    cache: FeatureCache, servers: Servers, prompts: str = "", intervals: bool = False, **changes: Any
+) -> VideoJudge:
     """Make the video-based judge with GPT-5."""
-    return video_judge(cache, servers, "gpt-5", prompts, **changes)
+    return video_judge(cache, servers, "gpt-5", prompts, intervals, **changes)
 
 
-def gpt_5_mini_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
+@_with_defaults("gpt-5-mini")
+def gpt_5_mini_video(
+    cache: FeatureCache, servers: Servers, prompts: str = "", intervals: bool = False, **changes: Any
+) -> VideoJudge:
     """Make the video-based judge with GPT-5 mini."""
-    return video_judge(cache, servers, "gpt-5-mini", prompts, **changes)
+    return video_judge(cache, servers, "gpt-5-mini", prompts, intervals, **changes)
 
 
-def qwen3_vl_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
+@_with_defaults("qwen3-vl")
+def qwen3_vl_video(
+    cache: FeatureCache, servers: Servers, prompts: str = "", intervals: bool = False, **changes: Any
+) -> VideoJudge:
     """Make the video-based judge with Qwen3-VL."""
-    return video_judge(cache, servers, "qwen3-vl", prompts, **changes)
+    return video_judge(cache, servers, "qwen3-vl", prompts, intervals, **changes)
 
 
+@_with_defaults("gpt-5")
 def gpt_5_text(
     cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
 ) -> TextJudge:
@@ -363,6 +437,7 @@ def gpt_5_text(
     return text_judge(cache, servers, store, "gpt-5", prompts=prompts, **changes)
 
 
+@_with_defaults("gpt-5-mini")
 def gpt_5_mini_text(
     cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
 ) -> TextJudge:
@@ -370,6 +445,7 @@ def gpt_5_mini_text(
     return text_judge(cache, servers, store, "gpt-5-mini", prompts=prompts, **changes)
 
 
+@_with_defaults("qwen3-vl")
 def qwen3_vl_text(
     cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
 ) -> TextJudge:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, Judgement
+from storage_schemas.model import Frozen
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
 from tasks.llm.answers import ask, complete, make_request, objects, prompt_digest, text_in, usage_of
 from tasks.llm.chat import ChatClient
@@ -24,7 +25,7 @@ from tasks.llm.servers import ChatServer, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, Need, PairwiseJudge, Sight
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, read_choice
 from tasks.scoring.judges.frame_choice import FramePolicy
@@ -195,7 +196,7 @@ class Descriptions:
         return filled(self._system, **told), filled(self._user, **told)
 
     def _message(self, video: Side, aspect: AspectText, sent: SentFrames) -> Parts:
-        parts = sent_parts((self._line,), (video,), sent, self.model, self.server)
+        parts = sent_parts((self._line,), (video,), sent, self.model, self.server.provider)
         return [{"type": "text", "text": self._texts(aspect)[1]}, *parts]
 
     def _noted(self, sent: SentFrames, aspect: AspectText) -> dict[str, Any]:
@@ -232,6 +233,10 @@ class TextJudge(PairwiseJudge):
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
+    sees: ClassVar[tuple[Sight, ...]] = ("descriptions", "captions")
+    needs: ClassVar[tuple[Need, ...]] = ("server",)
+    paid: ClassVar[bool] = True
+    settings_model: ClassVar[type[Frozen] | None] = VlmModel
 
     def __init__(
         self,
@@ -397,4 +402,5 @@ class TextJudge(PairwiseJudge):
         self._measured = of_judgements(rows)
         of_descriptions = self.descriptions.learn(self.model.text_tokens)
         of_answers = self._measured.says("answers") if self._measured.answers else self.model.assumes()
-        return f"{of_answers}; {of_descriptions}"
+        models = dict.fromkeys((self.model.borrowed(), self.descriptions.model.borrowed()))
+        return "; ".join(filter(None, (of_answers, of_descriptions, *models)))

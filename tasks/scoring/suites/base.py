@@ -161,6 +161,10 @@ class Scorer(ABC):
             If a model or a server is missing, with what to do.
         """
 
+    def assumes(self) -> Sequence[str]:
+        """Return readable statements of what its estimates assume of models that the user named."""
+        return ()
+
     @abstractmethod
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0

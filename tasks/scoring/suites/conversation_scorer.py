@@ -53,6 +53,10 @@ class ConversationScorer(Scorer):
             "instructions": digest_value(dict(self.instructions())),
         }
 
+    def assumes(self) -> Sequence[str]:
+        """Return what is assumed of the models of its roles because others have it."""
+        return [text for role in self.asked if (text := self.roles.model(role).borrowed())]
+
     def check(self) -> None:
         """Ask the servers whether they have their models; raises as :meth:`Roles.check`."""
         self.roles.check(self.asked)

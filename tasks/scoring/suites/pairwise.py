@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.ids import digest_text
+from storage_schemas.judgements import Judgement
 from tasks.llm.vision_models import VlmModel
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Evaluator
+from tasks.scoring.base import AspectText, Evaluator, Need, Sight
 from tasks.scoring.judges.prompt_length import ApproximateTokens, FittedPrompt, fit_prompt
 from tasks.scoring.suites.base import Scorer, Suite, SuitePrompt, SuiteVideo
 
@@ -38,6 +39,10 @@ class SuiteJudge(Evaluator):
     UserInputError
         If the share is not between 0 and 1.
     """
+
+    sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions", "descriptions")
+    needs: ClassVar[tuple[Need, ...]] = ("server",)
+    paid: ClassVar[bool] = True
 
     def __init__(self, suite: Suite, mapping: Mapping[str, str], prompt_share: float) -> None:
         if not 0 < prompt_share < 1:
@@ -69,6 +74,11 @@ class SuiteJudge(Evaluator):
     def concurrency(self) -> int:
         """The minimum of the dimensions in use."""
         return min((scorer.concurrency for scorer in self._scorers.values()), default=1)
+
+    def learn(self, rows: Sequence[Judgement]) -> str:
+        """Say what estimates assume of models that the user named."""
+        texts = (text for scorer in self._scorers.values() for text in scorer.assumes())
+        return "; ".join(dict.fromkeys(texts))
 
     @abstractmethod
     def scorer(self, aspect: AspectText) -> Scorer:

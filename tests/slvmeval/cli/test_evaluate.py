@@ -56,6 +56,17 @@ def test_a_dry_run_says_what_then_happens(
     assert (happened["asked"], happened["tokens"], happened["usd"]) == (12, 3000, pytest.approx(3.0))
 
 
+def test_the_list_says_what_each_sees_and_needs(planted: PlantedPackage, run: Run) -> None:
+    output = run("evaluators", "list", "--json").json
+    assert output["hf"]["needs"] == ["weights", "package", "GPU"]
+    assert set(output["planted"]) == {"from"}
+    assert "planted" in run("evaluators", "list").out
+    named = run("evaluators", "list", "vlm-video", "planted", "--json").json
+    assert {one["name"] for one in named["planted"]["settings"]} >= {"mood", "tokens"}
+    assert "settings of hf" in run("evaluators", "list", "hf").out
+    assert "did you mean vlm-video" in run("evaluators", "list", "vlm-vidoe", code=1).err
+
+
 def test_exit_codes(judged_store: Path, planted: PlantedPackage, run: Run) -> None:
     words = ("--direct", "--workers", "1", "--quiet", "--store", judged_store)
     missing = ("-e", "planted?mood=missing")

@@ -136,3 +136,7 @@ def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, run: 
     output = run(*words, "--json").json
     assert output["rows"] == []
     assert set(output["refused"]) == {"color_consistency"}
+    # what is not known of such a model is not silently another's
+    profile.write_text('[model_servers]\nmine = "http://127.0.0.1:1/v1"\n')
+    assert "not known of eyes and assumed as for other models of suites: context_tokens" in run(*words).text
+    assert len(run(*words, "--json").json["assumed"]) == 1

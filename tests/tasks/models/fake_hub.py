@@ -35,6 +35,10 @@ class _Answers(Handler):
         if hub.status is not None:
             code, reason = hub.status
             self.reply(code, b"{}", {"X-Error-Code": reason, "X-Error-Message": reason}, send)
+        elif path in ("/api/models/someone/toy", f"/api/models/someone/toy/revision/{REVISION}"):
+            self.reply(
+                200, json.dumps({"id": "someone/toy", "sha": REVISION, **hub.about}).encode(), {}, send
+            )
         elif path == f"/api/models/someone/toy/tree/{REVISION}":
             self.reply(200, json.dumps(hub.tree()).encode(), {}, send)
         elif path.startswith(f"/someone/toy/resolve/{REVISION}/"):
@@ -72,6 +76,8 @@ class FakeHub(Serving):
     ----------
     files
         Text by path; those that end in ``.safetensors`` or ``.ckpt`` are large files, with a SHA-256.
+    about
+        What it says of the repository besides its name and commit.
     cut_after
         Bytes after which the next `cuts` answers of weights break off.
     stalls
@@ -90,6 +96,7 @@ class FakeHub(Serving):
 
     def __init__(self) -> None:
         self.files = {**FILES, **LEFT_OUT}
+        self.about: dict[str, Any] = {}
         self.cut_after: int | None = None
         self.cuts = 0
         self.stalls = False

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.errors import IntegrityError, PrerequisiteError
+from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from tasks.models import fetch, hub_access
-from tasks.models.fetch import fetch_model
+from tasks.models.fetch import fetch_model, fetch_repository
 from tasks.models.hub import ModelHub
 from tasks.models.mirror import placing, read_manifest
 from tests.tasks.models.checkpoints import FILES, REVISION, WEIGHTS, know, toy_spec
@@ -220,3 +220,38 @@ def test_a_killed_request_leaves_no_file_in_the_temporary_folder(toy_hub: FakeHu
             process.kill()
     toy_hub.released.set()
     assert list(temporary.iterdir()) == []
+
+
+def test_any_model_of_the_hub_is_pinned_to_the_commit_that_was_fetched(hub: FakeHub, tmp_path: Path) -> None:
+    hub.files = {"config.json": "{}", "model.safetensors": WEIGHTS, "original/model.safetensors": WEIGHTS}
+    hub.about = {"cardData": {"license": "mit"}}
+    place = fetch_repository("someone/toy", None, tmp_path)
+    manifest = read_manifest(place)
+    assert place == tmp_path / "someone--toy" == ModelHub([tmp_path]).path("someone--toy")
+    assert (manifest.repository, manifest.revision) == ("someone/toy", REVISION)
+    assert (manifest.kind, manifest.licence) == ("image-text-to-text", "mit")
+    assert [file.path for file in manifest.files] == ["config.json", "model.safetensors"]
+    assert manifest.memory_bytes > manifest.size
+    hub.asked.clear()
+    assert fetch_repository("someone/toy", REVISION[:7], tmp_path) == place
+    with pytest.raises(PrerequisiteError, match=f"has someone/toy at revision {REVISION}, not abc"):
+        fetch_repository("someone/toy", "abc", tmp_path)
+    assert not hub.asked
+    (place / "model.safetensors").write_text("other")
+    with pytest.raises(IntegrityError, match=r"slvmeval models fetch someone/toy\)"):
+        ModelHub([tmp_path]).path("someone--toy")
+    with pytest.raises(
+        PrerequisiteError, match=r"(?s)hub at .* does not have someone/other.*--kind image-text"
+    ):
+        fetch_repository("someone/other", None, tmp_path)
+    hub.files = {"config.json": "{}", "model.bin": WEIGHTS}
+    with pytest.raises(PrerequisiteError, match="has no weights in safetensors"):
+        fetch_repository("someone/toy", REVISION, tmp_path / "another")
+
+
+@pytest.mark.models
+def test_a_model_of_another_type_is_not_downloaded(hub: FakeHub, tmp_path: Path) -> None:
+    hub.about = {"config": {"model_type": "bert"}}
+    with pytest.raises(UserInputError, match=r"someone/toy is not an image-text-to-text model.*'bert'"):
+        fetch_repository("someone/toy", None, tmp_path)
+    assert not weights_asked(hub)

@@ -10,16 +10,18 @@ from typing import Any, ClassVar
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Failure
+from storage_schemas.model import Frozen
 from tasks.aspects.base import Pool
 from tasks.llm.conversation import Role
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, Need, PointwiseScorer, Score
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Scorer, SuitePrompt
 from tasks.scoring.suites.conversation_scorer import ConversationScorer
 from tasks.scoring.suites.locot2v.dimensions import BY_NAME, HERD, HERD_NAMES
 from tasks.scoring.suites.locot2v.event_consistency import EventConsistency
+from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tasks.scoring.suites.locot2v.text_scorers import WordsScorer
 from tasks.scoring.suites.pairwise import PROMPT_SHARE, SuiteJudge, aspect_mapping, prompt_of, video_of
@@ -29,6 +31,8 @@ class Locot2vJudge(SuiteJudge, PointwiseScorer):
     """Scores a video in the dimension that stands for an aspect; parameters as :class:`SuiteJudge`."""
 
     name = "locot2v-bench"
+    needs: ClassVar[tuple[Need, ...]] = ("server", "weights", "package")
+    settings_model: ClassVar[type[Frozen] | None] = Locot2vSettings
     prompt_areas: ClassVar[tuple[str, ...]] = ("locot2v-bench",)
 
     def score(self, prompt: str, video: Side, aspect: AspectText) -> Score:

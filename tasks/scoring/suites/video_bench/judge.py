@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
+from storage_schemas.model import Frozen
 from tasks.llm.usage import Estimate, NotJudged, total_usage
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
@@ -25,6 +26,7 @@ from tasks.scoring.suites.shown_videos import SampledVideo
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 from tasks.scoring.suites.video_bench.few_shot import VideoGroup
 from tasks.scoring.suites.video_bench.scorers import PROMPT_AREAS, QualityScorer, VideoBenchScorer
+from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 from tasks.scoring.suites.video_bench.suite import VideoBench
 
 
@@ -46,6 +48,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
     """
 
     name = "video-bench"
+    settings_model: ClassVar[type[Frozen] | None] = VideoBenchSettings
     prompt_areas: ClassVar[tuple[str, ...]] = PROMPT_AREAS
 
     def __init__(

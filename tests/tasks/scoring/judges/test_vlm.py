@@ -430,6 +430,37 @@ def test_models_of_ones_own() -> None:
     assert forms == ["images", "images", "images", "video"]
 
 
+@pytest.mark.parametrize(
+    ("chosen", "says", "silent"),
+    [
+        ("vlm-video?vlm=mine&model=org/vlm&server=s", "images merged-patches", "GPT's vocabulary"),
+        ("vlm-text?vlm=mine&model=org/vlm&server=s", "most_images 100,000", ""),
+        ("vlm-video?vlm=m&model=m&server=s&context_tokens=32000&square_px=28", "answer_tok", "context_to"),
+        ("gpt-5-video?model=org/vlm&server=s", "for gpt-5: context_tokens 400,000", ""),
+        ("vlm-video?vlm=mine&model=o3-like&server=s", "GPT's vocabulary (for its name)", ""),
+        ("vlm-video?vlm=mine&model=m&server=s&frames_as=video", "video_frame_tokens as Qwen3-VL's", ""),
+    ],
+)  # fmt: skip
+def test_what_another_models_counts_are_assumed_for_is_said(
+    chosen: str, says: str, silent: str, tmp_path: Path
+) -> None:
+    setup = Setup(
+        store_path=str(Store.create(tmp_path / "store").root),
+        model_servers={name: ModelServer(url="http://127.0.0.1:1/v1") for name in ("s", "openai")},
+    )
+    basis = make_evaluator(choice_from_text(chosen), setup).learn([])
+    assert "assumed as for" in basis
+    assert says in basis
+    assert not silent or silent not in basis
+    # a model of the table, and one whose counts are all given
+    assert "assumed as" not in make_evaluator(choice_from_text("gpt-5-video?image_side=256"), setup).learn([])
+    counts = (
+        "context_tokens=9000&answer_tokens=99&most_images=9&images=tiles&characters_per_token=4&temperature=1"
+    )
+    given = choice_from_text(f"vlm-video?vlm=mine&model=org/vlm&server=s&{counts}")
+    assert "assumed as" not in make_evaluator(given, setup).learn([])
+
+
 def test_many_threads_share_a_client(videos: Videos) -> None:
     together = threading.Barrier(3, timeout=60)
 
