@@ -23,9 +23,10 @@ from tasks.report.evaluator_tables import comparison_table, order_table, wins_ta
 from tasks.report.figures import figures_of
 from tasks.report.judged_set import JudgedSet
 from tasks.report.pictures import sides_sheet
+from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table
-from tasks.report.write import COMPARISONS, COST, ORDER, POWER, Report, Section
+from tasks.report.write import COMPARISONS, COST, ORDER, POWER, REPEATS, Report, Section
 from tasks.scoring.judges.meta_sets.base import MetaPair
 from tasks.statistics.comparisons import compare_all
 
@@ -38,6 +39,7 @@ SECTIONS = (
         ("agreement",),
     ),
     ORDER,
+    REPEATS,
     COMPARISONS,
     POWER,
     COST,
@@ -110,6 +112,7 @@ def set_report_of(gathered: JudgedSet, interval: IntervalKind = DEFAULT_INTERVAL
         _agreement_table(gathered),
         order_table(gathered),
         order_table(gathered, by_aspect=True),
+        *repeat_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         power_table(matrix, members, gathered),
