@@ -14,16 +14,18 @@ from tasks.report.judged_release import JudgedRelease
 from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
+from tasks.report.preference_tables import preference_tables
 from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
-from tasks.report.write import COMPARISONS, COST, ORDER, POWER, REPEATS, Report, Section
+from tasks.report.write import COMPARISONS, COST, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
 
 SECTIONS = (
     ORDER,
     REPEATS,
+    PREFERENCES,
     COMPARISONS,
     Section(
         "duration",
@@ -135,6 +137,7 @@ def report_of(
         order_table(gathered),
         order_table(gathered, by_aspect=True),
         *repeat_tables(gathered),
+        *preference_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),

@@ -81,6 +81,16 @@ REPEATS = Section(
     ("repeats", "majority", "variance", "repeats-pay"),
     data=("repeats-by-pair",),
 )
+PREFERENCES = Section(
+    "preferences",
+    "Preferences",
+    "How sure judges are",
+    "Is a judge right more often where it is surer, and what is left without the order of the videos?",
+    ("preferences",),
+    ("calibration",),
+    ("calibration",),
+    ("preferences-by-pair",),
+)
 COMPARISONS = Section(
     "comparisons",
     "Comparisons",

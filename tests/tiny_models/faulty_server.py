@@ -43,6 +43,8 @@ class Reply:
     delay_s: float = 0.0
     cut: str = ""
     tokens: tuple[int, int] = (100, 20)
+    #: Each token with the log probabilities of what it could have been.
+    logprobs: Sequence[tuple[str, dict[str, float]]] = ()
 
 
 @dataclass
@@ -155,18 +157,26 @@ def _completion(reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
     message = {"role": "assistant", "content": reply.text}
     if reply.reasoning is not None:
         message["reasoning"] = reply.reasoning
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+    if body.get("logprobs"):
+        choice["logprobs"] = {"content": [_token(*one) for one in reply.logprobs]}
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
         "model": body["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+        "choices": [choice],
         "usage": {
             "prompt_tokens": reply.tokens[0],
             "completion_tokens": reply.tokens[1],
             "total_tokens": sum(reply.tokens),
         },
     }
+
+
+def _token(token: str, chances: dict[str, float]) -> dict[str, Any]:
+    top = [{"token": one, "logprob": logprob} for one, logprob in chances.items()]
+    return {"token": token, "logprob": chances.get(token, -9.0), "top_logprobs": top}
 
 
 def _error(reply: Reply) -> dict[str, Any]:

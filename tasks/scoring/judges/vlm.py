@@ -15,8 +15,9 @@ from tasks.llm.answer_store import open_answers
 from tasks.llm.answers import ask, complete, discounted, make_request, prompt_digest, usage_of
 from tasks.llm.chat import ChatClient, client_of
 from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.preference import preference_in
 from tasks.llm.prompt_files import filled, prompt_text
-from tasks.llm.servers import ChatServer, Servers, check_server
+from tasks.llm.servers import ChatServer, Servers, check_server, require_logprobs
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
 from tasks.llm.vision_models import (
     CHOICE_TOKENS,
@@ -56,7 +57,7 @@ class VideoJudge(PairwiseJudge):
     Raises
     ------
     UserInputError
-        If the server does not take frames in the form of the model's settings.
+        If the server does not take frames in the form of the model's settings, or has no log probabilities.
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
@@ -74,6 +75,8 @@ class VideoJudge(PairwiseJudge):
         prompts: str = "",
     ) -> None:
         check_form(model, client.server)
+        if model.logprobs:
+            require_logprobs(client.server)
         self.name, self.model = name, model
         self._client, self._cache = client, cache
         self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
@@ -183,6 +186,7 @@ class VideoJudge(PairwiseJudge):
                     **discounted(answer),
                 },
                 **where,
+                **preference_in(answer),
             },
         )
 
@@ -336,7 +340,7 @@ def text_judge(
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
     captions = open_answers(store.root / DESCRIPTIONS)
-    captioning = _with_client(describing, servers)
+    captioning = _with_client(describing.model_copy(update={"logprobs": False}), servers)
     descriptions = Descriptions(*captioning, captions, cache, prompts, model.description_tokens)
     return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)
 
