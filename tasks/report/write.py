@@ -100,6 +100,14 @@ COMPARISONS = Section(
     (),
     ("comparisons",),
 )
+JURIES = Section(
+    "juries",
+    "Juries",
+    "Are several better than one?",
+    "What a jury of these evaluators would answer, from the answers that are there.",
+    ("juries", "jury-members"),
+    folded=("error-agreement",),
+)
 POWER = Section(
     "power", "Power", "What this number of pairs can show", "Read this before a small difference.", ("power",)
 )
