@@ -81,14 +81,15 @@ def _summary_table(rows: Rows) -> Table:
             EVALUATOR,
             Column("requests", "requests", "count"),
             Column("brier", "Brier", "correlation"),
-            *interval_columns("95 %", "correlation", "brier_"),
+            Column("brier_low", "Brier from", "correlation", False),
+            Column("brier_high", "to", "correlation", False),
             Column("auc", "AUC", "percent"),
             *interval_columns("95 %", prefix="auc_"),
             Column("pairs", "pairs", "count"),
             Column("accuracy", "answers", "percent"),
             Column("free_accuracy", "order-free", "percent"),
             *interval_columns("95 %", prefix="free_"),
-            Column("free_brier", "its Brier", "correlation"),
+            Column("free_brier", "its Brier", "correlation", False),
             Column("free_brier_low", "its Brier from", "correlation", False),
             Column("free_brier_high", "to", "correlation", False),
         ),
@@ -96,7 +97,7 @@ def _summary_table(rows: Rows) -> Table:
         "From the probability of “first” among the judge's tokens. Brier: its mean squared error, 0.25 for a "
         "coin. AUC: the chance, in per cent, that “first” is more probable where the first video is the "
         "better one. Answers: accuracy of the answers on the same pairs. Order-free: accuracy of the mean of "
-        "both orders. Intervals are clustered by source.",
+        "both orders. Intervals are clustered by source; the CSV has those of Brier scores.",
     )
 
 
