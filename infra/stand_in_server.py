@@ -12,7 +12,9 @@ import argparse
 import base64
 import hmac
 import json
+import math
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -100,14 +102,26 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     asked = asked or request.get("structured_outputs", {}).get("json")
     text = SENTENCE if asked is None else json.dumps(smallest(asked))
     message = {"role": "assistant", "content": text}
+    chances = {"logprobs": _logprobs(text, asked or {})} if request.get("logprobs") else {}
     return {
         "id": MODEL,
         "object": "chat.completion",
         "created": 0,
         "model": MODEL,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", **chances}],
         "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     }
+
+
+def _logprobs(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return each word as a token; those of an `enum` are equally probable, and all others certain."""
+    enums = [field["enum"] for field in schema.get("properties", {}).values() if "enum" in field]
+    content = []
+    for token in re.findall(r"\w+|\W", text):
+        same = next((words for words in enums if token in words), [token])
+        chances = [{"token": word, "logprob": -math.log(len(same))} for word in same]
+        content.append({"token": token, "logprob": -math.log(len(same)), "top_logprobs": chances})
+    return {"content": content}
 
 
 #: Maximum size of a request: a few hundred frames; and how much of one without the key is read.

@@ -193,6 +193,11 @@ class Judgement(Frozen):
         return int(json.loads(self.details).get("lost", 0)) if self.failure is not None else 0
 
     @property
+    def p_first(self) -> float | None:
+        """Probability of "first" according to the model's tokens, from the details; None if it is unknown."""
+        return json.loads(self.details).get("p_first") if '"p_first"' in self.details else None
+
+    @property
     def estimated(self) -> EstimatedTokens | None:
         """What an answer took by estimate whose tokens the server did not count, from the details."""
         return estimated_in(self.details)

@@ -20,6 +20,7 @@ from tasks.llm.exchange import (
     VideoInput,
 )
 from tasks.llm.json_answers import AnswerForm, Understood, value_in
+from tasks.llm.preference import TOP_LOGPROBS
 from tasks.llm.servers import NotAllowed, QuotaUsedUp, ServerDown
 from tasks.llm.usage import NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
@@ -133,6 +134,7 @@ def make_request(
         answer_schema=dict(schema),
         sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),
         video=None if video_fps is None else VideoInput(fps=video_fps, most_pixels=model.video_pixels),
+        top_logprobs=TOP_LOGPROBS if model.logprobs else None,
         extra_body=dict(model.extra_body),
     )
 

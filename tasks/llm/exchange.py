@@ -59,6 +59,8 @@ class ChatRequest(Frozen):
         Sampling parameters.
     video
         How its videos are read; None for a request without a video.
+    top_logprobs
+        Number of tokens whose log probabilities are returned at each place; None for none.
     extra_body
         Fields that only some servers support, such as vLLM's ``top_k``.
     """
@@ -67,6 +69,7 @@ class ChatRequest(Frozen):
     answer_schema: dict[str, Any] | None = None
     sampling: Sampling = Sampling()
     video: VideoInput | None = None
+    top_logprobs: int | None = None
     extra_body: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -101,6 +104,9 @@ class ChatAnswer(Frozen):
         Why there is no answer: a message, and its kind.
     found
         Where the answer was, if it was not the response's text.
+    logprobs
+        Each token, its reasoning included, with the log probabilities of those that it could have been; only
+        if they were asked for. They are not stored.
     """
 
     text: str = ""
@@ -120,6 +126,7 @@ class ChatAnswer(Frozen):
     error: str | None = None
     failure: Failure = Failure.REFUSED
     found: str = ""
+    logprobs: tuple[tuple[str, dict[str, float]], ...] = ()
 
 
 def kept(answer: ChatAnswer) -> ChatAnswer:

@@ -314,6 +314,15 @@ def require_videos(server: ChatServer) -> None:
         )
 
 
+def require_logprobs(server: ChatServer) -> None:
+    """Raise UserInputError for a server whose interface has no log probabilities that we read."""
+    if server.provider != "openai":
+        raise UserInputError(
+            f"{server.model}: logprobs=true needs a server with OpenAI's chat completions, and model server "
+            f"{server.name} has provider = {server.provider!r}: leave logprobs out"
+        )
+
+
 def check_server(server: ChatServer) -> None:
     """Check once that a server is available and has its model.
 

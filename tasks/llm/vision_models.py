@@ -46,7 +46,14 @@ _OF_ONE_MODEL = (
     "characters_per_token",
     "temperature",
 )
-_IN_NO_KEY = {"server", "address_in_key", "schema_tokens", "thinking_tokens", "description_tokens"}
+_IN_NO_KEY = {
+    "server",
+    "address_in_key",
+    "schema_tokens",
+    "thinking_tokens",
+    "description_tokens",
+    "logprobs",
+}
 
 
 class VlmModel(Frozen):
@@ -102,6 +109,9 @@ class VlmModel(Frozen):
     answers
         ``tolerant``: an answer that holds exactly one JSON object with the wanted keys is understood, see
         :mod:`tasks.llm.json_answers`. ``strict``: it has to be that object and nothing else.
+    logprobs
+        Whether the server returns log probabilities of the answer's tokens, from which a judgement has the
+        probability of "first". They do not affect answers, so this is part of no key.
     temperature, top_p, extra_body
         Sampling; `extra_body` is for fields that only some servers support.
     """
@@ -128,6 +138,7 @@ class VlmModel(Frozen):
     thinking_tokens: int = Field(default=0, ge=0)
     description_tokens: int = Field(default=600, ge=1)
     answers: AnswerForm = "tolerant"
+    logprobs: bool = False
     temperature: float | None = None
     top_p: float | None = None
     extra_body: Mapping[str, Any] = Field(default_factory=dict)
@@ -284,6 +295,8 @@ def model_from(
             raise UserInputError(f"{setting} has no field {field!r}: {hint}")
     if fields.get("frames_as", "images") != "images":
         raise UserInputError(f"{setting}: suites send frames as images; leave out frames_as")
+    if fields.get("logprobs"):
+        raise UserInputError(f"{setting}: only judges of pairs use log probabilities; leave out logprobs")
     if name in ready:
         return VlmModel(**{**ready[name].model_dump(), **fields, "model": ready[name].model})
     if "server" not in fields:

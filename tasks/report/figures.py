@@ -74,6 +74,7 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
         "source-durations": _durations,
         "accuracy-by-duration": _duration,
         "order-bias": _order,
+        "calibration": _calibration,
         "filter-accuracies": _filter,
         "severity-clips": _clips,
         "severity-strength": _strength,
@@ -218,6 +219,24 @@ def _order(table: Table, evaluators: Sequence[str]) -> Canvas:
     axes.grid(axis="x", color=LINE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines["left"].set_visible(False)
+    return canvas
+
+
+def _calibration(table: Table, evaluators: Sequence[str]) -> Canvas:
+    shown = [name for name in evaluators if any(row["evaluator"] == name for row in table.rows)]
+    top = 0.22 * -(-len(shown) // 2) + 0.15
+    canvas = Canvas(figsize=(5.0, 3.6 + top))
+    axes = canvas.add_axes((0.14, 0.45 / (3.6 + top), 0.82, 3.05 / (3.6 + top)))
+    handles = [Line2D([], [], linewidth=1.2, **_style(evaluators, name)) for name in shown]
+    canvas.legend(handles, shown, loc="upper left", ncols=2, fontsize=8.0, borderaxespad=0.2)
+    _accuracy_axis(axes, named=False)
+    axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.7, dashes=(2, 3))
+    rows = [{**row, "accuracy": row["observed"]} for row in table.rows]
+    _curves(axes, rows, evaluators, "predicted")
+    axes.set_xlim(-0.02, 1.02)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+    axes.set_xlabel("probability of “first”, %")
+    axes.set_ylabel("the first is better, %")
     return canvas
 
 

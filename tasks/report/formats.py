@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import io
+import json
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "–": "--",
+    "“": "``",
+    "”": "''",
     "−": "$-$",
     "±": r"$\pm$",
     "·": r"$\cdot$",
@@ -61,6 +64,17 @@ def _raw(value: Any) -> str:
         return repr(round(value, 10))
     text = str(value)
     return "'" + text if isinstance(value, str) and _FORMULA.match(text) else text
+
+
+def json_text(tables: Mapping[str, Table]) -> str:
+    """Return all columns of tables with their raw values, by the tables' names."""
+    named = {name: [_json_row(table, row) for row in table.rows] for name, table in tables.items()}
+    return json.dumps(named, ensure_ascii=False, indent=1) + "\n"
+
+
+def _json_row(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+    values = {column.key: row.get(column.key) for column in table.columns}
+    return {key: round(value, 10) if isinstance(value, float) else value for key, value in values.items()}
 
 
 def markdown_text(table: Table) -> str:

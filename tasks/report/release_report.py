@@ -11,18 +11,24 @@ from tasks.report.disagreement import DisputedPair, PairLine, PairPage, line_of,
 from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
 from tasks.report.figures import figures_of
 from tasks.report.judged_release import JudgedRelease
+from tasks.report.jury_tables import report_juries
 from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
+from tasks.report.preference_tables import preference_tables
 from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
+from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
-from tasks.report.write import COMPARISONS, COST, ORDER, POWER, Report, Section
+from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
 
 SECTIONS = (
     ORDER,
+    REPEATS,
+    PREFERENCES,
     COMPARISONS,
+    JURIES,
     Section(
         "duration",
         "Length",
@@ -132,6 +138,8 @@ def report_of(
         accuracy_table(gathered, matrix),
         order_table(gathered),
         order_table(gathered, by_aspect=True),
+        *repeat_tables(gathered),
+        *preference_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),
@@ -140,6 +148,7 @@ def report_of(
         agreement_table(gathered),
         *severity_tables(gathered),
         localisation_table(gathered),
+        *report_juries(gathered),
         power_table(matrix, members, gathered),
         cost_table(gathered),
     ]

@@ -22,10 +22,13 @@ from tasks.report.disagreement import (
 from tasks.report.evaluator_tables import comparison_table, order_table, wins_table
 from tasks.report.figures import figures_of
 from tasks.report.judged_set import JudgedSet
+from tasks.report.jury_tables import report_juries
 from tasks.report.pictures import sides_sheet
+from tasks.report.preference_tables import preference_tables
+from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table
-from tasks.report.write import COMPARISONS, COST, ORDER, POWER, Report, Section
+from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.scoring.judges.meta_sets.base import MetaPair
 from tasks.statistics.comparisons import compare_all
 
@@ -38,7 +41,10 @@ SECTIONS = (
         ("agreement",),
     ),
     ORDER,
+    REPEATS,
+    PREFERENCES,
     COMPARISONS,
+    JURIES,
     POWER,
     COST,
 )
@@ -110,8 +116,11 @@ def set_report_of(gathered: JudgedSet, interval: IntervalKind = DEFAULT_INTERVAL
         _agreement_table(gathered),
         order_table(gathered),
         order_table(gathered, by_aspect=True),
+        *repeat_tables(gathered),
+        *preference_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
+        *report_juries(gathered),
         power_table(matrix, members, gathered),
         cost_table(gathered),
     ]

@@ -73,6 +73,8 @@ class Table:
         How to interpret it.
     empty
         Why it has no rows; displayed instead.
+    long
+        Whether it has a row for each pair: a file of data, on no page and in no document.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Table:
     rows: tuple[Mapping[str, Any], ...]
     note: str = ""
     empty: str = ""
+    long: bool = False
 
     @property
     def shown(self) -> tuple[Column, ...]:
@@ -107,3 +110,4 @@ def aspect_title(aspect: str) -> str:
 
 #: Columns of most tables.
 ASPECT, EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")
+PAIR = Column("pair_id", "pair")

@@ -15,6 +15,7 @@ from tasks.report.disagreement import DisputedPair, PairLine, PairPage, disagree
 from tasks.report.figures import Figure, inline_svg
 from tasks.report.formats import (
     csv_text,
+    json_text,
     latex_document,
     latex_text,
     markdown_text,
@@ -41,7 +42,17 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page; `short` is its name in the menu, `folded` are initially collapsed tables."""
+    """One section of the page, shown if its tables exist.
+
+    Parameters
+    ----------
+    short
+        Its name in the menu.
+    folded
+        Tables that are initially collapsed.
+    data
+        Long tables, which are linked.
+    """
 
     id: str
     short: str
@@ -50,6 +61,7 @@ class Section:
     tables: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
     folded: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
 
 
 ORDER = Section(
@@ -61,6 +73,24 @@ ORDER = Section(
     ("order-bias",),
     ("order-bias-by-aspect",),
 )
+REPEATS = Section(
+    "repeats",
+    "Repeats",
+    "Repeats of a request",
+    "How often does a judge change its mind, and do more repeats pay?",
+    ("repeats", "majority", "variance", "repeats-pay"),
+    data=("repeats-by-pair",),
+)
+PREFERENCES = Section(
+    "preferences",
+    "Preferences",
+    "How sure judges are",
+    "Is a judge right more often where it is surer, and what is left without the order of the videos?",
+    ("preferences",),
+    ("calibration",),
+    ("calibration",),
+    ("preferences-by-pair",),
+)
 COMPARISONS = Section(
     "comparisons",
     "Comparisons",
@@ -69,6 +99,14 @@ COMPARISONS = Section(
     ("better-than",),
     (),
     ("comparisons",),
+)
+JURIES = Section(
+    "juries",
+    "Juries",
+    "Are several better than one?",
+    "What a jury of these evaluators would answer, from the answers that are there.",
+    ("juries", "jury-members"),
+    folded=("error-agreement",),
 )
 POWER = Section(
     "power", "Power", "What this number of pairs can show", "Read this before a small difference.", ("power",)
@@ -189,12 +227,16 @@ def write_report(
 def _write_tables(owned: OwnedFolder, report: Report) -> None:
     for name, table in report.tables.items():
         owned.write(f"tables/{name}.csv", csv_text(table).encode())
+        if table.long:
+            continue
         owned.write(f"tables/{name}.md", markdown_text(table).encode())
         owned.write(f"tables/{name}.tex", latex_text(table).encode())
     owned.write("tables/aspects-by-evaluators.md", matrix_markdown(report.matrix).encode())
     owned.write("tables/aspects-by-evaluators.tex", matrix_latex(report.matrix).encode())
+    owned.write("tables/all.json", json_text(report.tables).encode())
     title = report.gathered.title
-    owned.write("tables/all.tex", latex_document(["aspects-by-evaluators", *report.tables], title).encode())
+    short = [name for name, table in report.tables.items() if not table.long]
+    owned.write("tables/all.tex", latex_document(["aspects-by-evaluators", *short], title).encode())
     if not report.paper:
         return
     for piece in report.paper:
@@ -225,7 +267,10 @@ def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
         "marks_note": MARKS_NOTE,
         "failures": FAILURE_WORDS[gathered.failures],
         "ties": {"half": "half a point", "wrong": "nothing", "dropped": "not at all"}[gathered.ties],
-        "sections": (*report.sections, *_against_section(report)),
+        "sections": (
+            *(one for one in report.sections if report.tables.keys() >= {*one.tables, *one.data}),
+            *_against_section(report),
+        ),
         "beside": report.against.beside if report.against is not None else {},
         "against": report.against,
         "tables": report.tables,

@@ -326,7 +326,8 @@ class Judging(Kind[Request]):
         assert isinstance(row, Judgement)
         nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}
         pair = {"pair_id": unit.pair.pair_id, "source_id": unit.pair.source_id}
-        details = canonical_json({"answered_for": row.pair_id})
+        known = {} if row.p_first is None else {"p_first": row.p_first}
+        details = canonical_json({"answered_for": row.pair_id, **known})
         return row.model_copy(update={**nothing, **pair, "details": details, "at": utc_now()})
 
     def _open(self, unit: Request) -> tuple[Pair, AspectText]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -203,6 +203,46 @@ def macro_interval(parts: Sequence[Sequence[tuple[float, Hashable]]]) -> Cluster
     plain = wilson_interval(accuracy, effective * (_few_clusters(n, count, values) if variance else 1.0))
     assert plain is not None
     return ClusteredInterval(plain.low, plain.high, count, effective)
+
+
+def jackknife_intervals(
+    sums: NDArray[np.float64],
+    clusters: Sequence[Hashable],
+    estimate: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> list[Interval | None]:
+    """Return the intervals of estimates that are functions of sums, by deleting one cluster at a time.
+
+    Parameters
+    ----------
+    sums
+        What each value adds to the sums, one row a value.
+    clusters
+        The cluster of each value.
+    estimate
+        Returns the estimates of sums, along the last axis of its argument.
+
+    Returns
+    -------
+    list
+        One for each estimate, with t at G − 1 degrees of freedom; None if there are fewer than three
+        clusters, or an estimate is nan.
+    """
+    numbers: dict[Hashable, int] = {}
+    labels = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
+    count, total = len(numbers), sums.sum(axis=0)
+    whole = estimate(total)
+    if count < 3:
+        return [None] * len(whole)
+    parts = np.zeros((count, sums.shape[1]))
+    np.add.at(parts, labels, sums)
+    left = estimate(total - parts)
+    half = stats.t.isf(ALPHA / 2, count - 1) * np.sqrt(
+        (count - 1) / count * ((left - left.mean(0)) ** 2).sum(0)
+    )
+    return [
+        None if math.isnan(value + width) else Interval(float(value - width), float(value + width))
+        for value, width in zip(whole, half, strict=True)
+    ]
 
 
 def printed_per_cent(share: float | Fraction, digits: int = 1) -> str:

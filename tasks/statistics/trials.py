@@ -66,6 +66,8 @@ class Trial:
         None if the request failed.
     failed_points
         What a failure counts; None if it does not.
+    p_first
+        Probability of "first" according to the model's tokens; None if it is unknown.
     """
 
     evaluator: str
@@ -77,6 +79,7 @@ class Trial:
     choice: Choice | None = None
     failure: Failure | None = None
     failed_points: float | None = None
+    p_first: float | None = None
 
     @property
     def who(self) -> Who:
@@ -161,6 +164,7 @@ def trials_of(judgements: Iterable[Judgement], pairs: Iterable[TrialPair]) -> tu
                 preferred=row.preferred,
                 choice=row.choice if row.answered else None,
                 failure=None if row.answered else row.failure,
+                p_first=row.p_first if row.answered else None,
             )
         )
     return tuple(trials)

@@ -15,6 +15,9 @@ from pydantic import BaseModel, Field
 
 from infra.stand_in_server import MODEL, SENTENCE, smallest
 from storage_schemas.errors import UserInputError
+from tasks.llm.preference import first_share
+from tasks.llm.providers.openai_chat import read_answer
+from tasks.scoring.instructions import CHOICE_SCHEMA
 
 
 class Part(BaseModel):
@@ -66,6 +69,15 @@ def test_an_openai_client_gets_answers_that_say_what_they_are(url: str) -> None:
             response_format={"type": "json_schema", "json_schema": schema},  # type: ignore[arg-type]
         )
         Judgement.model_validate(json.loads(formed.choices[0].message.content or ""))
+        wanted = {"name": "j", "schema": CHOICE_SCHEMA}
+        chosen = client.chat.completions.create(
+            model=MODEL,
+            messages=ask,  # type: ignore[arg-type]
+            response_format={"type": "json_schema", "json_schema": wanted},  # type: ignore[arg-type]
+            logprobs=True,
+            top_logprobs=5,
+        )
+        assert first_share(read_answer(chosen.model_dump())) == pytest.approx(0.5)
 
 
 JPEG = "/9j/2wBD"

@@ -43,6 +43,8 @@ class Reply:
     delay_s: float = 0.0
     cut: str = ""
     tokens: tuple[int, int] = (100, 20)
+    #: Each token with the log probabilities of what it could have been.
+    logprobs: Sequence[tuple[str, dict[str, float]]] = ()
 
 
 @dataclass
@@ -154,7 +156,15 @@ class FaultyServer(Serving):
 def _completion(reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
     reasoning = {} if reply.reasoning is None else {"reasoning": reply.reasoning}
     message = {"role": "assistant", "content": reply.text, **reasoning}
-    return completion(body["model"], message, reply.finish_reason, reply.tokens)
+    result = completion(body["model"], message, reply.finish_reason, reply.tokens)
+    if body.get("logprobs"):
+        result["choices"][0]["logprobs"] = {"content": [_token(*one) for one in reply.logprobs]}
+    return result
+
+
+def _token(token: str, chances: dict[str, float]) -> dict[str, Any]:
+    top = [{"token": one, "logprob": logprob} for one, logprob in chances.items()]
+    return {"token": token, "logprob": chances.get(token, -9.0), "top_logprobs": top}
 
 
 def _error(reply: Reply) -> dict[str, Any]:

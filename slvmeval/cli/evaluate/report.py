@@ -62,6 +62,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="Judges")(report)
     app.command(rich_help_panel="Judges")(compare)
+    app.command(rich_help_panel="Judges")(jury)
     app.add_typer(submissions, name="submission", rich_help_panel="Judges")
     app.command(rich_help_panel="Judges")(leaderboard)
 
@@ -225,6 +226,63 @@ def compare(
     terminal.say(str(page))
     if open_it:
         typer.launch(page.as_uri())
+
+
+def jury(
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            "-e",
+            metavar="NAME",
+            help="A member, named as in the report; by default all.",
+        ),
+    ] = None,
+    price: Annotated[
+        float | None,
+        typer.Option("--price", min=0.0, metavar="DOLLARS", help="Maximum price of a best jury per pair."),
+    ] = None,
+    most: Annotated[
+        int, typer.Option("--most", min=1, metavar="K", help="Maximum size of the best juries.")
+    ] = 5,
+    ties: TiesOption = "half",
+    failures: FailuresOption = "ignored",
+    release: ReleaseOption = None,
+    version: terminal.VersionOption = None,
+    pairs: PairsOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Say what a jury of several evaluators would answer: majority, fitted weights, best jury of each size.
+
+    It uses stored answers only. The report has the same tables for all evaluators.
+
+    Example: `slvmeval jury -e gpt-5-video -e qwen3-vl-video -e clipscore --store STORE`
+    """
+    import json
+
+    from tasks.report.formats import json_text
+    from tasks.report.jury_tables import chosen_members, jury_tables
+
+    counting = _counting(ties, failures)
+    gathered: JudgedPairs
+    if pairs is None:
+        gathered = _judged_release(release, version, (store, profile), counting)
+    else:
+        _only_for_releases({"--release": release, "--version": version})
+        gathered = _judged_set(pairs, (store, profile), counting)
+    tables = jury_tables(gathered, chosen_members(gathered, evaluators or ()), most, price)
+    if as_json:
+        terminal.print_json(json.loads(json_text({table.name: table for table in tables})))
+        return
+    for table in tables:
+        if not table.rows:
+            terminal.say(f"{table.title}: {table.empty}")
+            continue
+        columns, rows = _numbers_first(table)
+        numbers = sum(column.is_number for column in table.shown)
+        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
 
 
 Site = tuple[Path | None, Path | None]

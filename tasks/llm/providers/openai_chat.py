@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from storage_schemas.secrets import strike_out
@@ -42,7 +43,19 @@ def read_answer(body: Any) -> ChatAnswer:
         tokens_out=count_at(body, "usage", "completion_tokens"),
         cached_in=count_at(body, "usage", "prompt_tokens_details", "cached_tokens") or 0,
         reasoning_out=count_at(body, "usage", "completion_tokens_details", "reasoning_tokens") or 0,
+        logprobs=tuple(map(_token, list_at(choice, "logprobs", "content"))),
     )
+
+
+def _token(given: Any) -> tuple[str, dict[str, float]]:
+    """Return a token, and the log probabilities of what it could have been."""
+    chances = {}
+    # the token itself may be less probable than those at the top
+    for one in (*list_at(given, "top_logprobs"), given):
+        logprob = at(one, "logprob")
+        if isinstance(logprob, int | float) and not math.isnan(logprob):
+            chances[text_at(one, "token")] = float(logprob)
+    return text_at(given, "token"), chances
 
 
 class OpenAIChat(Provider):
@@ -101,6 +114,8 @@ def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "seed": sampling.seed,
+        "logprobs": request.top_logprobs and True,
+        "top_logprobs": request.top_logprobs,
     }
     # in the extra body it is sent unchanged; the library would traverse the whole schema
     extra = dict(request.extra_body)

@@ -17,8 +17,9 @@ from tasks.llm.answer_store import open_answers
 from tasks.llm.answers import Asked, ask, complete, discounted, make_request, prompt_digest, usage_of
 from tasks.llm.chat import ChatClient, client_of
 from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.preference import preference_in
 from tasks.llm.prompt_files import filled, prompt_text
-from tasks.llm.servers import ChatServer, Servers, check_server
+from tasks.llm.servers import ChatServer, Servers, check_server, require_logprobs
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, Usage, of_judgements
 from tasks.llm.vision_models import (
     CHOICE_TOKENS,
@@ -141,6 +142,7 @@ class FrameJudge(PairwiseJudge):
                 },
                 **self._ran(answer),
                 **where,
+                **preference_in(answer),
             },
         )
 
@@ -180,7 +182,7 @@ class VideoJudge(FrameJudge):
     Raises
     ------
     UserInputError
-        If the server does not take frames in the form of the model's settings.
+        If the server does not take frames in the form of the model's settings, or has no log probabilities.
     """
 
     sees: ClassVar[tuple[Sight, ...]] = ("frames", "videos", "captions")
@@ -197,6 +199,8 @@ class VideoJudge(FrameJudge):
         prompts: str = "",
     ) -> None:
         check_form(model, client.server)
+        if model.logprobs:
+            require_logprobs(client.server)
         super().__init__(name, model, client, cache, prompts)
         self._client, self._provider = client, client.server.provider
         self._measured = MeasuredTokens()
@@ -400,7 +404,7 @@ def text_judge(
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
     captions = open_answers(store.root / DESCRIPTIONS)
-    captioning = _with_client(describing, servers)
+    captioning = _with_client(describing.model_copy(update={"logprobs": False}), servers)
     descriptions = Descriptions(*captioning, captions, cache, prompts, model.description_tokens)
     return TextJudge(f"{vlm}-text", _with_client(model, servers), descriptions, prompts)
 

@@ -19,9 +19,10 @@ from tasks.llm.answer_store import AnswerStore, StoredAnswer
 from tasks.llm.answers import ask, complete, make_request, objects, prompt_digest, text_in, usage_of
 from tasks.llm.chat import ChatClient
 from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.preference import preference_in
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.requests import Calls, JsonAnswer, Parts, VideoParts
-from tasks.llm.servers import ChatServer, check_server
+from tasks.llm.servers import ChatServer, check_server, require_logprobs
 from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.pairs.view import Side
@@ -230,6 +231,11 @@ class TextJudge(PairwiseJudge):
         The descriptions.
     prompts
         The user's folder of prompts; empty for ours.
+
+    Raises
+    ------
+    UserInputError
+        If log probabilities are wanted of a server that has none.
     """
 
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
@@ -247,6 +253,8 @@ class TextJudge(PairwiseJudge):
     ) -> None:
         self.name = name
         self.model, self._client = judge
+        if self.model.logprobs:
+            require_logprobs(self._client.server)
         self.descriptions = descriptions
         self._system = prompt_text("judges/text_judge_system", prompts)
         self._user = prompt_text("judges/text_judge_user", prompts)
@@ -361,6 +369,7 @@ class TextJudge(PairwiseJudge):
                     "out": answer.tokens_out or 0,
                 },
                 **({"found": found} if found else {}),
+                **preference_in(answer),
             },
         )
 

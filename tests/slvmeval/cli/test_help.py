@@ -41,7 +41,7 @@ def every_command() -> dict[str, str]:
 COMMANDS = {
     "": (
         "init build retry plan demo doctor status open verify gc gallery materialise export pull "
-        "evaluate report compare leaderboard gpu-check deploy run serve-llm"
+        "evaluate report compare jury leaderboard gpu-check deploy run serve-llm"
     ),
     "pairs": "list show",
     "sources": "scan categorise",

@@ -81,6 +81,19 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
     run(*words, "--out", tmp_path / "mine", code=1)
 
 
+def test_a_jury_is_asked_from_stored_answers(judged: Path, run: Run) -> None:
+    words = ("jury", "--store", judged, "--most", "1", "--price", "0")
+    assert "best of 1" in run(*words).out
+    made = run(*words, "-e", "duration", "-e", "coin", "--json").json
+    assert {row["jury"] for row in made["juries"]} >= {"majority", "best of 1"}
+    assert [(row["evaluator"], row["usd"]) for row in made["jury-members"]] == [("duration", 0), ("coin", 0)]
+    (alike,) = made["error-agreement"]
+    assert (alike["first"], alike["second"]) == ("duration", "coin")
+    assert "did you mean coin?" in run(*words, "-e", "cion", "-e", "duration", code=1).err
+    assert "name two different evaluators" in run(*words, "-e", "coin", "-e", "coin", code=1).err
+    assert "name two different evaluators" in run(*words, "-e", "coin", code=1).err
+
+
 def test_what_cannot_be_meant_is_said(judged_store: Path, tmp_path: Path, run: Run) -> None:
     report = ("report", "--store", judged_store, "--out", tmp_path / "out")
     for words, message in (

@@ -319,8 +319,8 @@ def test_a_cell_stays_a_cell() -> None:
     assert len(lines) == 4
     markdown = markdown_text(EVIL).splitlines()
     assert "| a\\|b c &lt;img src=x&gt; \\\\input{/etc/passwd} $x$ 日本 | – |" in markdown
-    assert latex("50 % of $x_1$ & \\input{a} # ~ ^ 日") == (
-        r"50 \% of \$x\_1\$ \& \textbackslash{}input\{a\} \# \textasciitilde{} \textasciicircum{} ?"
+    assert latex("50 % of $x_1$ & \\input{a} # ~ ^ “日”") == (
+        r"50 \% of \$x\_1\$ \& \textbackslash{}input\{a\} \# \textasciitilde{} \textasciicircum{} ``?''"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
 from tasks.llm.exchange import ChatAnswer, ChatRequest
+from tasks.llm.preference import TOP_LOGPROBS
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VLM_MODELS, VlmModel
@@ -165,6 +167,24 @@ def test_an_answer_in_another_form_is_understood_unless_strict(found: str, video
             judge(server, strict).compare(PROMPT, *videos, COLOUR)
     assert "answers" not in MODEL.settings(), "stored answers keep their keys"
     assert strict.settings()["answers"] == "strict"
+
+
+def test_log_probabilities_are_asked_for_and_change_neither_key_nor_other_judges(videos: Videos) -> None:
+    odds = {"first": math.log(0.2), "second": math.log(0.6)}
+    tokens = [('{"better": "', {}), ("second", odds), ('"}', {})]
+    asks = MODEL.model_copy(update={"logprobs": True})
+    with FaultyServer([Reply(SECOND, logprobs=tokens)]) as server:
+        told, plain = (judge(server, model).compare(PROMPT, *videos, COLOUR) for model in (asks, MODEL))
+        bodies = [seen.body for seen in server.seen]
+        assert judge(server, asks).settings() == judge(server).settings()
+    assert told.details["p_first"] == pytest.approx(0.25)
+    assert {**told.details, "p_first": None} == {**plain.details, "p_first": None}
+    assert "p_first" not in plain.details
+    extra = {name: bodies[0].pop(name) for name in ("logprobs", "top_logprobs")}
+    assert extra == {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    assert bodies[0] == bodies[1]
+    with pytest.raises(UserInputError, match="provider = 'anthropic': leave logprobs out"):
+        VideoJudge("claude-video", asks, client("https://x.org", "anthropic"), FeatureCache())
 
 
 def where(better: str, *intervals: tuple[Any, Any]) -> str:
