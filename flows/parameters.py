@@ -83,12 +83,12 @@ ReleaseVersion = Annotated[
 Retry = Annotated[bool, Field(description="Retry what failed before.")]
 MaxDollars = Annotated[
     float | None,
-    Given(("--most-dollars",), panel=LIMITS),
+    Given(panel=LIMITS),
     Field(ge=0, description="Stop the run before it costs more."),
 ]
 MaxTokens = Annotated[
     int | None,
-    Given(("--most-tokens",), panel=LIMITS),
+    Given(panel=LIMITS),
     Field(ge=0, description="Stop the run before it uses more."),
 ]
 PriceList = Annotated[

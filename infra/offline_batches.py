@@ -57,12 +57,15 @@ def _alone(folder: Path) -> Iterator[None]:
 def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix=".answering-", dir=folder) as name:
         given, made = Path(name) / "requests.jsonl", Path(name) / "answers.jsonl"
-        batch_of: dict[str, str] = {}
+        # a batch that was given up may still wait beside the one with the same requests
+        batches_of: dict[str, list[str]] = {}
         with given.open("wb") as file:
             for batch in batches:
                 for line in requests_path(folder, batch).read_bytes().splitlines():
-                    batch_of[str(json.loads(line)["custom_id"])] = batch
-                    file.write(line + b"\n")
+                    wanted_by = batches_of.setdefault(str(json.loads(line)["custom_id"]), [])
+                    if not wanted_by:
+                        file.write(line + b"\n")
+                    wanted_by.append(batch)
         full = [*command, "--input-file", str(given), "--output-file", str(made)]
         print(" ".join(full), flush=True)
         try:
@@ -83,12 +86,12 @@ def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> Non
             raise PrerequisiteError(why)
         answers: dict[str, list[bytes]] = {batch: [] for batch in batches}
         for number, line in enumerate(made.read_bytes().splitlines(), 1):
-            answered = batch_of.get(_id_of(line))
-            if answered is None:
+            answered = batches_of.get(_id_of(line), [])
+            if not answered:
                 # the others are kept; what has no answer is handed over again
                 print(f"line {number} answers no request: {line[:80]!r}", flush=True)
-            else:
-                answers[answered].append(line + b"\n")
+            for batch in answered:
+                answers[batch].append(line + b"\n")
         for batch, lines in answers.items():
             write_atomic(answers_path(folder, batch), b"".join(lines))
 

@@ -30,8 +30,8 @@ class PromptsParameters(FlowParameters):
     )
     without_review: bool = Field(default=False, description="Use drafts that no person has reviewed.")
     concurrency: int = Field(default=4, ge=1, description="Number of videos processed at once.")
-    most_dollars: MaxDollars = None
-    most_tokens: MaxTokens = None
+    max_dollars: MaxDollars = None
+    max_tokens: MaxTokens = None
     prices: PriceList = None
     dry_run: Annotated[bool, Given(panel=LIMITS)] = Field(
         default=False, description="Only estimate the cost; send no requests."

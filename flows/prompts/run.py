@@ -78,7 +78,7 @@ def prompts_options(parameters: PromptsParameters, site: Profile) -> PromptsOpti
         settings=prompt_suite_settings(settings_from_text(parameters.settings)),
         without_review=parameters.without_review,
         concurrency=parameters.concurrency,
-        limits={"usd": parameters.most_dollars, "tokens": parameters.most_tokens},
+        limits={"usd": parameters.max_dollars, "tokens": parameters.max_tokens},
         prices=full_or_none(parameters.prices),
         dry_run=parameters.dry_run,
     )

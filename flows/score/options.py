@@ -75,7 +75,7 @@ def _common(parameters: ScoringParameters) -> dict[str, Any]:
     return {
         "repeats": parameters.repeats,
         "retry": reasons(parameters.retry),
-        "limits": {"usd": parameters.most_dollars, "tokens": parameters.most_tokens},
+        "limits": {"usd": parameters.max_dollars, "tokens": parameters.max_tokens},
         "prices": full_or_none(parameters.prices),
         "prompts": full_or_none(parameters.prompts) or "",
     }

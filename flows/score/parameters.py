@@ -32,8 +32,8 @@ class ScoringParameters(FlowParameters):
         default=(),
         description="Repeat requests that failed for this reason, such as refused; all for every reason.",
     )
-    most_dollars: MaxDollars = None
-    most_tokens: MaxTokens = None
+    max_dollars: MaxDollars = None
+    max_tokens: MaxTokens = None
     prices: PriceList = None
     prompts: OwnPrompts = None
     model_folders: ModelFolders = ()

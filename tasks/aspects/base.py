@@ -305,6 +305,9 @@ class Aspect:
         The operations by name, the paper's first.
     least_clips
         The source needs this many times `clips_per_pair` clips.
+    description
+        What the aspect concerns in a video, as judges are told; a user's folder of prompts may replace it.
+        Empty for a built-in one, whose description is a prompt file.
     """
 
     name: str
@@ -314,6 +317,7 @@ class Aspect:
     takes: Callable[[CaptionAnalysis, ClipSpan], bool]
     operations: Mapping[str, Operation[Any]] = field(default_factory=dict)
     least_clips: int = 1
+    description: str = ""
 
     def operation(self, name: str) -> Operation[Any]:
         """Return an operation by name.

@@ -45,6 +45,8 @@ class StoredAnswer(Frozen):
         Cost of the answer.
     expected_in
         Estimated tokens of the request, if recorded.
+    cached_in, written_in
+        Of `tokens_in`, those read from and written to the provider's cache.
     paid_by
         Key of the request whose row counts the cost, if that is not the row of the request that made it.
     """
@@ -61,6 +63,8 @@ class StoredAnswer(Frozen):
     seconds: float = 0.0
     tries: int = 1
     expected_in: int = 0
+    cached_in: int = 0
+    written_in: int = 0
     paid_by: str = ""
 
 

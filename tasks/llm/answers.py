@@ -21,7 +21,7 @@ from tasks.llm.exchange import (
 )
 from tasks.llm.json_answers import AnswerForm, Understood, value_in
 from tasks.llm.preference import TOP_LOGPROBS
-from tasks.llm.servers import NotAllowed, QuotaUsedUp, ServerDown
+from tasks.llm.servers import CannotAsk, NotAllowed, QuotaUsedUp, ServerDown
 from tasks.llm.usage import NotJudged, Usage
 from tasks.llm.vision_models import VlmModel
 
@@ -79,6 +79,13 @@ _TOO_LONG = re.compile(
 _SHOWN = 120
 
 
+_CANNOT_ASK: Mapping[type[CannotAsk], Failure] = {
+    ServerDown: Failure.SERVER_DOWN,
+    QuotaUsedUp: Failure.QUOTA_USED_UP,
+    NotAllowed: Failure.NOT_ALLOWED,
+}
+
+
 class Asked(Protocol):
     """What answers a request: a server's client, or a model of this process."""
 
@@ -112,12 +119,9 @@ def ask(
     """
     try:
         answer = client.ask(make_request(model, system, user, schema, video_fps))
-    except ServerDown as problem:
-        raise NotJudged(Failure.SERVER_DOWN, str(problem), usage=Usage(lost=problem.lost)) from problem
-    except QuotaUsedUp as problem:
-        raise NotJudged(Failure.QUOTA_USED_UP, str(problem)) from problem
-    except NotAllowed as problem:
-        raise NotJudged(Failure.NOT_ALLOWED, str(problem)) from problem
+    except CannotAsk as problem:
+        failure = next(failure for kind, failure in _CANNOT_ASK.items() if isinstance(problem, kind))
+        raise NotJudged(failure, str(problem), usage=Usage(lost=problem.lost)) from problem
     return complete(answer, model.answers)
 
 
@@ -227,7 +231,7 @@ def text_tokens(text: str) -> int:
     return math.ceil(len(text) / _LETTERS_A_TOKEN)
 
 
-def discounted(answer: ChatAnswer) -> dict[str, int]:
+def discounted(answer: ChatAnswer | Usage) -> dict[str, int]:
     """Return the counts of an answer's tokens that differ in price or kind, for its details; none if 0."""
     counts = {
         "cached": answer.cached_in,

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from storage_schemas.judgements import Failure
@@ -17,7 +18,7 @@ from tasks.llm.model_names import answered_by
 from tasks.llm.providers.base import Forbidden, Provider, Rejected, TransientFault, Unreadable
 from tasks.llm.providers.http import TooLarge
 from tasks.llm.providers.registry import open_provider
-from tasks.llm.servers import ChatServer, ServerDown, refused_key
+from tasks.llm.servers import CannotAsk, ChatServer, ServerDown, refused_key
 
 #: First and longest pause between attempts, in seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
@@ -42,6 +43,17 @@ def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAn
         have the model. `on_answer` was called with every answer received before.
     """
     asyncio.run(ServerAsking(server, on_answer).all(requests))
+
+
+@dataclass
+class _Attempts:
+    """The attempts of a request so far, and how many of them may have been paid without an answer."""
+
+    tries: int = 0
+    lost: int = 0
+
+    def counts(self) -> dict[str, Any]:
+        return {"tries": self.tries, "lost": self.lost}
 
 
 class ServerAsking:
@@ -87,47 +99,54 @@ class ServerAsking:
 
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
         """Return the answer to a request; transient faults are retried within the server's patience."""
-        tries, lost, unreadable, failing_since = 0, 0, 0, None
+        so_far = _Attempts()
+        try:
+            return await self._until_answered(request, so_far)
+        except CannotAsk as problem:
+            problem.lost = so_far.lost
+            raise
+
+    async def _until_answered(self, request: ChatRequest, so_far: _Attempts) -> ChatAnswer:
+        unreadable, failing_since = 0, None
         while True:
-            tries += 1
+            so_far.tries += 1
             started = time.monotonic()
             try:
                 answer = kept(await self._once(request))
-                changes = {"tries": tries, "lost": lost, "seconds": round(time.monotonic() - started, 3)}
+                changes = {**so_far.counts(), "seconds": round(time.monotonic() - started, 3)}
                 return answer.model_copy(update={**changes, "model": answer.model or self._server.model})
             except Forbidden as problem:
                 await self._require_permission()
-                return ChatAnswer(tries=tries, lost=lost, error=str(problem))
+                return ChatAnswer(**so_far.counts(), error=str(problem))
             except Rejected as problem:
-                return ChatAnswer(tries=tries, lost=lost, error=str(problem))
+                return ChatAnswer(**so_far.counts(), error=str(problem))
             except TooLarge as problem:
-                return ChatAnswer(tries=tries, lost=lost + 1, finish_reason=TOO_LARGE, error=str(problem))
+                so_far.lost += 1
+                return ChatAnswer(**so_far.counts(), finish_reason=TOO_LARGE, error=str(problem))
             except TransientFault as problem:
-                lost += problem.lost
+                so_far.lost += problem.lost
                 unreadable += isinstance(problem, Unreadable)
                 failing_since = failing_since or time.monotonic()
-                pause = _pause(tries, problem.retry_after_s)
+                pause = _pause(so_far.tries, problem.retry_after_s)
                 late = time.monotonic() + pause - failing_since > self._server.patience_s
                 if late or unreadable >= _MOST_UNREADABLE:
-                    return await self._given_up(problem, tries, lost, time.monotonic() - failing_since)
+                    return await self._given_up(problem, so_far, time.monotonic() - failing_since)
                 await asyncio.sleep(pause)
 
-    async def _given_up(self, problem: TransientFault, tries: int, lost: int, seconds: float) -> ChatAnswer:
+    async def _given_up(self, problem: TransientFault, so_far: _Attempts, seconds: float) -> ChatAnswer:
         """Return the failure of one request; raise ServerDown if the server answers nothing else either."""
-        error = f"{problem} ({tries} attempts in {seconds:.0f} s)"
+        error = f"{problem} ({so_far.tries} attempts in {seconds:.0f} s)"
         try:
             await self._once(_HARMLESS)
         except (Rejected, TooLarge):
             pass
         except TransientFault as still:
-            down = ServerDown(
+            raise ServerDown(
                 f"model server {self._server.name} at {self._server.base} does not answer: {error}; {still}. "
                 "Start it, or wait until it is less busy, then run the same command again: answers received "
                 "so far are stored"
-            )
-            down.lost = lost
-            raise down from still
-        return ChatAnswer(tries=tries, lost=lost, error=error, failure=Failure.SERVER_ERROR)
+            ) from still
+        return ChatAnswer(**so_far.counts(), error=error, failure=Failure.SERVER_ERROR)
 
     async def _require_permission(self) -> None:
         """Raise NotAllowed if the server forbids a harmless request, too."""

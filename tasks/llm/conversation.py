@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.judgements import Failure
 from tasks.llm.answer_store import AnswerStore
+from tasks.llm.answers import discounted
 from tasks.llm.chat import client_of
 from tasks.llm.requests import AnswerNotStored, Calls, Check, Parts
 from tasks.llm.servers import Servers, check_server
@@ -276,7 +277,12 @@ class LiveAsker:
                 "system": digest_text(step.system),
                 "answer": answer,
                 "kept": kept,
-                "tokens": {"expected_in": expected, "in": usage.tokens_in, "out": usage.tokens_out},
+                "tokens": {
+                    "expected_in": expected,
+                    "in": usage.tokens_in,
+                    "out": usage.tokens_out,
+                    **discounted(usage),
+                },
             }
         )
 

@@ -119,7 +119,8 @@ class Calls:
             user, fps = made if isinstance(made, tuple) else (made, None)
             answer = ask(self.client, self.model, system, user, schema, fps)
             received.append(answer)
-            return self._to_store(key, answer, schema, check, notes() if notes is not None else {})
+            self.read(answer.text, schema, check, answer)
+            return self._stored(key, answer, notes() if notes is not None else {})
 
         try:
             stored, made = self.answers.get_or_make(key, make)
@@ -162,23 +163,22 @@ class Calls:
             If it cannot be stored.
         """
         whole = complete(answer, self.model.answers)
-        self.answers.get_or_make(key, lambda: self._to_store(key, whole, schema, check, notes))
 
-    def _to_store(
-        self,
-        key: str,
-        answer: ChatAnswer,
-        schema: Mapping[str, Any],
-        check: Check | None,
-        notes: Mapping[str, Any],
-    ) -> StoredAnswer:
-        self.read(answer.text, schema, check, answer)
+        def made() -> StoredAnswer:
+            self.read(whole.text, schema, check, whole)
+            return self._stored(key, whole, notes)
+
+        self.answers.get_or_make(key, made)
+
+    def _stored(self, key: str, answer: ChatAnswer, notes: Mapping[str, Any]) -> StoredAnswer:
         return StoredAnswer(
             key=key,
             text=answer.text,
             model=answer.model or self.model.model,
             tokens_in=answer.tokens_in or 0,
             tokens_out=answer.tokens_out or 0,
+            cached_in=answer.cached_in,
+            written_in=answer.written_in,
             seconds=answer.seconds,
             tries=answer.tries,
             **notes,
@@ -186,12 +186,17 @@ class Calls:
 
 
 def usage_of_kept(answer: StoredAnswer) -> ModelUsage:
-    """Return what a kept answer took; without counts, by estimate."""
-    if answer.tokens_in or answer.tokens_out:
-        return ModelUsage(answer.model, answer.tokens_in, answer.tokens_out)
+    """Return what a kept answer took; what was not counted, by estimate."""
     guess = usage_of(ChatAnswer(text=answer.text))
     return ModelUsage(
-        answer.model, uncounted=1, estimated_in=answer.expected_in, estimated_out=guess.estimated_out
+        answer.model,
+        tokens_in=answer.tokens_in,
+        tokens_out=answer.tokens_out,
+        cached_in=answer.cached_in,
+        written_in=answer.written_in,
+        uncounted=int(not (answer.tokens_in and answer.tokens_out)),
+        estimated_in=0 if answer.tokens_in else answer.expected_in,
+        estimated_out=0 if answer.tokens_out else guess.estimated_out,
     )
 
 

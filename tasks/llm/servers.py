@@ -37,19 +37,23 @@ log = logging.getLogger(__name__)
 _PATIENCE_S = 10.0
 
 
-class ServerDown(PrerequisiteError):
-    """A model server has not answered within its patience.
+class CannotAsk(PrerequisiteError):
+    """A model server cannot be asked.
 
     Attributes
     ----------
     lost
-        Number of attempts that may have been paid.
+        Number of attempts before that may have been paid.
     """
 
     lost = 0
 
 
-class NotAllowed(PrerequisiteError):
+class ServerDown(CannotAsk):
+    """A model server has not answered within its patience."""
+
+
+class NotAllowed(CannotAsk):
     """A model server rejects all requests: it refuses the key, or does not have the model."""
 
 

@@ -199,11 +199,29 @@ class NotJudged(SlvmevalError):
 
 
 class Price(Frozen):
-    """Dollars per million tokens; without a price of their own, tokens of the cache cost what others do."""
+    """Dollars per million tokens; without a price of their own, tokens of the cache cost what others do.
+
+    Parameters
+    ----------
+    cached_input_per_million, written_input_per_million
+        Of tokens that are read from the provider's cache, and written to it.
+    """
 
     input_per_million: float = Field(ge=0)
     output_per_million: float = Field(ge=0)
     cached_input_per_million: float | None = Field(default=None, ge=0)
+    written_input_per_million: float | None = Field(default=None, ge=0)
+
+    def cost(self, tokens_in: int, tokens_out: int, cached_in: int, written_in: int) -> float:
+        """Return the price of tokens in dollars."""
+        cached, written = (
+            self.input_per_million if price is None else price
+            for price in (self.cached_input_per_million, self.written_input_per_million)
+        )
+        plain = (tokens_in - cached_in - written_in) * self.input_per_million
+        return (
+            plain + cached_in * cached + written_in * written + tokens_out * self.output_per_million
+        ) / 1e6
 
 
 #: The package with the providers' public prices, and where it is made.
@@ -256,26 +274,20 @@ class Prices(Frozen):
             return 0.0
         cached_in = min(cached_in, tokens_in)
         written_in = min(written_in, tokens_in - cached_in)
+        counts = (tokens_in, tokens_out, cached_in, written_in)
+        # the model that was asked has the price if the one that answered has none
         names = names_of(model)
-        if len(names) > 1:
-            # the model that was asked has the price if the one that answered has none
-            costs = (self.cost(name, tokens_in, tokens_out, cached_in, written_in) for name in names)
-            return next((cost for cost in costs if cost is not None), None)
-        price = self.models.get(model)
-        if price is None and self.package:
-            full = _package_cost(model, tokens_in, tokens_out, cached_in, written_in)
-            if full is not None:
-                return full * self.share
-        if price is None:
-            # a server may add a date to the name that was asked
-            price = next((one for name, one in self.models.items() if is_same_model(name, model)), None)
-        if price is None:
-            return None
-        cached_price = price.cached_input_per_million
-        if cached_price is None:
-            cached_price = price.input_per_million
-        dollars = (tokens_in - cached_in) * price.input_per_million + cached_in * cached_price
-        return (dollars + tokens_out * price.output_per_million) / 1e6 * self.share
+        costs = [price.cost(*counts) for name in names if (price := self._own(name)) is not None]
+        if not costs and self.package:
+            full = (_package_cost(name, *counts) for name in names)
+            costs = [cost for cost in full if cost is not None]
+        return costs[0] * self.share if costs else None
+
+    def _own(self, model: str) -> Price | None:
+        """Return the list's price of a model, to whose name a server may have added a date."""
+        if model in self.models:
+            return self.models[model]
+        return next((one for name, one in self.models.items() if is_same_model(name, model)), None)
 
     def of(self, estimates: Iterable[Estimate]) -> float | None:
         """Return the price of estimates in dollars; None if one of them has no price."""

@@ -9,6 +9,7 @@ from typing import Any
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
+from tasks.aspects.registry import added_aspects, aspect
 from tasks.llm.answers import not_understood, objects, understood
 from tasks.llm.exchange import ChatAnswer
 from tasks.llm.json_answers import AnswerForm, Understood
@@ -31,13 +32,15 @@ def aspect_text(name: str, dimension: str, prompts: str | None = None) -> Aspect
     UserInputError
         If a text cannot be read or is empty.
     PrerequisiteError
-        If there is none: for an aspect that a package adds, the user has to write one.
+        If there is none: a package's aspect has no `description`, and the user wrote none.
     """
     key = f"{DESCRIPTIONS}/{name}"
     text = own_description(name, prompts)
     if text is None and key in prompt_catalogue():
         text = prompt_text(key)
-    if text is None:
+    if text is None and name in added_aspects():
+        text = aspect(name).description
+    if not text:
         raise PrerequisiteError(
             f"aspect {name} has no description for evaluators: write one into DIR/{key}.txt, and "
             "give the folder with --prompts DIR"

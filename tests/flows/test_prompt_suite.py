@@ -53,14 +53,14 @@ def test_a_run_of_the_flow(
         would = make_prompts(**given, dry_run=True)
         assert f"1 videos would take at most {CALLS_TO_DRAFT + CALLS_TO_END} calls" in would.in_words()
         assert "unknown dollars" in would.in_words()
-        limited = make_prompts(**given, most_tokens=1)
+        limited = make_prompts(**given, max_tokens=1)
         assert [row["state"] for row in limited.rows()] == ["unfinished", "cannot be used"]
         assert "1 unfinished" in limited.in_words()
         assert "the limit of 1 tokens" in limited.in_words()
         (tmp_path / "prices.toml").write_text(
             "[models.tiny]\ninput_per_million = 1\noutput_per_million = 1\n"
         )
-        priced = make_prompts(**given, most_dollars=1e-9, prices=str(tmp_path / "prices.toml"))
+        priced = make_prompts(**given, max_dollars=1e-9, prices=str(tmp_path / "prices.toml"))
         assert "the limit of 1e-09 dollars" in priced.in_words()
         assert not server.seen
         first = make_prompts(**given)
@@ -88,7 +88,7 @@ def test_a_run_of_the_flow(
         ({"videos": ""}, "videos is empty"),
         ({"out": "prompts"}, "not an absolute path"),
         ({"concurrency": 0}, "concurrency: must be "),
-        ({"most_dollars": -1.0}, "most_dollars: must be "),
+        ({"max_dollars": -1.0}, "max_dollars: must be "),
         ({"prices": "prices.toml"}, "not an absolute path"),
         ({"settings": ("rounds",)}, "write KEY=VALUE"),
         ({"settings": ("rond=1",)}, "no setting 'rond'"),

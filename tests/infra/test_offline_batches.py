@@ -46,6 +46,14 @@ def test_all_that_waits_is_answered_by_one_start_of_the_model(
     assert not list(folder.glob(".answering-*"))
 
 
+def test_a_request_that_waits_in_two_batches_is_asked_once(tmp_path: Path) -> None:
+    hand_over(tmp_path, "given-up", "a", "b")
+    hand_over(tmp_path, "new", "b")
+    code = "import sys, pathlib as p; p.Path(sys.argv[-1]).write_bytes(p.Path(sys.argv[-3]).read_bytes())"
+    assert answer_batches(tmp_path, [sys.executable, "-c", code]) == 2
+    assert (ids_answered(tmp_path, "given-up"), ids_answered(tmp_path, "new")) == (["a", "b"], ["b"])
+
+
 def test_the_program_takes_requests_with_any_number_of_frames(tmp_path: Path) -> None:
     hand_over(tmp_path, "one", "a")
     code = (

@@ -27,6 +27,7 @@ class Batch:
     said: dict[str, Said | None] = field(default_factory=dict)
     ended: bool = False
     failed: str = ""
+    made_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 def _as_lines(values: Iterator[dict[str, Any]]) -> str:
@@ -170,7 +171,7 @@ class BatchServer(Serving):
                 "id": id_,
                 "object": "batch",
                 "completion_window": "24h",
-                "created_at": int(datetime.now(UTC).timestamp()),
+                "created_at": int(batch.made_at.timestamp()),
                 "endpoint": "/v1/chat/completions",
                 "input_file_id": "file",
                 "status": status,
@@ -179,7 +180,7 @@ class BatchServer(Serving):
                 "output_file_id": f"{id_}-out" if batch.ended else None,
                 "error_file_id": f"{id_}-err" if batch.ended else None,
             }
-        now = datetime.now(UTC)
+        now = batch.made_at
         if self.provider == "google":
             said = batch.said.values()
             expired = bool(said) and all(one is None for one in said)

@@ -41,7 +41,7 @@ def proxy_study(
     ],
     parameters: Annotated[
         EvaluateParameters,
-        Only("evaluators", "evaluators_file", "most_dollars", "store", "model_folders", "workers", "profile"),
+        Only("evaluators", "evaluators_file", "max_dollars", "store", "model_folders", "workers", "profile"),
     ],
     run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
     out: Annotated[

@@ -42,8 +42,6 @@ from tasks.llm.servers import ChatServer, need_library, why
 MARK = "slvmeval"
 #: Attempts of a call, and time limit of one with its upload or download, seconds.
 _ATTEMPTS, _TIMEOUT_S = 5, 900.0
-#: Providers give up what they have not answered a day after it came.
-_LONGEST = timedelta(hours=25)
 #: How far the clocks of this machine and of a provider may differ.
 _CLOCKS = timedelta(minutes=10)
 _FORBIDDEN = "the server refused the request: HTTP 403"
@@ -71,6 +69,11 @@ class Attempt:
     keys: frozenset[str]
     count: int
     at: datetime
+
+    @property
+    def earliest(self) -> datetime:
+        """Time before which its batch was not made; its answers can be collected for weeks after."""
+        return self.at - _CLOCKS if self.at.timestamp() > 0 else self.at
 
 
 #: Of :meth:`BatchProvider.find`: a batch that still runs may be the one, which its answers will show.
@@ -207,16 +210,6 @@ class BatchProvider(ABC):
             If the provider does not answer, or does not know the batch.
         """
 
-    @abstractmethod
-    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
-        """Return a client of the library that tries a call so often.
-
-        Parameters
-        ----------
-        options
-            Address, key and time limit, as the libraries of OpenAI and Anthropic call them.
-        """
-
     def _by_id(self, answers: Iterable[tuple[str, ChatAnswer]]) -> dict[str, ChatAnswer]:
         """Return answers by the id of their request.
 
@@ -229,6 +222,20 @@ class BatchProvider(ABC):
             if _told(one) not in (_told(first), *first.others):
                 held[id_] = first.model_copy(update={"others": (*first.others, _told(one))})
         return held
+
+
+class ServerBatches(BatchProvider):
+    """Batches at one server, by its library."""
+
+    @abstractmethod
+    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
+        """Return a client of the library that tries a call so often.
+
+        Parameters
+        ----------
+        options
+            Address, key and time limit, as the libraries of OpenAI and Anthropic call them.
+        """
 
     @contextmanager
     def _client(self, doing: str, attempts: int = _ATTEMPTS) -> Iterator[Any]:
@@ -254,7 +261,8 @@ class BatchProvider(ABC):
         # Google says 400 of a key
         if status in (401, 403, 404, 405) or "API key" in said:
             advice = "check the key, and that the server has a batch interface"
-        known = status is not None and status < 500
+        # a gateway's 408 says nothing about the server behind it
+        known = status is not None and status < 500 and status != 408
         return (PrerequisiteError if known else NoAnswer)(
             f"model server {self.server.name} at {self.server.base}: {doing} failed: {said}; {advice}"
         )
@@ -264,7 +272,7 @@ def _told(answer: ChatAnswer) -> str:
     return answer.text or answer.refusal or answer.error or ""
 
 
-class OpenAIBatches(BatchProvider):
+class OpenAIBatches(ServerBatches):
     """Batches of chat completions: a file of requests, a batch, and files of answers and of errors."""
 
     most = 50_000
@@ -301,7 +309,7 @@ class OpenAIBatches(BatchProvider):
             for batch in client.batches.list(limit=100):
                 if (batch.metadata or {}).get(MARK) == attempt.name:
                     return str(batch.id)
-                if datetime.now(UTC) - datetime.fromtimestamp(batch.created_at, UTC) > 4 * _LONGEST:
+                if datetime.fromtimestamp(batch.created_at, UTC) < attempt.earliest:
                     break
         return None
 
@@ -351,7 +359,7 @@ def _openai_answer(entry: Any) -> ChatAnswer | None:
     return _read(read_openai, body)
 
 
-class AnthropicBatches(BatchProvider):
+class AnthropicBatches(ServerBatches):
     """Anthropic's message batches.
 
     They have no names. One whose id was lost, because the process was killed while it was handed over, is
@@ -384,7 +392,7 @@ class AnthropicBatches(BatchProvider):
         perhaps = False
         with self._client("looking for a batch") as client:
             for batch in client.messages.batches.list(limit=100):
-                if batch.created_at < max(attempt.at - _CLOCKS, datetime.now(UTC) - _LONGEST):
+                if batch.created_at < attempt.earliest:
                     break
                 counts = batch.request_counts
                 total = sum(
@@ -435,7 +443,7 @@ def _anthropic_answer(entry: Any) -> ChatAnswer | None:
     return _refused(None, at(error, "error") or error, result)
 
 
-class GeminiBatches(BatchProvider):
+class GeminiBatches(ServerBatches):
     """Batches of Gemini: a file of requests, a batch with our name for display, and a file of answers."""
 
     most = 40_000
@@ -480,7 +488,7 @@ class GeminiBatches(BatchProvider):
             for batch in client.batches.list():
                 if batch.display_name == attempt.name:
                     return str(batch.name)
-                if batch.create_time and datetime.now(UTC) - batch.create_time > 4 * _LONGEST:
+                if batch.create_time and batch.create_time < attempt.earliest:
                     break
         return None
 
@@ -521,9 +529,6 @@ class OfflineBatches(BatchProvider):
         if self.server.offline is None:
             raise PrerequisiteError(f"{self.server.name} has no store for its batches")
         return self.server.offline
-
-    def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
-        raise NotImplementedError("there is no server")
 
     def line(self, id_: str, request: ChatRequest) -> bytes:
         """Return a request as a line of the file."""

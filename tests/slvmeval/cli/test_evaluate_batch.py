@@ -133,7 +133,7 @@ def test_the_limit_holds_before_anything_is_handed_over(judged_store: Path, run:
         total = sum(row["usd"] for row in judge.run("--batch", "--dry-run").json["rows"])
         full = sum(row["usd"] for row in judge.run("--dry-run").json["rows"])
         assert total == pytest.approx(full / 2)
-        limit = ("--most-dollars", str(0.5 * total))
+        limit = ("--max-dollars", str(0.5 * total))
         judge.hand_over(*limit)
         first = len(server.handed_over)
         assert 0 < first < ALL
@@ -240,7 +240,7 @@ def test_a_run_waits_for_all_steps(
     monkeypatch.setattr("flows.score.evaluate_run.time.sleep", lambda _s: server.answer(fitting(server)))
     with BatchServer("openai") as server:
         judge = Judge(server, judged_store, run, kind)
-        limit = ("--most-dollars", "1000") if kind == "text" else ()
+        limit = ("--max-dollars", "1000") if kind == "text" else ()
         assert judge.batch(*limit, code=0)["asked"] == ALL
         assert len(server.handed_over) == steps * ALL
 

@@ -52,14 +52,14 @@ def test_from_videos_to_a_table(
         output = run(*words, "--dry-run", "--prices", prices).out
         assert "$: 0.0" in output
         assert "prices of 2020-01" in output
-        output = run(*words, "--most-dollars", "1", code=3).out
+        output = run(*words, "--max-dollars", "1", code=3).out
         assert "model 'tiny' has no price" in output
         assert "to continue" not in output
-        output = run(*words, "--most-dollars", "0.0000001", "--prices", prices, code=3).out
+        output = run(*words, "--max-dollars", "0.0000001", "--prices", prices, code=3).out
         assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
         assert "give a higher one" in output
         assert "to continue" not in output
-        states = run(*words, "--most-tokens", "1", "--json", code=3).json["prompts"]
+        states = run(*words, "--max-tokens", "1", "--json", code=3).json["prompts"]
         assert {one["state"] for one in states} == {"unfinished"}
         assert not server.seen
         output = run(*words, code=3).out

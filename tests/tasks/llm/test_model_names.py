@@ -12,7 +12,7 @@ from tasks.llm.chat import ChatClient
 from tasks.llm.exchange import ChatRequest
 from tasks.llm.model_names import answered_by, is_same_model
 from tasks.llm.servers import ChatServer
-from tasks.llm.usage import Price, Prices
+from tasks.llm.usage import Price, Prices, load_prices
 from tests.tiny_models.provider_server import KEY, ProviderServer
 
 ASKED = ChatRequest(messages=({"role": "user", "content": "Which?"},))
@@ -64,3 +64,16 @@ def test_the_price_is_that_of_the_model_that_was_asked_if_the_other_has_none() -
     assert prices.cost("new (asked: newer)", 1, 1) is None
     assert prices.cost("large-2026-11-01", 1_000_000, 0) == 1.0
     assert prices.cost("large-mini", 1, 1) is None
+
+
+def test_a_price_of_ones_own_is_before_the_packages_whatever_name_the_server_gives() -> None:
+    own = Price(
+        input_per_million=1, cached_input_per_million=0.1, written_input_per_million=2, output_per_million=3
+    )
+    prices = Prices(models={"gpt-5": own, "ours": own}, package=True)
+    for answered in ("gpt-5", "gpt-5-2025-08-07", "gpt-5-mini (asked: ours)"):
+        assert prices.cost(answered, 1_000_000, 1_000_000) == 4.0
+    assert prices.cost("gpt-5", 1_000_000, 0, cached_in=500_000, written_in=500_000) == 1.05
+    assert prices.cost("gpt-5-mini-2025-08-07", 1_000_000, 0) == load_prices().cost(
+        "gpt-5-mini", 1_000_000, 0
+    )

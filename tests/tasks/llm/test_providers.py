@@ -27,7 +27,15 @@ from tasks.llm.exchange import (
     Sampling,
     VideoInput,
 )
-from tasks.llm.servers import ChatServer, NotAllowed, QuotaUsedUp, ServerDown, Servers, check_server
+from tasks.llm.servers import (
+    CannotAsk,
+    ChatServer,
+    NotAllowed,
+    QuotaUsedUp,
+    ServerDown,
+    Servers,
+    check_server,
+)
 from tasks.llm.usage import NotJudged, load_prices
 from tasks.llm.vision_models import VlmModel
 from tests.tiny_models.provider_server import KEY, ProviderServer, Said
@@ -179,6 +187,11 @@ def test_what_ends_the_run(provider: str, kind: str, error: type[Exception], say
     with saying(provider, Said(error=kind)) as server, pytest.raises(error, match=says):
         answer_of(server)
     assert len(server.seen) == 1, "it is not tried again"
+    # what was lost before may have been paid
+    with saying(provider, Said(error="broken"), Said(error=kind)) as server, pytest.raises(error) as caught:
+        answer_of(server)
+    assert isinstance(caught.value, CannotAsk)
+    assert caught.value.lost == 1
 
 
 def test_what_is_this_requests_failure(provider: str) -> None:

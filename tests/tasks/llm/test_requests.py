@@ -13,9 +13,10 @@ from storage_schemas.errors import Reason
 from storage_schemas.judgements import Failure
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.chat import ChatClient
-from tasks.llm.requests import AnswerNotStored, Calls, Parts
+from tasks.llm.exchange import ChatAnswer
+from tasks.llm.requests import AnswerNotStored, Calls, Parts, usage_of_kept
 from tasks.llm.servers import ChatServer
-from tasks.llm.usage import NotJudged
+from tasks.llm.usage import ModelUsage, NotJudged
 from tasks.llm.vision_models import VlmModel
 from tests.storage_schemas.full_disk import fill
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -61,6 +62,17 @@ def test_an_answer_is_paid_for_once_also_by_another_process(calls: Caller) -> No
         assert len(server.seen) == 1
     assert (first.value, again.value, first.stored) == (4, 4, again.stored)
     assert (first.calls, again.calls, again.usage.tokens_in, again.usage.tokens_out) == (1, 0, 0, 0)
+
+
+def test_a_kept_answer_has_the_prices_of_its_tokens(tmp_path: Path) -> None:
+    server = ChatServer(name="s", url="http://127.0.0.1:1", model="tiny")
+    calls = Calls(MODEL, ChatClient(server), AnswerStore(tmp_path))
+    cached = ChatAnswer(text="{}", model="m", tokens_in=90, tokens_out=5, cached_in=60, written_in=20)
+    calls.keep("cached", cached, {}, None, {})
+    calls.keep("half", ChatAnswer(text="{}", model="m", tokens_out=5), {}, None, {"expected_in": 80})
+    first, second = (usage_of_kept(one) for one in map(calls.answers.find, ("cached", "half")) if one)
+    assert first == ModelUsage("m", tokens_in=90, tokens_out=5, cached_in=60, written_in=20)
+    assert second == ModelUsage("m", tokens_out=5, uncounted=1, estimated_in=80)
 
 
 def test_what_the_answer_depends_on_is_in_its_key_and_nothing_else(calls: Caller) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from storage_schemas.judgements import Judgement, preferred
 from storage_schemas.store import Store
 from tasks import plugins
 from tasks.aspects.registry import BUILT_IN as ASPECTS
+from tasks.aspects.registry import aspect
 from tasks.llm.limits import Limits, RateLimit, Spending
 from tasks.llm.shared_state import SharedState
 from tasks.llm.usage import Estimate, Prices, load_prices
@@ -120,6 +122,28 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
 # -- texts -------------------------------------------------------------------------------------------
 
 
+def test_a_packages_aspect_describes_itself_unless_a_folder_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "adding-an-aspect.md").read_text()
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code is not None
+    package = ModuleType("grain_package")
+    exec(code[1], package.__dict__)
+    monkeypatch.setitem(sys.modules, "grain_package", package)
+    point = EntryPoint("grain", "grain_package:ASPECT", "slvmeval.aspects")
+    monkeypatch.setattr("tasks.aspects.registry.added_points", lambda *_: {"grain": point})
+    aspect.cache_clear()
+    try:
+        assert aspect_text("grain", "grain").description == package.ASPECT.description != ""
+        own = tmp_path / "descriptions" / "grain.txt"
+        own.parent.mkdir()
+        own.write_text("Is it clean?")
+        assert aspect_text("grain", "grain", str(tmp_path)).description == "Is it clean?"
+    finally:
+        aspect.cache_clear()
+
+
 def test_every_aspect_has_a_text_and_a_folder_replaces_it(tmp_path: Path) -> None:
     texts = {name: aspect_text(name, "x").description for name in ASPECTS}
     assert len(set(texts.values())) == 10
@@ -175,6 +199,7 @@ def test_tasks_hold_whole_sources(counts: list[int], concurrency: int, most: int
 COUNT_UP = """
 import sys
 from pathlib import Path
+from types import ModuleType
 from tasks.llm.shared_state import SharedState
 def count_up(path, times):
     state = SharedState(path)
