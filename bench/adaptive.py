@@ -27,12 +27,13 @@ from dask.base import annotate
 from distributed import Client, Future, KilledWorker, wait
 
 from bench.measuring import ROOT
-from infra.pool import RESOURCES
+from infra.pool import resource_of
 from storage_schemas.store import Store
 from tests.slurm.conftest import Slurm, one_machine
 
 #: Items, seconds of an item, and jobs that may run at once.
 ITEMS, ITEM_S, JOBS = 60, 1.0, 3
+POOLS = ("cpu", "h100")
 #: Items of the GPU pool in the mixed work, and its jobs.
 GPU_ITEMS, GPU_JOBS = 12, 1
 #: Seconds after which work counts as stuck; undisturbed it takes about half a minute.
@@ -84,7 +85,7 @@ def ours(folder: Path, work: dict[str, int], short: bool) -> None:
                 room = cluster.room(name, in_flight + len(queue))
                 while queue and in_flight < room:
                     number = queue.popleft()
-                    with annotate(resources={RESOURCES[name]: 1}):
+                    with annotate(resources={resource_of(name): 1}):
                         future = client.submit(item, str(folder / name), number, pure=False)
                     running[future] = (name, number)
                     in_flight += 1
@@ -152,7 +153,7 @@ class Disturbed:
 
     def count(self, what: str) -> int:
         """Return how often items began or ended."""
-        return sum(_ran(self.folder, name)[what].total() for name in RESOURCES)
+        return sum(_ran(self.folder, name)[what].total() for name in POOLS)
 
     def until(self, reached: Callable[[], object]) -> bool:
         """Wait until something is so; False if the work is over before."""
@@ -241,7 +242,7 @@ def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
     chosen = CASES[case]
     with tempfile.TemporaryDirectory(prefix="adaptive-") as name:
         folder = Path(name)
-        for pool in (*RESOURCES, "logs", "local"):
+        for pool in (*POOLS, "logs", "local"):
             (folder / pool).mkdir()
         if chosen.filled:
             # all of one node, and all but one core of the other

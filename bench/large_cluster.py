@@ -21,7 +21,7 @@ from typing import Any
 
 from flows.build.options import BuildOptions
 from flows.build.run import Build
-from flows.build.stage_seconds import BASE_S, UNIT_S
+from flows.build.stage_seconds import BASE_S, FRAME_S, UNIT_S
 from flows.stages import Timed
 from infra.executor import Executor, Handle, WorkerLimits
 from infra.pool import seconds_of
@@ -29,7 +29,7 @@ from infra.progress import BuildProgress
 from storage_schemas.pair import PlannedPair, SourceReport
 from storage_schemas.source import Clip, Source
 from storage_schemas.store import Store
-from tasks.pairs.stages import INSPECT, STAGES, StageResult
+from tasks.pairs.stages import StageResult, degrade_stage, ingest_stage, inspect_stage, verify_stage
 from tasks.recipe import BUILT_IN
 
 #: Lengths are log-normal, 95 of 100 drawn between these and none beyond, seconds.
@@ -39,7 +39,12 @@ SPREAD = 0.1
 #: Pairs a source, and new frames a pair.
 PAIRS, FRAMES = 3, 50
 
-_STAGE_OF = {stage.function: stage.name for stage in (INSPECT, *STAGES)}
+_STAGE_OF: dict[Callable[..., StageResult], str] = {
+    inspect_stage: "inspect",
+    ingest_stage: "ingest",
+    degrade_stage: "degrade",
+    verify_stage: "verify",
+}
 
 
 class SimulatedWorkers(Executor):
@@ -69,7 +74,7 @@ class SimulatedWorkers(Executor):
                 self._seconds(stage, source.id),
             )
             for source, _ in calls
-            for stage in (_STAGE_OF[function] for function in functions)
+            for stage in (_STAGE_OF[getattr(function, "func", function)] for function in functions)
         ]
         handle: Future[Any] = Future()
         handle.set_result(outcomes)
@@ -141,8 +146,9 @@ class Site:
 
     def seconds(self, stage: str, source_id: str) -> float:
         """Return how long a stage takes."""
-        units = PAIRS * FRAMES if stage == "degrade" else self.lengths[source_id]
-        return BASE_S + units * UNIT_S[stage] * self._speed[source_id]
+        frames_s = PAIRS * FRAMES * FRAME_S["cpu"]
+        work_s = frames_s if stage == "degrade" else self.lengths[source_id] * UNIT_S[stage]
+        return BASE_S + work_s * self._speed[source_id]
 
 
 def _source(id_: str, length_s: float) -> Source:
@@ -161,7 +167,7 @@ def _report(source: Source, aspects: Iterable[str] = ()) -> SourceReport:
             clips=5,
             main=True,
             new_frames=FRAMES,
-            pool="cpu",
+            hardware="cpu",
             done=False,
         )
         for aspect in aspects

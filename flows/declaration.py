@@ -144,8 +144,8 @@ class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
         return "", ()
 
     def without_cluster(self, options: OptionsT) -> OptionsT:
-        """Return the options for a run in local processes."""
-        return options
+        """Return the options for a run in local processes, instead of the site's pools."""
+        return options.model_copy(update={"placement": options.placement.here()})
 
     def processes(self, workers: int, pools: Collection[str] = ()) -> Executor:
         """Return local processes that replace some worker pools."""

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from infra.profile import ENVIRONMENT_PREFIX, PROFILE_VARIABLE, Profile, load_profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.placement import Placement
 from storage_schemas.value_problems import value_problem
 
 if TYPE_CHECKING:
@@ -114,10 +115,13 @@ class RunOptions(Frozen):
         Folder of the store.
     model_servers
         Model servers by name, from the profile.
+    placement
+        Where work runs.
     """
 
     store: str
     model_servers: dict[str, ModelServer] = Field(default_factory=dict)
+    placement: Placement = Placement()
 
     @classmethod
     def at(cls, site: Profile, **fields: Any) -> Self:
@@ -133,7 +137,7 @@ class RunOptions(Frozen):
             "model_folders": tuple(map(_full, site.model_folders)),
             "model_servers": site.model_servers,
             "allow_cpu_models": site.allow_cpu_models,
-            "pools": tuple(site.pools),
+            "placement": site.work_placement,
             "store_wait_s": site.store_wait_s,
         }
         return validated(

@@ -29,7 +29,7 @@ from prefect_dask.task_runners import DaskTaskRunner
 from flows.board import RunBoard
 from infra.dask_cluster import local_cluster
 from infra.executor import WINDOW, Executor, Handle, WorkerDied, WorkerLimits
-from infra.pool import GPU_POOL, RESOURCES, WorkerPools
+from infra.pool import WorkerPools, resource_of
 from infra.profile import Profile
 from storage_schemas.secrets import struck_out_errors
 
@@ -98,13 +98,13 @@ class PrefectExecutor(Executor):
         """Return the number of items that may be in flight in a pool now."""
         if self._pools is not None:
             return self._pools.room(pool, wanted)
-        return WINDOW if self._one_loads and pool == GPU_POOL else super().room(pool, wanted)
+        return WINDOW if self._one_loads and pool == "gpu" else super().room(pool, wanted)
 
     def limits(self, pool: str) -> WorkerLimits:
         """Return the limits of a pool."""
         if self._pools is not None:
             return self._pools.limits(pool)
-        return WorkerLimits(1) if self._one_loads and pool == GPU_POOL else super().limits(pool)
+        return WorkerLimits(1) if self._one_loads and pool == "gpu" else super().limits(pool)
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return the number of jobs and workers of each pool."""
@@ -125,10 +125,8 @@ class PrefectExecutor(Executor):
         assigned, however busy: Dask does not move items with resources. So locally only items that load
         models request one, if a single worker loads them.
         """
-        if pool not in RESOURCES:
-            raise ValueError(f"no worker pool {pool!r}, only {', '.join(RESOURCES)}")
-        pinned = self._pools is not None or (self._one_loads and pool == GPU_POOL)
-        return annotate(resources={RESOURCES[pool]: 1}) if pinned else nullcontext()
+        pinned = self._pools is not None or (self._one_loads and pool == "gpu")
+        return annotate(resources={resource_of(pool): 1}) if pinned else nullcontext()
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
         """Block until at least one is done or the time is up."""

@@ -197,7 +197,7 @@ def _run(
     with TaskEnds(board, run_id) as ends:
 
         def open_executor(_pools: Collection[str] = ()) -> Executor:
-            cores = site.pools["cpu"].cores if site.pools else site.workers
+            cores = site.pools[site.work_placement.pool("cpu")].cores if site.pools else site.workers
             return PrefectExecutor(site.workers, cluster, ends.note, declared.one_loads, cores)
 
         result: ResultT = run.run(open_executor)

@@ -16,7 +16,7 @@ from distributed import LocalCluster, Nanny, Scheduler, Worker
 from infra import scratch
 from infra.executor import SINGLE_THREADED, require_worker_processes
 from infra.handshakes import bound_handshakes
-from infra.pool import GPU_POOL, RESOURCES
+from infra.pool import resource_of
 from infra.scratch import ScratchFolder
 from infra.tls import new_credentials
 
@@ -68,7 +68,7 @@ class LoadingNanny(Nanny):
     """Supervises a worker process; the first of a cluster gets the resource for loaded models."""
 
     def __init__(self, scheduler: str, *, name: int, **options: Any) -> None:
-        resources = {RESOURCES[GPU_POOL]: 1} if name == 0 else None
+        resources = {resource_of("gpu"): 1} if name == 0 else None
         super().__init__(scheduler, name=name, resources=resources, **options)
 
 

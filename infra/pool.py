@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field, field_validator, model_validator
 
 from infra.executor import WorkerLimits
 from storage_schemas.model import Frozen
-
-PoolName = Literal["cpu", "h100"]
-#: Dask resource of a pool's workers; each worker has one unit and processes one item at a time.
-RESOURCES: dict[str, str] = {"cpu": "CPU", "h100": "GPU"}
-#: The GPU pool, for loaded models; on one machine a single process loads them.
-GPU_POOL: PoolName = "h100"
+from storage_schemas.names import NAME_RULE, is_name
+from storage_schemas.placement import Hardware
 
 _WALLTIME = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]\d):([0-5]\d)")
+
+
+def resource_of(pool: str) -> str:
+    """Return the Dask resource of a pool's workers; each has one unit and processes one item at a time."""
+    return f"pool-{pool}"
 
 
 def seconds_of(walltime: str) -> int:
@@ -50,7 +51,7 @@ class WorkerPools(Protocol):
 
 
 class Pool(Frozen):
-    """One pool of a profile: ``[pools.cpu]``, or the GPU pool ``[pools.h100]``."""
+    """One pool of a profile, such as ``[pools.cpu]``, or with GPUs ``[pools.h100]``."""
 
     partition: str = Field(
         description="Partition of the jobs; of several, 'a,b' or a list, SLURM takes the first with a node.",
@@ -60,7 +61,10 @@ class Pool(Frozen):
     memory: str = Field(description="Memory of one job, such as '64GiB'.")
     walltime: str = Field(description="Time limit of one job, HH:MM:SS or D-HH:MM:SS.")
     gpus: int = Field(default=0, ge=0, description="GPUs of one job; each gets its own worker process.")
-    gres: str = Field(default="gpu:h100", description="SLURM's name of the GPU type; used if gpus > 0.")
+    gres: str = Field(
+        default_factory=lambda: "gpu",
+        description="SLURM's name of the GPU type; defaults to 'gpu:' and the pool's name.",
+    )
     workers: int | None = Field(
         default=None,
         ge=1,
@@ -137,6 +141,8 @@ class Pool(Frozen):
             raise ValueError(f"{self.processes} workers need as many cores; the job has {self.cores}")
         if self.gpus and self.processes != self.gpus:
             raise ValueError(f"each GPU has one worker: gpus = {self.gpus}, workers = {self.workers}")
+        if self.gres != "gpu" and not self.gpus:
+            raise ValueError(f"gres is {self.gres}, but there are no GPUs: set gpus to the number per job")
         if 2 * seconds_of(self.longest_item) > seconds_of(self.walltime):
             raise ValueError(
                 f"longest_item ({self.longest_item}) is more than half of walltime ({self.walltime}): "
@@ -148,6 +154,11 @@ class Pool(Frozen):
     def partitions(self) -> tuple[str, ...]:
         """Names of the partitions."""
         return tuple(self.partition.split(","))
+
+    @property
+    def hardware(self) -> Hardware:
+        """What its workers have."""
+        return "gpu" if self.gpus else "cpu"
 
     @property
     def processes(self) -> int:
@@ -172,11 +183,22 @@ def _parsed_bytes(amount: str) -> int:
     return int(parse_bytes(amount))
 
 
-def check_pools(pools: Mapping[PoolName, Pool]) -> None:
-    """Raise ValueError if the pools of a profile are inconsistent."""
-    if pools and "cpu" not in pools:
-        raise ValueError("a cluster needs a pool 'cpu', which does most of the work")
-    if "cpu" in pools and pools["cpu"].gpus:
-        raise ValueError("pool 'cpu' requests GPUs, which nothing there would use")
-    if "h100" in pools and not pools["h100"].gpus:
-        raise ValueError("the GPU pool 'h100' has no GPUs: set gpus to the number per job")
+def named_pools(pools: Mapping[str, Pool]) -> dict[str, Pool]:
+    """Return the pools of a profile, each with its GPU type.
+
+    Raises
+    ------
+    ValueError
+        If a name is not valid, or there is no pool for most of the work.
+    """
+    for name in pools:
+        if not is_name(name):
+            raise ValueError(f"a pool's name has {NAME_RULE}: {name!r} is not valid")
+    if pools and all(pool.gpus for pool in pools.values()):
+        raise ValueError("a cluster needs a pool without GPUs, such as [pools.cpu], for most of the work")
+    return {
+        name: pool.model_copy(update={"gres": f"gpu:{name}"})
+        if pool.gpus and "gres" not in pool.model_fields_set
+        else pool
+        for name, pool in pools.items()
+    }

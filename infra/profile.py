@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from infra.pool import Pool, PoolName, check_pools
+from infra.pool import Pool, named_pools
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.placement import Placement, known_pool
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.secrets import know_address
 from storage_schemas.user import cache_folder
@@ -86,15 +87,17 @@ class Profile(Frozen):
         default=None,
         description="Prefect server, such as 'http://head:4200/api'; an embedded one by default.",
     )
-    pools: dict[PoolName, Pool] = Field(
+    pools: dict[str, Pool] = Field(
         default_factory=dict,
-        description="Worker pools made of SLURM jobs; without pools, this machine is used.",
+        description="Worker pools made of SLURM jobs, by name; without pools, this machine is used.",
     )
-    placement: dict[str, PoolName] = Field(
-        default_factory=dict, description="Pools by aspect, overriding those requested by the operations."
+    placement: dict[str, str] = Field(
+        default_factory=dict,
+        description="Pools by aspect, evaluator or 'SUITE:DIMENSION'; other work runs in the first pool "
+        "with the hardware it needs. Without pools, 'cpu' or 'gpu'.",
     )
     allow_cpu_models: bool = Field(
-        default=False, description="Allow work of the GPU pool on workers without a GPU; for tests."
+        default=False, description="Allow work of GPU pools on workers without a GPU; for tests."
     )
     job_logs: str | None = Field(
         default=None, description="Folder of the jobs' logs, visible to the nodes; in the store by default."
@@ -126,16 +129,25 @@ class Profile(Frozen):
 
     @field_validator("pools")
     @classmethod
-    def _pools_fit(cls, value: dict[PoolName, Pool]) -> dict[PoolName, Pool]:
-        check_pools(value)
-        return value
+    def _named(cls, value: dict[str, Pool]) -> dict[str, Pool]:
+        return named_pools(value)
 
     @model_validator(mode="after")
     def _placed_in_pools(self) -> Profile:
-        for aspect, pool in self.placement.items():
-            if self.pools and pool not in self.pools:
-                raise ValueError(f"placement of {aspect}: no pool {pool!r}")
+        where = self.work_placement
+        for name, pool in self.placement.items():
+            try:
+                known_pool(pool, where.known, f"placement of {name}")
+            except UserInputError as problem:
+                raise ValueError(str(problem)) from problem
         return self
+
+    @property
+    def work_placement(self) -> Placement:
+        """Where work runs."""
+        return Placement(
+            pools={name: pool.hardware for name, pool in self.pools.items()}, placed=self.placement
+        )
 
     @field_validator("prefect_api_url")
     @classmethod

@@ -32,7 +32,7 @@ from infra.vllm import VLLM_ENVIRONMENT
 from storage_schemas.commit import private_modes, write_atomic
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
 from storage_schemas.model import Frozen
-from storage_schemas.provenance import utc_now
+from storage_schemas.provenance import POOL_VARIABLE, utc_now
 
 
 class ServerFile(Frozen):
@@ -254,7 +254,7 @@ def _address(interface: str | None) -> str:
         except OSError as problem:
             raise PrerequisiteError(
                 f"{socket.gethostname()} has no address for other machines ({problem}): set interface "
-                "in [pools.h100]"
+                f"in [pools.{os.environ.get(POOL_VARIABLE, '…')}]"
             ) from problem
         return str(probe.getsockname()[0])
 

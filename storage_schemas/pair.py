@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from storage_schemas.errors import Reason
 from storage_schemas.model import Frozen
+from storage_schemas.placement import Hardware
 from storage_schemas.source import Damage
 
 SegmentKind = Literal["source", "gap", "degraded"]
@@ -178,7 +179,7 @@ class PlannedPair(Frozen):
     clips: int
     main: bool
     new_frames: int
-    pool: str
+    hardware: Hardware
     done: bool
 
 

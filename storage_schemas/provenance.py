@@ -16,6 +16,8 @@ from typing import Any
 _JOB_VARIABLES = {"partition": "SLURM_JOB_PARTITION", "job": "SLURM_JOB_ID", "node": "SLURMD_NODENAME"}
 #: Set by a worker with a GPU: the name of that GPU.
 GPU_VARIABLE = "SLVMEVAL_GPU"
+#: Pool of a worker, set by its job.
+POOL_VARIABLE = "SLVMEVAL_WORKER_POOL"
 
 
 def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> dict[str, Any]:

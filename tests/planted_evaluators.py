@@ -20,9 +20,9 @@ ASKED = Path(__file__).parent / "asked"
 
 
 class Planted(PairwiseJudge):
-    def __init__(self, mood, seconds, tokens, threads, pool):
+    def __init__(self, mood, seconds, tokens, threads, hardware):
         self.name, self.mood, self.seconds, self.tokens, self.threads = mood, mood, seconds, tokens, threads
-        self.pool = pool
+        self.hardware = hardware
 
     def settings(self):
         return {"mood": {self.mood}} if self.mood == "unsettled" else {"mood": self.mood}
@@ -87,8 +87,8 @@ class Lengths(PointwiseScorer):
         return Score(len(video))
 
 
-def judge(mood: str = "right", seconds: float = 0.0, tokens: int = 0, threads: int = 1, pool: str = "cpu"):
-    return Planted(mood, seconds, tokens, threads, pool)
+def judge(mood: str = "right", seconds=0.0, tokens: int = 0, threads: int = 1, hardware: str = "cpu"):
+    return Planted(mood, seconds, tokens, threads, hardware)
 '''
 ENTRY = "[slvmeval.evaluators]\nplanted = planted_moods:judge\nlengths = planted_moods:Lengths\n"
 

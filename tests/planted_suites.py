@@ -53,7 +53,7 @@ class Length(Scorer):
 
 
 class Heavy(Length):
-    pool = "h100"
+    hardware = "gpu"
 
     def check(self):
         if not os.environ.get("WEIGHTS"):

@@ -43,7 +43,7 @@ from tasks.llm.servers import Servers
 from tasks.pairs.stages import Stage
 from tasks.votes.release_votes import read_release_votes
 
-_VIDEOS = Stage("videos", "cpu", media_stage)
+_VIDEOS = "videos"
 _TRANSLATE = "translate"
 
 
@@ -204,9 +204,10 @@ class Annotation:
             return MediaOutcome(item.source.id, rows=(message,))
 
         work = MediaWork(str(store.root), self.release.name, self.release.version)
-        self.progress.expect(_VIDEOS.name, len(tasks))
+        self.progress.expect(_VIDEOS, len(tasks))
         with open_executor() as executor:
-            items = [Item(task, (), [_VIDEOS]) for task in tasks]
+            stage = Stage(_VIDEOS, self.options.placement.pool("cpu"), media_stage)
+            items = [Item(task, (), [stage]) for task in tasks]
             through_stages(executor, work, items, self.progress, ended, died)
         return failed
 

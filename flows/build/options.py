@@ -21,7 +21,6 @@ from storage_schemas.names import NAME_RULE, is_name, key_value
 from storage_schemas.source import DamageRule
 from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
-from tasks.aspects.base import Pool
 from tasks.recipe import Recipe, load_recipe, own_name, recipe_from, with_prompts
 from tasks.sources.base import SourceAdapter
 from tasks.sources.registry import ADAPTERS
@@ -58,10 +57,8 @@ class BuildOptions(RunOptions):
         Maximum bytes of the store, or None.
     store_wait_s
         Maximum time to wait for a store that is away while the build runs, seconds.
-    placement
-        Pools by aspect, overriding those that the operations request.
     allow_cpu_models
-        Whether work of the GPU pool may run on a worker without a visible GPU.
+        Whether work of a GPU pool may run on a worker without a visible GPU.
     """
 
     sources: tuple[SourceRoot, ...]
@@ -74,7 +71,6 @@ class BuildOptions(RunOptions):
     leave_unsettled: bool = False
     quota_bytes: int | None = None
     store_wait_s: float = 300.0
-    placement: dict[str, Pool] = Field(default_factory=dict)
     allow_cpu_models: bool = False
 
     @field_validator("release")
@@ -233,7 +229,6 @@ def build_options(parameters: BuildParameters, site: Profile) -> BuildOptions:
         retry=parameters.retry,
         settle_s=site.settle_s,
         quota_bytes=site.quota_bytes,
-        placement=site.placement,
     )
 
 

@@ -40,13 +40,14 @@ from tasks.pairs.facts import captions_analysed, timeline_id
 from tasks.pairs.known_reports import KnownReports
 from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw_candidates, plan_release
 from tasks.pairs.stages import (
-    INSPECT,
     BuildWork,
     SourceStage,
     StageResult,
+    degrade_name,
     ingest_key,
     inspect_key,
     inspect_stage,
+    inspection,
     source_row,
     stages_for,
 )
@@ -294,7 +295,9 @@ class Build:
     @cached_property
     def stage_seconds(self) -> StageSeconds:
         """How long stages take."""
-        return StageSeconds(self.store, self.recipe.name)
+        placement = self.options.placement
+        on_gpu = {degrade_name(placement, pool) for pool, has in placement.known.items() if has == "gpu"}
+        return StageSeconds(self.store, self.recipe.name, on_gpu)
 
     def prepare(self) -> None:
         """Open the store, scan the sources, and inspect those known from earlier builds.
@@ -404,7 +407,8 @@ class Build:
         self.known.keep(self.sources.values(), self.reports)
 
     def _inspections(self, sources: Iterable[Source]) -> list[StageItem]:
-        return [StageItem(source, tuple(self.recipe.aspects), [INSPECT]) for source in sources]
+        inspect = inspection(self.options.placement)
+        return [StageItem(source, tuple(self.recipe.aspects), [inspect]) for source in sources]
 
     def plan(self) -> ReleasePlan:
         """Return the plan: all pairs of the release, and the cost of the missing ones."""
@@ -552,11 +556,12 @@ class Build:
         items = []
         for source_id, aspects in missing.items():
             pools = {
-                self.work.pool_of(pair.aspect, pair.pool)
+                self.work.pool_of(pair.aspect, pair.hardware)
                 for pair in self.pairs_of(source_id)
                 if pair.aspect in aspects and pair.pair_id not in self.settled
             }
-            items.append(StageItem(self.sources[source_id], aspects, stages_for(pools)))
+            stages = stages_for(self.options.placement, pools)
+            items.append(StageItem(self.sources[source_id], aspects, stages))
         expected = Counter(stage.name for item in items for stage in item.stages)
         for name, total in expected.items():
             self.progress.expect(name, total)
@@ -585,7 +590,7 @@ class Build:
             if decode_threads == 1 or stage != "ingest":
                 self.stage_seconds.ran(stage, units(stage, source_id), seconds)
 
-        inspects = all(item.next is INSPECT for item in items)
+        inspects = all(item.next.name == "inspect" for item in items)
         tasks = round(INSPECTING * MOST_TASKS) if inspects else self.tasks_left
 
         def unfinished(outcome: StageResult) -> bool:
@@ -621,9 +626,7 @@ class Build:
         return sum(
             pair.new_frames
             for pair in self.pairs_of(source_id)
-            if pair.aspect in items[source_id].aspects
-            and not pair.done
-            and (self.work.pool_of(pair.aspect, pair.pool) == "cpu") == (stage == "degrade")
+            if pair.aspect in items[source_id].aspects and not pair.done and self._degraded_in(pair) == stage
         )
 
     def _died(self, item: StageItem, message: str) -> StageResult:
@@ -643,7 +646,11 @@ class Build:
         return StageResult(source.id, stage, rows=tuple(rows))
 
     def _made_in(self, pair: PlannedPair, stage: SourceStage) -> bool:
-        return stage.name == "verify" or self.work.pool_of(pair.aspect, pair.pool) == stage.pool
+        return stage.name == "verify" or self._degraded_in(pair) == stage.name
+
+    def _degraded_in(self, pair: PlannedPair) -> str:
+        """Return the name of the stage that degrades a pair."""
+        return degrade_name(self.options.placement, self.work.pool_of(pair.aspect, pair.hardware))
 
 
 def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:

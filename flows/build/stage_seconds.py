@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from statistics import fmean
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,14 +12,16 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.pair import SourceReport
+from storage_schemas.placement import Hardware
 from storage_schemas.source import Source
 from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Seconds of a stage per unit, where no run has measured them. A unit is a second of video, for `degrade` and
-#: `degrade-gpu` a new frame. From docs/results/costs.md and docs/benchmarks.md; a GPU's is a guess.
-UNIT_S = {"inspect": 0.0015, "ingest": 0.05, "degrade": 0.1, "degrade-gpu": 2.0, "verify": 0.005}
+#: Seconds of a stage per unit, where no run has measured them. A unit is a second of video, where pairs are
+#: degraded a new frame. From docs/results/costs.md and docs/benchmarks.md; a GPU's is a guess.
+UNIT_S = {"inspect": 0.0015, "ingest": 0.05, "verify": 0.005}
+FRAME_S: Mapping[Hardware, float] = {"cpu": 0.1, "gpu": 2.0}
 #: Seconds of a stage besides.
 BASE_S = 1.0
 #: Length of a source of which nothing is known, where none is known: an hour.
@@ -49,10 +51,18 @@ def lengths(sources: Iterable[Source], reports: Mapping[str, SourceReport]) -> d
 
 
 class StageSeconds:
-    """Seconds per unit of each stage, in a file of the store's cache; a damaged one only costs precision."""
+    """Seconds per unit of each stage, in a file of the store's cache; a damaged one only costs precision.
 
-    def __init__(self, store: Store, recipe: str) -> None:
-        self._file, self._recipe = store.cache / "stage-seconds.json", recipe
+    Parameters
+    ----------
+    store, recipe
+        Each recipe of a store has figures of its own.
+    on_gpu
+        Names of the stages that degrade in a GPU pool.
+    """
+
+    def __init__(self, store: Store, recipe: str, on_gpu: Collection[str] = ()) -> None:
+        self._file, self._recipe, self._on_gpu = store.cache / "stage-seconds.json", recipe, on_gpu
         self._before = self._read()
         self._now: dict[str, tuple[float, float]] = {}
 
@@ -71,7 +81,9 @@ class StageSeconds:
 
     def _unit_s(self, stage: str) -> float:
         units, seconds = _sum(self._before.get(self._recipe, {}).get(stage), self._now.get(stage))
-        return seconds / units if seconds >= LEAST_MEASURED_S and units > 0 else UNIT_S.get(stage, 0.0)
+        if seconds >= LEAST_MEASURED_S and units > 0:
+            return seconds / units
+        return UNIT_S.get(stage) or FRAME_S["gpu" if stage in self._on_gpu else "cpu"]
 
     def ran(self, stage: str, units: float, seconds: float) -> None:
         """Record how long a stage took; one without units says nothing."""

@@ -130,6 +130,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             changed_texts=changed_texts(self.pairs, options.prompts),
             evaluators={judge.label: judge.choice for judge in self.judges},
             retry=options.retry,
+            placement=options.placement,
             allow_cpu_models=options.allow_cpu_models,
             batch=options.batch,
         )

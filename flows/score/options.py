@@ -153,8 +153,6 @@ class SuiteOptions(ScoringOptions):
         Blurs videos by this number of pixels; such scores stand apart, under ``NAME+blurN``.
     concurrency
         Number of concurrent requests in one process; the suite's own by default.
-    pools
-        The site's worker pools; empty if everything runs on this machine.
     """
 
     suite: str
@@ -171,7 +169,6 @@ class SuiteOptions(ScoringOptions):
     long_side: int | None = None
     blur: float = 0.0
     concurrency: int | None = Field(default=None, ge=1, le=4096)
-    pools: tuple[str, ...] = ()
 
     @property
     def choice(self) -> SuiteChoice:

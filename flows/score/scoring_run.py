@@ -15,8 +15,7 @@ from flows.build.run import MOST_TASKS
 from flows.score.results import RequestProgress
 from flows.stages import Item, through_stages
 from infra.executor import Executor
-from infra.pool import GPU_POOL
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Failure, is_settled
 from storage_schemas.locks import only_one
 from storage_schemas.row_store import RowId, RowStore
@@ -127,6 +126,19 @@ class ScoringRun(ABC, Generic[U, Result]):
             part.found_before = sum(
                 is_settled(known.get(id_), self.work.retry) for unit in part.units for id_ in unit.ids
             )
+
+    def pool_of(self, kind: Kind[U]) -> str:
+        """Return the pool of a kind of work.
+
+        Raises
+        ------
+        PrerequisiteError
+            If the site has none for it.
+        """
+        try:
+            return self.work.placement.pool(kind.hardware, kind.place)
+        except UserInputError as problem:
+            raise PrerequisiteError(str(problem)) from problem
 
     @abstractmethod
     def check_part(self, part: RunPart[U]) -> None:
@@ -248,13 +260,14 @@ class ScoringRun(ABC, Generic[U, Result]):
         placed = []
         for place, part in enumerate(usable):
             assert part.kind is not None
-            stage = Stage[Work[U], Task[U], Outcome](part.name, part.kind.pool, answer_stage)
+            stage = Stage[Work[U], Task[U], Outcome](part.name, self.pool_of(part.kind), answer_stage)
             missing = self.missing(part, known)
             kind = part.kind
             for units in batches(missing, kind.concurrency, most, kind.splits_shared, kind.form.most_units):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
-                order = (place, rank) if stage.pool == GPU_POOL else (rank, place)
+                on_gpu = self.work.placement.known[stage.pool] == "gpu"
+                order = (place, rank) if on_gpu else (rank, place)
                 placed.append((order, units, part, stage))
         placed.sort(key=lambda one: one[0])
         items = []

@@ -17,11 +17,10 @@ from flows.score.parameters import SuiteParameters
 from flows.score.results import DimensionResult, RequestProgress, SuiteResult
 from flows.score.scoring_run import RunPart, ScoringRun
 from infra.executor import Executor, Handle, ProcessExecutor
-from infra.pool import GPU_POOL
 from infra.prefect_server import SUITE_FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
 from storage_schemas.row_store import RowId
@@ -133,6 +132,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
             prices=self.prices,
             limits=options.limits,
             retry=options.retry,
+            placement=options.placement,
             allow_cpu_models=options.allow_cpu_models,
             concurrency=options.concurrency,
         )
@@ -184,17 +184,9 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         """Check a dimension's models and servers, then its pool: missing weights are the first to say."""
         assert isinstance(part.kind, VideoScoring)
         part.kind.scorer.check()
-        self._check_pool(part.kind.pool)
-
-    def _check_pool(self, pool: str) -> None:
-        """Raise PrerequisiteError if nothing can run a pool's work."""
-        pools = self.options.pools
-        if pools and pool not in pools:
-            raise PrerequisiteError(
-                f"the profile has no pool {pool!r}, in which it runs: add a table [pools.{pool}]"
-            )
+        pool = self.pool_of(part.kind)
         # with pools, each worker finds its own GPU; this machine needs none
-        if not pools and pool == GPU_POOL and not self.options.allow_cpu_models:
+        if not self.work.placement.pools and pool == "gpu" and not self.options.allow_cpu_models:
             require_gpu()
 
     def estimate(
@@ -269,7 +261,7 @@ class SuiteExecutor(Executor):
 
     def __init__(self, workers: int, pools: Collection[str]) -> None:
         self.workers = workers
-        self._pools = {pool: ProcessExecutor(1 if pool == GPU_POOL else workers) for pool in pools}
+        self._pools = {pool: ProcessExecutor(1 if pool == "gpu" else workers) for pool in pools}
         self._pool_of: dict[Handle, ProcessExecutor] = {}
 
     def room(self, pool: str, wanted: int) -> int:
@@ -346,10 +338,6 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
         ):
             if rows:
                 yield Artifact(f"{name}-{key}", title, rows=rows)
-
-    def without_cluster(self, options: SuiteOptions) -> SuiteOptions:
-        """Return options for this machine's GPU instead of the site's pools."""
-        return options.model_copy(update={"pools": ()})
 
     def processes(self, workers: int, pools: Collection[str] = ()) -> Executor:
         """Return processes of this machine, with a single one for loaded models."""

@@ -232,7 +232,7 @@ class SlurmCluster(SpecCluster):
         if jobs is None:
             raise UserInputError(
                 f"the profile has no pool {pool!r}, but there is work for it: add a table [pools.{pool}], "
-                "or place the aspects that need it elsewhere with [placement]"
+                "or place the work elsewhere with [placement]"
             )
         return jobs
 

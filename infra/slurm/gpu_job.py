@@ -1,4 +1,4 @@
-"""A job of the GPU pool that runs one command: a model server, or a check."""
+"""A job of a GPU pool that runs one command: a model server, or a check."""
 
 from __future__ import annotations
 
@@ -8,39 +8,43 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from infra.pool import GPU_POOL, Pool, seconds_of
+from infra.pool import Pool, seconds_of
 from infra.profile import Profile
 from infra.slurm import commands
 from infra.slurm.commands import SlurmAway
 from infra.slurm.job_script import NO_EMPTY_PATHS, OUTLIVE, directives, temporary_folder, word
 from infra.slurm.run_folder import log_folder
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.placement import known_pool
+from storage_schemas.provenance import POOL_VARIABLE
 
 #: Seconds until a file written by a node is visible here.
 _FILE_COMES_S = 10.0
 _LOG_LINES = 12
 
 
-def gpu_pool(profile: Profile, why: str) -> Pool:
-    """Return the profile's GPU pool.
+def gpu_pool(profile: Profile, why: str, name: str = "") -> str:
+    """Return the name of a GPU pool: the first of the profile, or the one of this name.
 
     Raises
     ------
     UserInputError
         If there is none; `why` says in the message what it is needed for.
     """
-    pool = profile.pools.get(GPU_POOL)
-    if pool is None:
+    pools = [name for name, pool in profile.pools.items() if pool.gpus]
+    if name:
+        return known_pool(name, pools, f"GPU pools of {profile.place}")
+    if not pools:
         raise UserInputError(
-            f"{profile.place} has no GPU pool {why}: add [pools.h100], or run the printed command yourself "
-            "on a machine with a GPU"
+            f"{profile.place} has no GPU pool {why}: add a table such as [pools.h100], or run the printed "
+            "command yourself on a machine with a GPU"
         )
-    return pool
+    return pools[0]
 
 
 def gpu_script(
     profile: Profile,
-    pool: Pool,
+    pool_name: str,
     command: Sequence[str],
     *,
     store: Path,
@@ -53,8 +57,8 @@ def gpu_script(
 
     Parameters
     ----------
-    profile, pool
-        The site, and its GPU pool.
+    profile, pool_name
+        The site, and the GPU pool.
     command
         What the job runs.
     store
@@ -71,22 +75,24 @@ def gpu_script(
     UserInputError
         If one of the profile's values is invalid in a script.
     """
+    pool = profile.pools[pool_name]
     job = _share(pool, gpus)
     limit = min((walltime or job.walltime, job.walltime), key=seconds_of)
     header = [
         f"--job-name={name}",
-        f"--partition={word(GPU_POOL, 'partition', job.partition)}",
-        *([f"--account={word(GPU_POOL, 'account', job.account)}"] if job.account else []),
+        f"--partition={word(pool_name, 'partition', job.partition)}",
+        *([f"--account={word(pool_name, 'account', job.account)}"] if job.account else []),
         "--ntasks=1",
         f"--cpus-per-task={job.cores}",
         f"--mem={math.ceil(job.memory_bytes / 2**20)}M",
         f"--time={limit}",
-        *directives(profile, GPU_POOL, job, store, name),
+        *directives(profile, pool_name, job, store, name),
     ]
     exports = {
         "PYTHONSAFEPATH": "1",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "HF_HUB_OFFLINE": "1",
+        POOL_VARIABLE: pool_name,
         **(variables or {}),
     }
     lines = [
@@ -96,7 +102,7 @@ def gpu_script(
         f"export {' '.join(f'{key}={shlex.quote(value)}' for key, value in exports.items())}",
         *pool.setup,
         NO_EMPTY_PATHS,
-        *temporary_folder(GPU_POOL, pool),
+        *temporary_folder(pool_name, pool),
         '[ -n "$TMPDIR" ] || exit 1',
         shlex.join(command),
     ]
@@ -118,6 +124,7 @@ def _share(pool: Pool, gpus: int) -> Pool:
 
 def run_job(
     profile: Profile,
+    pool_name: str,
     script: str,
     *,
     store: Path,
@@ -131,6 +138,8 @@ def run_job(
 
     Parameters
     ----------
+    pool_name
+        Its pool.
     name
         The job's name, unique to it.
     result
@@ -167,16 +176,16 @@ def run_job(
                 break
             if job is not None and job.pending and time.monotonic() > end:
                 raise PrerequisiteError(
-                    f"job {number} got no node of pools.{GPU_POOL} within {wait_s:.0f} s "
+                    f"job {number} got no node of pools.{pool_name} within {wait_s:.0f} s "
                     f"({job.reason or 'no reason given'}): wait longer with --wait, or look at `sinfo`"
                 )
             time.sleep(poll_s)
-        return _written(result, number, state, log)
+        return _written(result, pool_name, number, state, log)
     finally:
         commands.cancel_by_name([name])
 
 
-def _written(result: Path, number: str, state: str, log: Path) -> bytes:
+def _written(result: Path, pool_name: str, number: str, state: str, log: Path) -> bytes:
     end = time.monotonic() + _FILE_COMES_S
     while not result.exists() and time.monotonic() < end:
         time.sleep(0.2)
@@ -184,7 +193,7 @@ def _written(result: Path, number: str, state: str, log: Path) -> bytes:
         return result.read_bytes()
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else "(it wrote no log)"
     why = {
-        "OUT_OF_MEMORY": ": it took more memory than it was given; raise memory in [pools.h100]",
+        "OUT_OF_MEMORY": f": it took more memory than it was given; raise memory in [pools.{pool_name}]",
         "TIMEOUT": ": it took longer than its time limit",
     }.get(state, "")
     raise PrerequisiteError(

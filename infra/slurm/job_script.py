@@ -16,13 +16,14 @@ from dask_jobqueue.slurm import SLURMJob
 
 from infra import scratch
 from infra.executor import SINGLE_THREADED
-from infra.pool import RESOURCES, Pool
+from infra.pool import Pool, resource_of
 from infra.profile import Profile
 from infra.slurm import commands, worker_setup
 from infra.slurm.run_folder import log_folder, run_folder
 from infra.tls import Credentials, credential_files
 from storage_schemas.errors import UserInputError
 from storage_schemas.names import NAME_RULE, is_name
+from storage_schemas.provenance import POOL_VARIABLE
 from storage_schemas.store import Store
 
 #: Time for a worker to reach its scheduler, seconds. It includes the first imports from a shared file system,
@@ -96,7 +97,7 @@ def job_script(
     profile
         The site; apart from it only ``PREFECT_API_URL`` is read.
     pool_name
-        ``cpu``, or ``h100`` for GPUs.
+        Name of the pool.
     run
         Name of the run.
     index
@@ -117,7 +118,7 @@ def job_script(
     UserInputError
         For a value that is invalid in a script, naming the field.
     """
-    pool = profile.pools[pool_name]  # type: ignore[index]
+    pool = profile.pools[pool_name]
     name = job_name(run, pool_name)
     with dask.config.set({f"jobqueue.{_SECTION}": dict(_UNSET)}):
         job = SLURMJob(  # type: ignore[no-untyped-call]
@@ -162,7 +163,7 @@ def _worker_arguments(pool_name: str, pool: Pool, files: Credentials) -> list[st
     return [
         *(("--nworkers", str(pool.processes)) if pool.processes > 1 else ()),
         "--nanny",
-        *("--resources", f"{RESOURCES[pool_name]}=1"),
+        *("--resources", f"{resource_of(pool_name)}=1"),
         # by default it listens on all interfaces
         *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
         *("--preload", worker_setup.__name__),
@@ -242,7 +243,8 @@ def _environment(
 ) -> list[str]:
     """Return the lines that set the worker's environment variables."""
     variables = {"PYTHONSAFEPATH": "1", **SINGLE_THREADED, "DO_NOT_TRACK": "1"}
-    if RESOURCES[pool_name] == "GPU":
+    hardware = profile.pools[pool_name].hardware
+    if hardware == "gpu":
         # GPU numbers as in nvidia-smi
         variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         variables[worker_setup.ALLOW_CPU_MODELS] = "1" if profile.allow_cpu_models else "0"
@@ -251,7 +253,8 @@ def _environment(
     server = profile.prefect_api_url or os.environ.get("PREFECT_API_URL")
     if server:
         variables["PREFECT_API_URL"] = server
-    variables[worker_setup.POOL] = pool_name
+    variables[POOL_VARIABLE] = pool_name
+    variables[worker_setup.HARDWARE] = hardware
     variables[worker_setup.RUN] = run
     variables[worker_setup.STORE] = str(Store(store).root)
     if preload:

@@ -15,7 +15,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import WorkerState
 
-from infra.pool import RESOURCES, Pool
+from infra.pool import Pool, resource_of
 from infra.slurm.commands import Job, Node
 from infra.slurm.job_script import DEATH_TIMEOUT_S
 from infra.slurm.scaling import Demand, JobState, ScalingStep, Starts, decide, needed_jobs
@@ -124,7 +124,7 @@ class Members(SchedulerPlugin):
         waiting = 0
         if self._scheduler is not None:
             for task in self._scheduler.unrunnable:
-                waiting += RESOURCES[pool] in (task.resource_restrictions or {})
+                waiting += resource_of(pool) in (task.resource_restrictions or {})
         return waiting + sum(len(member.state.processing) for member in self.of_pool(pool))
 
 

@@ -169,7 +169,7 @@ def probe_pools(
                     "writable": [str(path) for path in writable],
                     "distributions": list(distributions),
                     "modules": list(modules),
-                    "interface": profile.pools[probe.pool].interface,  # type: ignore[index]
+                    "interface": profile.pools[probe.pool].interface,
                     "driver": [address, port],
                     "secret": secret,
                 }

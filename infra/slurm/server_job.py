@@ -19,7 +19,14 @@ def server_job_name(name: str) -> str:
 
 
 def server_script(
-    profile: Profile, command: Sequence[str], *, store: Path, name: str, model: str, gpus: int = 1
+    profile: Profile,
+    command: Sequence[str],
+    *,
+    store: Path,
+    name: str,
+    model: str,
+    gpus: int = 1,
+    pool: str = "",
 ) -> str:
     """Return the script with which sbatch starts a model server.
 
@@ -28,37 +35,42 @@ def server_script(
     Parameters
     ----------
     profile
-        The site, with a GPU pool (`h100`).
+        The site, with a GPU pool.
     command
         The server's command, without host and port.
     store, name, model
         Store and name of the announcement, and the server's name of its model.
     gpus
         Number of GPUs.
+    pool
+        Name of the pool; the first with GPUs by default.
 
     Raises
     ------
     UserInputError
-        If the profile has no GPU pool, or one of its values is invalid in a script.
+        If the profile has no such GPU pool, or one of its values is invalid in a script.
     """
-    pool = gpu_pool(profile, f"to serve {name} in")
+    pool_name = gpu_pool(profile, f"to serve {name} in", pool)
+    settings = profile.pools[pool_name]
     serving = [
-        pool.python or sys.executable,
+        settings.python or sys.executable,
         *("-m", "infra.serving", "--store", str(store), "--name", name, "--model", model),
-        *(("--interface", pool.interface) if pool.interface else ()),
+        *(("--interface", settings.interface) if settings.interface else ()),
     ]
     job = server_job_name(name)
-    return gpu_script(profile, pool, [*serving, "--", *command], store=store, name=job, gpus=gpus)
+    return gpu_script(profile, pool_name, [*serving, "--", *command], store=store, name=job, gpus=gpus)
 
 
-def batches_script(profile: Profile, command: Sequence[str], *, store: Path, name: str, gpus: int = 1) -> str:
+def batches_script(
+    profile: Profile, command: Sequence[str], *, store: Path, name: str, gpus: int = 1, pool: str = ""
+) -> str:
     """Return the script with which sbatch starts a job that answers a server's batches, then ends.
 
     Parameters
     ----------
     command
         The command that answers a file of requests, without the files.
-    profile, store, name, gpus
+    profile, store, name, gpus, pool
         As for :func:`server_script`.
 
     Raises
@@ -66,10 +78,10 @@ def batches_script(profile: Profile, command: Sequence[str], *, store: Path, nam
     UserInputError
         As for :func:`server_script`.
     """
-    pool = gpu_pool(profile, f"to answer the batches of {name} in")
-    python = pool.python or sys.executable
+    pool_name = gpu_pool(profile, f"to answer the batches of {name} in", pool)
+    python = profile.pools[pool_name].python or sys.executable
     answering = [python, "-m", "infra.offline_batches", str(batches_folder(store, name)), "--", *command]
-    return gpu_script(profile, pool, answering, store=store, name=server_job_name(name), gpus=gpus)
+    return gpu_script(profile, pool_name, answering, store=store, name=server_job_name(name), gpus=gpus)
 
 
 def submit_server(profile: Profile, script: str, store: Path, name: str) -> str:

@@ -17,11 +17,10 @@ from distributed import Worker
 
 from infra import scratch
 from infra.handshakes import bound_handshakes
-from infra.pool import RESOURCES
 from infra.slurm import worker_checks
 from infra.slurm.run_folder import read_run_file, versions
 from infra.slurm.semaphores import remove_names
-from storage_schemas.provenance import GPU_VARIABLE
+from storage_schemas.provenance import GPU_VARIABLE, POOL_VARIABLE
 
 log = logging.getLogger("distributed.worker")
 
@@ -32,7 +31,7 @@ bound_handshakes()
 REPORT = "slvmeval"
 
 # set by the job script
-POOL = "SLVMEVAL_WORKER_POOL"
+HARDWARE = "SLVMEVAL_WORKER_HARDWARE"
 STORE = "SLVMEVAL_WORKER_STORE"
 RUN = "SLVMEVAL_WORKER_RUN"
 PRELOAD = "SLVMEVAL_WORKER_PRELOAD"
@@ -64,7 +63,7 @@ def _where() -> dict[str, Any]:
     ends_at = os.environ.get("SLURM_JOB_END_TIME")
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return {
-        "pool": os.environ[POOL],
+        "pool": os.environ[POOL_VARIABLE],
         "job": f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", ""),
         "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
         "node": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
@@ -83,7 +82,7 @@ def look(name: str, scheduler: str) -> dict[str, Any]:
         Address of the scheduler.
     """
     # before importing anything that could access a GPU
-    device, problems = _take_gpu(name) if RESOURCES[os.environ[POOL]] == "GPU" else ("cpu", [])
+    device, problems = _take_gpu(name) if os.environ[HARDWARE] == "gpu" else ("cpu", [])
     problems += _check_shared(Path(os.environ[STORE]), os.environ[RUN], scheduler)
     for module in () if problems else os.environ.get(PRELOAD, "").split():
         try:
@@ -116,6 +115,6 @@ def _take_gpu(name: str) -> tuple[str, list[str]]:
 
 
 def worker_index(name: str) -> int:
-    """Return the number of a worker in its job, from its name such as ``h100-12-3``."""
-    parts = name.split("-")
-    return int(parts[2]) if len(parts) > 2 else 0
+    """Return the number of a worker in its job, from its name such as ``h100-12-3``: pool, job, worker."""
+    _, _, worker = name.removeprefix(f"{os.environ[POOL_VARIABLE]}-").partition("-")
+    return int(worker or 0)

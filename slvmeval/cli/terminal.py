@@ -72,6 +72,10 @@ DamagedOption = Annotated[str | None, option(BuildParameters, "damaged")]
 ReleaseOption = Annotated[str | None, option(BuildParameters, "release")]
 PromptsOption = Annotated[Path | None, option(BuildParameters, "prompts")]
 ModelFoldersOption = Annotated[list[Path] | None, option(BuildParameters, "model_folders")]
+GpuPoolOption = Annotated[
+    str,
+    typer.Option("--pool", metavar="POOL", help="GPU pool of the job; the profile's first one by default."),
+]
 WorkersOption = Annotated[int | None, option(BuildParameters, "workers")]
 DirectOption = Annotated[bool, option(RunSwitches, "direct")]
 QuietOption = Annotated[bool, option(RunSwitches, "quiet")]

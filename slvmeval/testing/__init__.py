@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slvmeval.testing.evaluators import ConformanceError, check_evaluator
+from slvmeval.testing.evaluators import ConformanceError, check_evaluator, hardware_problems
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
@@ -133,8 +133,7 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
         yield f"name {operation.name!r} is not in lower case letters and digits joined by hyphens"
     if operation.version < 1:
         yield f"version is {operation.version}, it must be at least 1"
-    if operation.pool not in ("cpu", "h100"):
-        yield f"pool {operation.pool!r} is neither cpu nor h100"
+    yield from hardware_problems(operation)
     kind = operation.parameters_type
     if not issubclass(kind, Parameters) or not kind.model_config.get("frozen"):
         yield f"parameters_type {kind.__name__} is not a frozen Parameters"

@@ -14,6 +14,7 @@ import numpy as np
 from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import canonical_json
+from storage_schemas.placement import HARDWARE
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score
@@ -105,6 +106,14 @@ def check_evaluator(evaluator: Evaluator, *, repeatable: bool = True, frames: in
         raise ConformanceError(f"evaluator {getattr(evaluator, 'name', type(evaluator).__name__)}", breaches)
 
 
+def hardware_problems(work: Any) -> Iterator[str]:
+    """Yield what is wrong with the hardware that an operation or an evaluator needs."""
+    if work.hardware not in HARDWARE:
+        yield f"hardware {work.hardware!r} is neither cpu nor gpu"
+    if getattr(work, "pool", "") in ("cpu", "h100"):
+        yield f"pool = {work.pool!r} has no effect: say what it needs, hardware = 'cpu' or 'gpu'"
+
+
 def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
     if not isinstance(evaluator, PairwiseJudge | PointwiseScorer):
         yield f"{type(evaluator).__name__} is neither a PairwiseJudge nor a PointwiseScorer"
@@ -113,8 +122,7 @@ def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
         yield "name must consist of letters, digits and '.', '_', '+', '-'"
     if not isinstance(evaluator.version, int) or evaluator.version < 1:
         yield f"version is {evaluator.version!r}, it must be at least 1"
-    if evaluator.pool not in ("cpu", "h100"):
-        yield f"pool {evaluator.pool!r} is neither cpu nor h100"
+    yield from hardware_problems(evaluator)
     if not isinstance(evaluator.concurrency, int) or evaluator.concurrency < 1:
         yield f"concurrency is {evaluator.concurrency!r}, it must be at least 1"
     try:

@@ -14,12 +14,12 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import SlvmevalError, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
+from storage_schemas.placement import Hardware
 from storage_schemas.rng import derived_seed, keyed_rng
 from storage_schemas.value_problems import value_problem
 from tasks.models.base import Models
 
 Category = Literal["quality", "consistency"]
-Pool = Literal["cpu", "h100"]
 
 #: Strength of parameters that match no preset; no preset's name starts with it.
 CUSTOM = "custom"
@@ -125,8 +125,8 @@ class Operation(ABC, Generic[P]):
         The frozen parameter model; its defaults are the preset named by `default_strength`.
     strengths
         Presets by name, from weak to strong; each holds the fields that differ from the defaults.
-    pool
-        Pool of the workers that run it.
+    hardware
+        What the workers that run it must have; the profile says where that is.
     models
         Names of the models it may load.
     """
@@ -136,7 +136,7 @@ class Operation(ABC, Generic[P]):
     parameters_type: ClassVar[type[Parameters]]
     strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     default_strength: ClassVar[str] = "paper"
-    pool: ClassVar[Pool] = "cpu"
+    hardware: ClassVar[Hardware] = "cpu"
     models: ClassVar[tuple[str, ...]] = ()
     prompts: ClassVar[Mapping[str, str]] = {}
 

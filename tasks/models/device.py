@@ -13,6 +13,8 @@ from functools import cache
 from typing import Any
 
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.placement import Hardware
+from storage_schemas.provenance import POOL_VARIABLE
 from tasks.models.base import OutOfMemory
 
 
@@ -32,9 +34,9 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(answer.stdout.split("\n")[:-1]) if answer.returncode == 0 else ()
 
 
-def device_of(pool: str) -> str:
-    """Return the device for a pool's models: ``cuda`` for the GPU pool if a GPU is visible, else ``cpu``."""
-    return "cuda" if pool == "h100" and visible_gpus() else "cpu"
+def device_of(has: Hardware) -> str:
+    """Return the device for models: ``cuda`` where workers have a GPU and it is visible, else ``cpu``."""
+    return "cuda" if has == "gpu" and visible_gpus() else "cpu"
 
 
 def require_gpu() -> None:
@@ -47,13 +49,15 @@ def require_gpu() -> None:
     """
     if not visible_gpus():
         devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+        pool = os.environ.get(POOL_VARIABLE)
         advice = (
-            "check gres and gpus of [pools.h100] and the node's driver with `slvmeval doctor --profile FILE`"
+            f"check gres and gpus of [pools.{pool or '…'}] and the node's driver with `slvmeval doctor "
+            "--profile FILE`"
             if "SLURM_JOB_ID" in os.environ
             else "run it on a machine with a GPU"
         )
         raise PrerequisiteError(
-            f"{socket.gethostname()} was given work of the GPU pool 'h100', but no GPU is visible to it "
+            f"{socket.gethostname()} was given work that needs a GPU, but no GPU is visible to it "
             f"(CUDA_VISIBLE_DEVICES is {devices!r}{_cpu_torch()}): {advice}; allow_cpu_models = true in the "
             "profile lets it run on the CPU"
         )

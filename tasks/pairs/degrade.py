@@ -134,7 +134,7 @@ class _Progress:
             self.job.clips,
             span.frame_count,
             sum(other.frame_count for other in later),
-            always=self.job.operation.pool != "cpu",
+            always=self.job.operation.hardware != "cpu",
         )
 
 

@@ -23,10 +23,10 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
+from storage_schemas.placement import Placement
 from storage_schemas.provenance import utc_now
 from storage_schemas.sizes import size_text
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan, PixelOperation
-from tasks.aspects.base import Pool as PoolName
 from tasks.aspects.drawn_clip import FULL_ANALYSIS, synthetic_clip
 from tasks.aspects.speeds import Speed, time_fields, write_speeds
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
@@ -53,13 +53,16 @@ class GpuCheckRequest(Frozen):
         Folder of the store, which gets the speeds.
     recipe, model_folders, placement, allow_cpu_models
         As in :class:`~tasks.pairs.stages.BuildWork`.
+    pool
+        The GPU pool that is checked: what runs in another one is left out. All are checked if it is empty.
     """
 
     store: str
     recipe: Recipe
     model_folders: tuple[str, ...]
-    placement: dict[str, PoolName] = Field(default_factory=dict)
+    placement: Placement = Placement()
     allow_cpu_models: bool = False
+    pool: str = ""
 
 
 class CheckedModel(Frozen):
@@ -97,7 +100,7 @@ class CheckedAspect(Frozen):
 
     aspect: str
     operation: str
-    pool: PoolName
+    pool: str
     device: str
     frames: int = 0
     frame_s: float | None = None
@@ -152,7 +155,7 @@ class _Task:
     aspect: str
     operation: PixelOperation[Any]
     parameters: Any
-    pool: PoolName
+    pool: str
     device: str
     models: tuple[str, ...]
 
@@ -176,7 +179,7 @@ def check_gpu(request: GpuCheckRequest, tell: Callable[[str], None] = lambda lin
     """
     began = time.monotonic()
     tasks = _tasks(request)
-    if any(task.pool != "cpu" for task in tasks) and not request.allow_cpu_models:
+    if any(request.placement.known[task.pool] == "gpu" for task in tasks) and not request.allow_cpu_models:
         require_gpu()
     verified: dict[str, float] = {}
     for name in dict.fromkeys(name for task in tasks for name in task.models):
@@ -214,16 +217,21 @@ def _tasks(request: GpuCheckRequest) -> list[_Task]:
     """Return the recipe's operations that use models; all missing models are one error."""
     recipe = request.recipe
     check = ModelCheck([Path(folder) for folder in request.model_folders], quick=True)
-    tasks = []
+    tasks, elsewhere = [], []
     for aspect in recipe.aspects:
         operation, parameters = recipe.operation(aspect), recipe.parameters(aspect)
         models = tuple(operation.consumed_models(parameters, check))
         if models and isinstance(operation, PixelOperation):
-            pool = request.placement.get(aspect, operation.pool)
-            tasks.append(_Task(aspect, operation, parameters, pool, device_of(pool), models))
+            pool = request.placement.pool(operation.hardware, aspect)
+            hardware = request.placement.known[pool]
+            if hardware == "gpu" and request.pool not in ("", pool):
+                elsewhere.append(f"{aspect} in {pool}")
+                continue
+            tasks.append(_Task(aspect, operation, parameters, pool, device_of(hardware), models))
     check.raise_problems()
     if not tasks:
-        raise UserInputError(f"recipe {recipe.name} uses no models: there is nothing to check")
+        why = f" in pool {request.pool}, but {', '.join(elsewhere)}" if elsewhere else ""
+        raise UserInputError(f"recipe {recipe.name} uses no models{why}: there is nothing to check")
     return tasks
 
 
@@ -324,7 +332,7 @@ def _short_of_memory(task: _Task, hub: ModelHub) -> str:
             return (
                 f"model {name} needs {size_text(needed)} of main memory while it is loaded, but "
                 f"{socket.gethostname()} has {size_text(free)} left for this process: give the pool more "
-                "(memory in [pools.h100]), or run where there is more"
+                f"(memory in [pools.{task.pool}]), or run where there is more"
             )
     return ""
 
@@ -401,10 +409,10 @@ def _gpu_bytes() -> int | None:
 
 
 def _speeds(request: GpuCheckRequest, tasks: list[_Task], report: GpuCheckReport) -> list[Speed]:
-    """Return the rows for `slvmeval plan`: what was measured of the GPU pool's operations."""
+    """Return the rows for `slvmeval plan`: what was measured of operations in GPU pools."""
     rows = []
     for task, checked in zip(tasks, report.aspects, strict=True):
-        if checked.frame_s is None or task.pool == "cpu":
+        if checked.frame_s is None or request.placement.known[task.pool] == "cpu":
             continue
         device = report.gpus[0] if checked.device == "cuda" else "CPU"
         rows.append(

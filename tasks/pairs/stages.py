@@ -10,7 +10,7 @@ import logging
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -27,12 +27,12 @@ from storage_schemas.errors import (
 from storage_schemas.ids import artifact_id, digest_frames, digest_value
 from storage_schemas.model import ModelServer
 from storage_schemas.pair import NoPair, PlannedPair, SourceReport
+from storage_schemas.placement import Hardware, Placement
 from storage_schemas.provenance import utc_now
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
 from tasks.aspects.base import PixelOperation
-from tasks.aspects.base import Pool as PoolName
 from tasks.captions.stage import Unfinished
 from tasks.llm.servers import Servers
 from tasks.models.base import Models
@@ -55,27 +55,27 @@ class BuildWork:
     store: str
     recipe: Recipe
     model_folders: tuple[str, ...]
-    #: Pools by aspect, overriding the pool that the aspect's operation requests.
-    placement: Mapping[str, PoolName] = field(default_factory=dict)
-    #: Whether work of the GPU pool may run without a visible GPU.
+    #: Where work runs.
+    placement: Placement = field(default_factory=Placement)
+    #: Whether work of a GPU pool may run without a visible GPU.
     allow_cpu_models: bool = False
     #: Model servers by the names used in recipes.
     model_servers: Mapping[str, ModelServer] = field(default_factory=dict)
     #: Threads that decode one source.
     decode_threads: int = 1
 
-    def pool_of(self, aspect: str, wanted: str) -> str:
-        """Return the pool that makes an aspect; `wanted` is the pool its operation requests."""
-        return self.placement.get(aspect, wanted)
+    def pool_of(self, aspect: str, hardware: Hardware) -> str:
+        """Return the pool that makes an aspect; `hardware` is what its operation needs."""
+        return self.placement.pool(hardware, aspect)
 
     @property
     def servers(self) -> Servers:
         """Model servers available to the stages."""
         return Servers(self.model_servers, Path(self.store))
 
-    def open(self, pool: PoolName = "cpu") -> tuple[Store, Models]:
-        """Return the store, and this process's models on the device of the given pool."""
-        return Store.open(Path(self.store)), model_hub(self.model_folders, device_of(pool))
+    def open(self, hardware: Hardware = "cpu") -> tuple[Store, Models]:
+        """Return the store, and this process's models on its device."""
+        return Store.open(Path(self.store)), model_hub(self.model_folders, device_of(hardware))
 
 
 @dataclass(frozen=True)
@@ -123,30 +123,23 @@ def ingest_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> S
     return _guarded(source, "ingest", run, key=ingest_key(source, work.recipe))
 
 
-def degrade_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Make the pairs of a source that belong to the pool `cpu`, for the given aspects."""
-    return _degrade(work, source, aspects, "cpu")
-
-
-def degrade_gpu_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Make the pairs of a source that belong to the GPU pool, for the given aspects.
+def degrade_stage(pool: str, work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
+    """Make the pairs of a source that belong to a pool, for the given aspects.
 
     Raises
     ------
     PrerequisiteError
-        If no GPU is visible and the site does not allow running without one.
+        If the pool has GPUs, none is visible, and the site does not allow running without one.
     """
-    if not work.allow_cpu_models:
+    hardware = work.placement.known[pool]
+    if hardware == "gpu" and not work.allow_cpu_models:
         require_gpu()
-    return _degrade(work, source, aspects, "h100")
 
-
-def _degrade(work: BuildWork, source: Source, aspects: tuple[str, ...], pool: PoolName) -> StageResult:
     def run() -> StageResult:
-        store, models = work.open(pool)
+        store, models = work.open(hardware)
         facts = source_facts(store, source, work.recipe, work.servers)
         jobs, _ = source_jobs(facts, work.recipe, models, aspects)
-        jobs = [job for job in jobs if work.pool_of(job.aspect.name, job.operation.pool) == pool]
+        jobs = [job for job in jobs if work.pool_of(job.aspect.name, job.operation.hardware) == pool]
         failed = degrade_source(store, facts, jobs, models).set_aside
         rows = tuple(
             _pair_row(source, job, "degrade", failed[job.pair_id]) for job in jobs if job.pair_id in failed
@@ -187,27 +180,34 @@ class Stage(NamedTuple, Generic[W, S, E]):
     """One step of processing: its name, its pool and its function."""
 
     name: str
-    pool: PoolName
+    pool: str
     function: Callable[[W, S, tuple[str, ...]], E]
 
 
 #: A step of a source of a build.
 SourceStage = Stage[BuildWork, Source, StageResult]
 
-INSPECT = Stage("inspect", "cpu", inspect_stage)
-#: The stages of a source after its inspection, in order.
-STAGES = (
-    Stage("ingest", "cpu", ingest_stage),
-    Stage("degrade", "cpu", degrade_stage),
-    # frames are read again on another node, but the GPU does not wait for decoding
-    Stage("degrade-gpu", "h100", degrade_gpu_stage),
-    Stage("verify", "cpu", verify_stage),
-)
+
+def inspection(placement: Placement) -> SourceStage:
+    """Return the first stage of a source."""
+    return Stage("inspect", placement.pool("cpu"), inspect_stage)
 
 
-def stages_for(pools: Collection[str]) -> list[SourceStage]:
-    """Return the stages of a source whose missing pairs belong into some pools."""
-    return [stage for stage in STAGES if not stage.name.startswith("degrade") or stage.pool in pools]
+def stages_for(placement: Placement, pools: Collection[str]) -> list[SourceStage]:
+    """Return the stages of a source after its inspection, in order; its missing pairs belong into `pools`."""
+    most = placement.pool("cpu")
+    # frames are read again on another node, but a GPU does not wait for decoding
+    in_order = sorted((pool for pool in placement.known if pool in pools), key=lambda pool: pool != most)
+    return [
+        Stage("ingest", most, ingest_stage),
+        *(Stage(degrade_name(placement, pool), pool, partial(degrade_stage, pool)) for pool in in_order),
+        Stage("verify", most, verify_stage),
+    ]
+
+
+def degrade_name(placement: Placement, pool: str) -> str:
+    """Return the name of the stage that degrades in a pool."""
+    return "degrade" if pool == placement.pool("cpu") else f"degrade-{pool}"
 
 
 def inspect_key(source: Source, recipe: Recipe) -> str:
@@ -276,7 +276,7 @@ def _planned(store: Store, job: PairJob) -> PlannedPair:
         clips=job.clips,
         main=job.main,
         new_frames=sum(span.frame_count for span in job.draw[: job.clips]) if pixels else 0,
-        pool=job.operation.pool,
+        hardware=job.operation.hardware,
         done=is_done(store, job.pair_id),
     )
 

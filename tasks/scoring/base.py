@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from storage_schemas.errors import TRANSIENT_REASONS, SetAside, SlvmevalError
 from storage_schemas.judgements import Choice, Failure, Judgement
 from storage_schemas.model import Frozen
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.servers import ChatServer
@@ -137,8 +137,8 @@ class Evaluator(ABC):
         Name in commands and tables.
     version
         Part of every request's key; increase it if answers change.
-    pool
-        Workers that run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
+    hardware
+        What the workers that run it must have: ``gpu`` for models that are loaded, ``cpu`` for the rest.
     prompt_areas
         Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     sees
@@ -153,7 +153,7 @@ class Evaluator(ABC):
 
     name: str
     version: ClassVar[int] = 1
-    pool: ClassVar[Pool] = "cpu"
+    hardware: ClassVar[Hardware] = "cpu"
     prompt_areas: ClassVar[tuple[str, ...]] = ()
     sees: ClassVar[tuple[Sight, ...]] = ()
     needs: ClassVar[tuple[Need, ...]] = ()

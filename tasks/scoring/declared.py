@@ -89,7 +89,7 @@ def declared(factory: Callable[..., Any]) -> Declared:
     result = factory if inspect.isclass(factory) else hints.get("return")
     kind = result if inspect.isclass(result) and issubclass(result, Evaluator) else Evaluator
     ready = getattr(factory, "ready", None)
-    needs = [*kind.needs, *(["GPU"] if kind.pool == "h100" else [])]
+    needs = [*kind.needs, *(["GPU"] if kind.hardware == "gpu" else [])]
     if getattr(ready, "server", "") in _PUBLIC:
         needs.append("network")
     return Declared(kind.sees, tuple(needs), kind.paid, tuple(_settings(factory, hints, kind, ready)))

@@ -28,8 +28,8 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.json_lines import LinesFile, StoredRow
 from storage_schemas.judgements import Failure, is_settled
+from storage_schemas.placement import Hardware, Placement
 from storage_schemas.row_store import RowId, RowStore
-from tasks.aspects.base import Pool
 from tasks.llm.limits import Limits, RateLimit, Spending
 from tasks.llm.meter import CountedRow, Meter, Reservation
 from tasks.llm.usage import Estimate, Prices
@@ -100,14 +100,17 @@ class Kind(ABC, Generic[U]):
     ----------
     name
         Name in counts and messages.
-    pool
-        Workers that run it.
+    hardware
+        What the workers that run it must have.
+    place
+        Its name in the profile's placement.
     concurrency
         Number of units answered concurrently in one process.
     """
 
     name: str
-    pool: Pool
+    hardware: Hardware
+    place: str
     concurrency: int
 
     #: Requests and tokens per minute, over all processes.
@@ -155,8 +158,10 @@ class Work(ABC, Generic[U]):
         Folder of the store.
     retry
         Kinds of failures that are retried although a new attempt would normally not change them.
+    placement
+        Where work runs.
     allow_cpu_models
-        Whether loaded models may run without a GPU.
+        Whether work of a GPU pool may run without a GPU.
     """
 
     #: Folder below the store's cache for the counts of runs.
@@ -167,6 +172,7 @@ class Work(ABC, Generic[U]):
     prices: Prices = field(default_factory=Prices)
     limits: Limits = field(default_factory=Limits)
     retry: frozenset[str] = frozenset()
+    placement: Placement = field(default_factory=Placement)
     allow_cpu_models: bool = False
 
     @property
@@ -256,7 +262,7 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
         return Outcome(task.id, task.name)
     try:
         kind = work.kind(task.name)
-        if kind.pool == "h100" and not work.allow_cpu_models:
+        if work.placement.runs_on(kind.hardware, kind.place) == "gpu" and not work.allow_cpu_models:
             require_gpu()
         run = TaskRun(work, task, kind, spending)
     except Exception as problem:  # noqa: BLE001 - it could be made where the run began, so this worker lacks something

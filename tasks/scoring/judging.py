@@ -133,7 +133,7 @@ class Judging(Kind[Request]):
 
     def __init__(self, evaluator: Evaluator, label: str, choice: EvaluatorChoice, work: JudgingWork) -> None:
         self.evaluator, self.name, self.work = evaluator, label, work
-        self.pool = evaluator.pool
+        self.hardware, self.place = evaluator.hardware, evaluator.name
         self.concurrency = choice.concurrency or evaluator.concurrency
         self.rate = RateLimit(
             work.cache / "rates", label, choice.requests_per_minute, choice.tokens_per_minute

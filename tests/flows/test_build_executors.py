@@ -12,6 +12,7 @@ import pytest
 from flows.build.options import BuildOptions
 from infra.executor import Handle, InlineExecutor, WorkerDied
 from storage_schemas.errors import PrerequisiteError, Reason
+from storage_schemas.placement import Placement
 from storage_schemas.store import Store
 from tasks.models.device import visible_gpus
 from tests.flows.small_builds import AddFilm, build_with, changed, only, with_recipe
@@ -36,7 +37,7 @@ def test_an_aspect_goes_to_its_pool_and_the_release_is_the_same(
     visible_gpus.cache_clear()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     two = only(options, "aesthetics", "temporal_flow")
-    strict, noted = changed(two, placement={"aesthetics": "h100"}), Noted()
+    strict, noted = changed(two, placement=Placement(placed={"aesthetics": "gpu"})), Noted()
     with pytest.raises(PrerequisiteError, match=r"no GPU is visible .* allow_cpu_models"):
         build_with(strict, lambda: noted)
     # nothing is set aside for it: the site is wrong, not the source
@@ -50,7 +51,7 @@ def test_an_aspect_goes_to_its_pool_and_the_release_is_the_same(
         ("inspect film1", "cpu"),
         ("ingest film1", "cpu"),
         ("degrade film1", "cpu"),
-        ("degrade-gpu film1", "h100"),
+        ("degrade-gpu film1", "gpu"),
         ("verify film1", "cpu"),
     ]
     plain = build_inline(changed(two, store=str(tmp_path / "plain")))

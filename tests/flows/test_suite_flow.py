@@ -14,6 +14,7 @@ from flows.score.parameters import SuiteParameters
 from flows.score.suite_run import SUITE
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
+from storage_schemas.placement import Placement
 from tasks.models.device import visible_gpus
 from tests.flows.prefect_servers import ROOT, PrefectServer, recorded_and_result, start_on_server
 from tests.flows.test_suite_run import Scored, films, scored  # noqa: F401 - fixtures
@@ -66,17 +67,19 @@ def test_where_there_are_pools_their_workers_look_for_a_gpu_and_the_driver_needs
     monkeypatch.setenv("WEIGHTS", "there")
     wanted: dict[str, Any] = {"dimensions": ("length", "heavy"), "allow_cpu_models": False}
     said = []
-    for pools in ((), ("cpu",), ("cpu", "h100")):
-        outcome = scored.run(**wanted, pools=pools)
+    both = Placement(pools={"cpu": "cpu", "h100": "gpu"})
+    for placement in (Placement(), Placement(pools={"cpu": "cpu"}), both):
+        outcome = scored.run(**wanted, placement=placement)
         assert (outcome["heavy"].scored, dict(outcome["heavy"].failures)) == (0, {"prerequisite_missing": 2})
         assert outcome["length"].scored == 4
         said.append(outcome["heavy"].stopped)
     here, without, worker = said
     assert "no GPU is visible" in here
     assert worker == here
-    assert without == "the profile has no pool 'h100', in which it runs: add a table [pools.h100]"
+    assert "heavy needs a pool with GPUs" in without
+    assert "the profile has only cpu" in without
     # it is no reason for ever
-    allowed = wanted | {"pools": ("cpu", "h100"), "allow_cpu_models": True}
+    allowed = wanted | {"placement": both, "allow_cpu_models": True}
     assert scored.run(**allowed)["heavy"].scored == 2
 
 

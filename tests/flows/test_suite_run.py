@@ -218,7 +218,7 @@ def test_only_what_is_missing_is_checked_and_weights_are_named_before_a_gpu(
         assert (by_name(result)["length"].stopped, result.exit_code) == outcome
     # a laptop without a GPU
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(code.Heavy, "pool", "h100")
+    monkeypatch.setattr(code.Heavy, "hardware", "gpu")
     heavy: dict[str, Any] = {"dimensions": ("heavy",), "allow_cpu_models": False}
     assert "fetch them" in scored.run(**heavy)["heavy"].stopped
     monkeypatch.setattr(code.Heavy, "check", lambda _scorer: None)

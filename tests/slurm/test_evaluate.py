@@ -34,7 +34,7 @@ def test_judges_run_in_the_pools_that_they_ask_for(
     profile = tmp_path / "site.toml"
     given = {"store": tmp_path / "store", "api": "", "python": sys.executable}
     profile.write_text(PROFILE.format(**given, cpu="", site="", h100_memory="1GiB", h100_jobs=1, idle_s=60))
-    words = ["evaluate", "-e", "planted?pool=h100&label=loaded", "-e", "planted?mood=first", "--json"]
+    words = ["evaluate", "-e", "planted?hardware=gpu&label=loaded", "-e", "planted?mood=first", "--json"]
     environment = slurm.environment | {
         "PYTHONPATH": f"{planted.folder}{os.pathsep}{ROOT}",
         "PYTHONSAFEPATH": "1",

@@ -23,7 +23,7 @@ import pytest
 from dask.base import annotate
 from distributed import Client, Future, KilledWorker, wait
 
-from infra.pool import RESOURCES, Pool
+from infra.pool import Pool, resource_of
 from infra.profile import Profile
 from infra.slurm import commands
 from infra.slurm.cluster import SlurmCluster
@@ -79,13 +79,13 @@ class Driver:
             time.sleep(0.05)
 
     def submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> Future:
-        with annotate(resources={RESOURCES[name]: 1}):
+        with annotate(resources={resource_of(name): 1}):
             # workers know nothing of this module: what is nameless travels whole
             return self.client.submit(lambda: function(*arguments), pure=False)
 
     @property
     def names(self) -> list[str]:
-        return [f"slvmeval-{self.cluster.run}-{name}" for name in RESOURCES]
+        return [f"slvmeval-{self.cluster.run}-{name}" for name in self.cluster.profile.pools]
 
 
 @contextmanager

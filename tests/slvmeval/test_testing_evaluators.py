@@ -197,12 +197,21 @@ MISTYPED: Any = {"raw": None, "usage": Usage(tokens_in=1.5)}  # type: ignore[arg
                 Good,
                 name="Not a name",
                 version=0,
-                pool="gpu",
+                hardware="tpu",
+                pool="h100",
                 concurrency=0,
                 settings=lambda _: {"at": time.perf_counter(), "what": object()},
                 check=raising(ZeroDivisionError()),
             ),
-            ["name must", "version is 0", "pool 'gpu'", "concurrency is 0", "not JSON", "check() raises"],
+            [
+                "name must",
+                "version is 0",
+                "hardware 'tpu' is neither",
+                "pool = 'h100' has no effect",
+                "concurrency is 0",
+                "not JSON",
+                "check() raises",
+            ],
         ),
         (
             made(

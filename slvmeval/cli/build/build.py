@@ -59,6 +59,7 @@ def retry(
     site = parameters.site()
     options = last_options(Store.open(Path(site.store)), site.release)
     changes = {"retry": True, "leave_unsettled": False, "store": str(Path(site.store).resolve())}
+    changes["placement"] = site.work_placement
     _build(options.model_copy(update=changes), site, run)
 
 

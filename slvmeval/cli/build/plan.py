@@ -108,8 +108,8 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
             if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
                 aspects[pair.aspect]["planned"] += 1
                 aspects[pair.aspect]["missing"] += not pair.done
-                pool = build.options.placement.get(pair.aspect, pair.pool)
-                if pool != "cpu" and pair.new_frames and not pair.done:
+                on_gpu = build.options.placement.runs_on(pair.hardware, pair.aspect) == "gpu"
+                if on_gpu and pair.new_frames and not pair.done:
                     with_ = parameters[pair.aspect, pair.strength]
                     frames, side = pair.new_frames, build.recipe.long_side
                     gpu_work.append(GpuWork(pair.aspect, pair.operation, with_, frames, side))

@@ -32,6 +32,7 @@ def gpu_check(
     here: Annotated[
         bool, typer.Option("--here", help="Check this machine, although the profile has a GPU pool.")
     ] = False,
+    pool: terminal.GpuPoolOption = "",
     wait: Annotated[
         float, typer.Option("--wait", min=0, help="Maximum seconds for which the job may wait for a node.")
     ] = 600,
@@ -42,9 +43,9 @@ def gpu_check(
 ) -> None:
     """Load each model of a recipe on a GPU, degrade a short drawn clip with it, and measure time and memory.
 
-    It runs as a job of the profile's GPU pool, or on this machine if there is none. `slvmeval plan` then uses
-    the measured speeds, which are in the folder `speeds` of the store. It is made to take about ten minutes
-    with the models of the paper.
+    It runs as a job of one of the profile's GPU pools, with the aspects that a build makes there, or on this
+    machine if there is none. `slvmeval plan` then uses the measured speeds, which are in the folder `speeds`
+    of the store. It is made to take about ten minutes with the models of the paper.
 
     Exit codes: 0 all was measured; 1 a model is missing or does not run or fit; 3 the drawn clip could not be
     degraded for some aspect, so that its speed is unknown.
@@ -52,24 +53,23 @@ def gpu_check(
     Example: `slvmeval gpu-check --profile site.toml`
     """
     from flows.build.options import recipe_with
-    from infra.pool import GPU_POOL
+    from infra.slurm.gpu_job import gpu_pool
     from storage_schemas.store import Store
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu
 
     site = terminal.settings(profile, store=store, model_folders=model_folders)
     checked = recipe_with(recipe, changes or ())
     place = Store.create(Path(site.store).expanduser().resolve()).root
+    in_job = not here and (bool(pool) or any(one.gpus for one in site.pools.values()))
     request = GpuCheckRequest(
         store=str(place),
         recipe=checked,
         model_folders=tuple(str(Path(folder).expanduser().resolve()) for folder in site.model_folders),
-        placement=dict(site.placement),
+        placement=site.work_placement if in_job else site.work_placement.here(),
         allow_cpu_models=site.allow_cpu_models,
+        pool=gpu_pool(site, "to check", pool) if in_job else "",
     )
-    if GPU_POOL in site.pools and not here:
-        report = _in_a_job(site, request, wait)
-    else:
-        report = check_gpu(request, terminal.tell)
+    report = _in_a_job(site, request, wait) if in_job else check_gpu(request, terminal.tell)
     if as_json:
         terminal.print_json(report.model_dump())
     elif not report.problem:
@@ -83,9 +83,9 @@ def gpu_check(
 
 
 def _in_a_job(site: Profile, request: GpuCheckRequest, wait_s: float) -> GpuCheckReport:
-    """Run the check as a job of the GPU pool."""
+    """Run the check as a job of its GPU pool."""
     from infra.executor import SINGLE_THREADED
-    from infra.slurm.gpu_job import gpu_pool, gpu_script, run_job
+    from infra.slurm.gpu_job import gpu_script, run_job
     from infra.slurm.run_folder import make_log_folder
     from storage_schemas.commit import write_atomic
     from storage_schemas.store import Store
@@ -95,17 +95,24 @@ def _in_a_job(site: Profile, request: GpuCheckRequest, wait_s: float) -> GpuChec
     place = Path(request.store)
     folder = Store(place).cache / name
     asked, answered = folder / "request.json", folder / "report.json"
-    pool = gpu_pool(site, "to check")
     make_log_folder(site, place)
     try:
         write_atomic(asked, request.model_dump_json().encode())
-        command = [pool.python or sys.executable, "-m", "tasks.pairs.gpu_check", str(asked), str(answered)]
+        python = site.pools[request.pool].python or sys.executable
+        command = [python, "-m", "tasks.pairs.gpu_check", str(asked), str(answered)]
         # the environment of a worker
         script = gpu_script(
-            site, pool, command, store=place, name=name, walltime=WALLTIME, variables=SINGLE_THREADED
+            site, request.pool, command, store=place, name=name, walltime=WALLTIME, variables=SINGLE_THREADED
         )
         answer = run_job(
-            site, script, store=place, name=name, result=answered, wait_s=wait_s, tell=terminal.tell
+            site,
+            request.pool,
+            script,
+            store=place,
+            name=name,
+            result=answered,
+            wait_s=wait_s,
+            tell=terminal.tell,
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)

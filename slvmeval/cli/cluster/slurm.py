@@ -27,7 +27,7 @@ def register(parent: typer.Typer) -> None:
 @app.command()
 def script(
     pool: Annotated[
-        str, typer.Option("--pool", metavar="POOL", help="The worker pool: cpu, or h100 for GPUs.")
+        str, typer.Option("--pool", metavar="POOL", help="The worker pool, as the profile names it.")
     ],
     profile: terminal.ProfileOption = None,
     store: terminal.StoreOption = None,
@@ -42,16 +42,13 @@ def script(
     from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, profile_place, scheduler_address, script_of
     from slvmeval.cli.doctor.finding import Finding
     from storage_schemas.errors import UserInputError
+    from storage_schemas.placement import known_pool
 
     site = terminal.settings(profile, store=store)
     where = profile_place(profile)
-    if pool not in site.pools:
-        pools = (
-            f"its pools are {', '.join(site.pools)}"
-            if site.pools
-            else "it has no pools: name another profile with --profile"
-        )
-        raise UserInputError(f"{where} has no pool {pool!r}; {pools}")
+    if not site.pools:
+        raise UserInputError(f"{where} has no pools: name another profile with --profile")
+    known_pool(pool, site.pools, f"--pool in {where}")
     answer = ask_slurm(where)
     address = None if isinstance(answer, Finding) else scheduler_address(site, where, answer[1])[0]
     terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))
@@ -83,8 +80,9 @@ def serve_llm(
         ),
     ] = "",
     submit: Annotated[
-        bool, typer.Option("--submit", help="Submit the server to SLURM as a job of the GPU pool.")
+        bool, typer.Option("--submit", help="Submit the server to SLURM as a job of a GPU pool.")
     ] = False,
+    pool: terminal.GpuPoolOption = "",
     script: Annotated[
         bool, typer.Option("--script", help="Print the job script without submitting it.")
     ] = False,
@@ -191,9 +189,11 @@ def serve_llm(
             terminal.tell(line)
         return
     if batches:
-        job = batches_script(site, serving, store=place, name=name, gpus=served.gpus)
+        job = batches_script(site, serving, store=place, name=name, gpus=served.gpus, pool=pool)
     else:
-        job = server_script(site, serving, store=place, name=name, model=served.repository, gpus=served.gpus)
+        job = server_script(
+            site, serving, store=place, name=name, model=served.repository, gpus=served.gpus, pool=pool
+        )
     if script:
         terminal.say(job.rstrip("\n"))
         return

@@ -45,7 +45,7 @@ def check_nodes(
     per_kind
         Number of nodes of each kind to probe.
     """
-    chosen = {name: _chosen(site.pools[name], nodes, per_kind) for name in scripts}  # type: ignore[index]
+    chosen = {name: _chosen(site.pools[name], nodes, per_kind) for name in scripts}
     probes = [Probe(name, scripts[name], node.name) for name, (some, _) in chosen.items() for node in some]
     store = existing(store_path(site))
     weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
@@ -106,7 +106,7 @@ def node_findings(site: Profile, where: str, name: str, probed: Probed, store: P
     answer = probed.answer
     if answer is None:
         return [Finding(what, *_no_answer(probed, name, where, store))]
-    pool = site.pools[name]  # type: ignore[index]
+    pool = site.pools[name]
     node, keys = answer["node"], f"pools.{name}"
     problems = [
         *_folder_problems(answer, probed.token, where, store),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.servers import Servers
 from tasks.llm.usage import Usage
 from tasks.models.base import Models
@@ -62,7 +62,7 @@ class ClipScore(PointwiseScorer):
 
     name = "clipscore"
     by_aspect = False
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
     sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions")
     needs: ClassVar[tuple[Need, ...]] = ("server", "weights")
 
@@ -145,7 +145,7 @@ class ClipScore(PointwiseScorer):
 class ServedClipScore(ClipScore):
     """CLIPScore with its model behind a server: needs no GPU here."""
 
-    pool = "cpu"
+    hardware = "cpu"
 
     @property
     def concurrency(self) -> int:

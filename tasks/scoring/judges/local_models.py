@@ -90,11 +90,11 @@ class HubSource:
 
 
 def on_gpu(models: Models) -> Models:
-    """Return the same models, loaded on the GPU if one is visible: for work of the pool h100.
+    """Return the same models, loaded on the GPU if one is visible: for work that needs one.
 
     The device is determined here, where the work is done, not where a run is planned.
     """
-    return ModelHub(models.model_folders, device_of("h100")) if isinstance(models, ModelHub) else models
+    return ModelHub(models.model_folders, device_of("gpu")) if isinstance(models, ModelHub) else models
 
 
 @cache

@@ -23,7 +23,7 @@ from pydantic import Field
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Judgement
 from storage_schemas.model import Frozen
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
 from tasks.llm.json_answers import AnswerForm
 from tasks.llm.usage import Usage
@@ -276,7 +276,7 @@ class LocalJudge(FrameJudge):
         As for :class:`~tasks.scoring.judges.vlm.FrameJudge`.
     """
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
     needs: ClassVar[tuple[Need, ...]] = ("weights", "package")
     settings_model: ClassVar[type[Frozen] | None] = LocalVlm
 

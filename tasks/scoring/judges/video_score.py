@@ -17,7 +17,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.frames import Planes
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged, Usage
 from tasks.media.planes import planes_to_rgb
@@ -100,7 +100,7 @@ class VideoScore(PointwiseScorer):
 
     name = "videoscore"
     by_aspect = True
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
     sees: ClassVar[tuple[Sight, ...]] = ("frames", "captions")
     needs: ClassVar[tuple[Need, ...]] = ("weights", "package")
     prompt_areas: ClassVar[tuple[str, ...]] = ("judges",)

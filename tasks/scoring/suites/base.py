@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
+from storage_schemas.placement import Hardware
 from storage_schemas.suite_score import SuiteScore
 from storage_schemas.value_problems import first_error
-from tasks.aspects.base import Pool
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
 from tasks.scoring.suites.guide import Guide
@@ -127,15 +127,15 @@ class Scorer(ABC):
 
     Class attributes
     ----------------
-    pool
-        Which workers run it.
+    hardware
+        What the workers that run it must have.
     batch
         ``video``: each video is scored by itself; ``prompt``: all models' videos of one prompt together.
     prompt_areas
         Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     """
 
-    pool: ClassVar[Pool] = "cpu"
+    hardware: ClassVar[Hardware] = "cpu"
     batch: ClassVar[Literal["video", "prompt"]] = "video"
     prompt_areas: ClassVar[tuple[str, ...]] = ()
 

@@ -118,7 +118,8 @@ class VideoScoring(Kind[ScoringUnit]):
 
     def __init__(self, scorer: Scorer, work: SuiteWork) -> None:
         self.scorer, self.suite, self.prices = scorer, work.name, work.prices
-        self.name, self.pool = scorer.dimension.name, scorer.pool
+        self.name, self.hardware = scorer.dimension.name, scorer.hardware
+        self.place = f"{work.name}:{self.name}"
         self.concurrency = work.concurrency or scorer.concurrency
         self.videos = OpenVideos(work.sampling)
         own = json.loads(work.choice.settings_json).get("prompts") or work.choice.prompts

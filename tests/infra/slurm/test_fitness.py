@@ -22,7 +22,7 @@ from infra.slurm.run_folder import (
     write_run_file,
 )
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.provenance import GPU_VARIABLE
+from storage_schemas.provenance import GPU_VARIABLE, POOL_VARIABLE
 from storage_schemas.store import Store
 
 OURS = "tcp://10.0.0.1:1111"
@@ -128,9 +128,13 @@ def test_each_worker_process_has_one_device(
     assert worker_checks.one_device(visible, index, gpus) == device
 
 
-def test_the_index_is_the_last_number_of_a_name() -> None:
-    for name, index in (("h100-3", 0), ("h100-12-0", 0), ("h100-12-3", 3), ("cpu-0-17", 17)):
-        assert worker_setup.worker_index(name) == index
+@pytest.mark.parametrize("pool", ["h100", "a-3.b-7"])
+def test_the_index_follows_the_pool_and_the_number_of_the_job(
+    pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(POOL_VARIABLE, pool)
+    for name, index in (("3", 0), ("12-0", 0), ("12-3", 3), ("0.4-17", 17), ("0.4", 0)):
+        assert worker_setup.worker_index(f"{pool}-{name}") == index
 
 
 @pytest.fixture
@@ -139,7 +143,8 @@ def job(monkeypatch: pytest.MonkeyPatch, store: Path) -> Callable[..., None]:
 
     def set_variables(pool: str = "h100", **variables: str) -> None:
         given = {
-            worker_setup.POOL: pool,
+            POOL_VARIABLE: pool,
+            worker_setup.HARDWARE: "cpu" if pool == "cpu" else "gpu",
             worker_setup.STORE: str(store),
             worker_setup.RUN: "run",
             "SLURM_JOB_ID": "12",

@@ -123,7 +123,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 def test_nodes_on_which_a_job_fits() -> None:
     for asked, names in (
-        (GPU, ["g1"]),
+        (GPU | {"gres": "gpu:h100"}, ["g1"]),
         (GPU | {"gres": "gpu", "gpus": 2}, ["g1", "g2"]),
         (CPU | {"constraint": "nvme"}, ["c1"]),
     ):

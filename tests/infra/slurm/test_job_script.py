@@ -16,6 +16,7 @@ from infra.slurm import commands
 from infra.slurm.job_script import job_name, job_script, log_path
 from infra.slurm.worker_setup import worker_index
 from storage_schemas.errors import UserInputError
+from storage_schemas.provenance import POOL_VARIABLE
 
 SCRIPTS = Path(__file__).parent / "scripts"
 STORE = Path("/data/group store/slvmeval")
@@ -73,7 +74,8 @@ def test_a_plain_pool_and_one_with_every_field() -> None:
     assert h100 == (SCRIPTS / "h100.sh").read_text(encoding="utf-8")
 
 
-def test_jobs_of_an_array_have_names_and_logs_of_their_own() -> None:
+def test_jobs_of_an_array_have_names_and_logs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(POOL_VARIABLE, "cpu")
     profile = Profile(pools={"cpu": Pool(**PLAIN)})
     one, many = (job_script(profile, "cpu", **WHERE, index=3, tasks=tasks).splitlines() for tasks in (1, 30))
     more = [line for line in many if line not in one]

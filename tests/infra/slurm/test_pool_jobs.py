@@ -23,7 +23,7 @@ class Cluster:
     """One pool whose scheduler is a plain object."""
 
     def __init__(self, logs: Path) -> None:
-        self.scheduler: Any = Plain(workers={}, resources={"CPU": {}}, unrunnable=[])
+        self.scheduler: Any = Plain(workers={}, resources={"pool-cpu": {}}, unrunnable=[])
         self.members = Members(lambda member: self.jobs.worker_came(member))
         self.logs = logs
         self.jobs = PoolJobs(
@@ -37,7 +37,7 @@ class Cluster:
         state = Plain(address=address, name="cpu-0", host=node, extra={"slvmeval": report})
         state.processing, state.has_what = set(), set()
         self.scheduler.workers[address] = state
-        self.scheduler.resources["CPU"][address] = 1.0
+        self.scheduler.resources["pool-cpu"][address] = 1.0
         self.members.add_worker(self.scheduler, address)
         return state
 
@@ -218,7 +218,7 @@ def test_a_draining_job_finishes_what_it_has(cluster: Cluster) -> None:
     assert decision.cancel == ()
     assert decision.submit == 1
     # nothing new for the one, which still counts while it works
-    assert cluster.scheduler.resources["CPU"] == {late.address: 0.0, other.address: 1.0}
+    assert cluster.scheduler.resources["pool-cpu"] == {late.address: 0.0, other.address: 1.0}
     assert cluster.jobs.room() == 2
     assert cluster.jobs.state()["draining"] == 1
     late.processing.clear()
@@ -229,7 +229,7 @@ def test_a_draining_job_finishes_what_it_has(cluster: Cluster) -> None:
     assert cluster.jobs.decide().cancel == ("1",)
     # a process of it that comes back is given nothing either
     again = cluster.worker("1")
-    assert cluster.scheduler.resources["CPU"][again.address] == 0.0
+    assert cluster.scheduler.resources["pool-cpu"][again.address] == 0.0
     assert cluster.jobs.room() == 1
 
 
@@ -237,7 +237,7 @@ def test_an_idle_job_is_given_nothing_from_the_moment_that_it_is_to_end(cluster:
     cluster.jobs.update([job("1")])
     worker = cluster.worker("1")
     assert cluster.jobs.decide().cancel == ("1",)
-    assert cluster.scheduler.resources["CPU"][worker.address] == 0.0
+    assert cluster.scheduler.resources["pool-cpu"][worker.address] == 0.0
     cluster.jobs.ended(("1",))
     # it is not ended twice while it ends
     assert cluster.jobs.decide().cancel == ()
@@ -280,7 +280,7 @@ def test_a_job_that_runs_without_a_worker_is_given_up(cluster: Cluster, now: lis
 
 
 def test_items_that_wait_for_a_worker_are_wanted_too(cluster: Cluster) -> None:
-    for asked in ({"CPU": 1}, {"GPU": 1}, None):
+    for asked in ({"pool-cpu": 1}, {"pool-h100": 1}, None):
         cluster.scheduler.unrunnable.append(Plain(resource_restrictions=asked))
     cluster.jobs.update([job("1")])
     worker = cluster.worker("1")

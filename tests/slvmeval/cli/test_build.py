@@ -185,7 +185,7 @@ def test_plan_says_what_is_missing_and_how_long_a_gpu_takes_and_writes_nothing(
     assert "GPU hours: 0\n" in output
 
     (operation,) = aspect("aesthetics").operations.values()
-    monkeypatch.setattr(type(operation), "pool", "h100")
+    monkeypatch.setattr(type(operation), "hardware", "gpu")
     without = run(*plan, "--json").json
     assert without["frames"]["to_degrade_on_gpu"] == 6
     assert without["gpu_hours"]["hours"] is None

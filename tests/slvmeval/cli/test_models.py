@@ -138,7 +138,7 @@ def test_without_a_gpu_pool_it_runs_here_with_the_profiles_settings(
     (request,) = asked
     assert (request.store, request.recipe.name) == (str(tmp_path / "here"), "cpu-approx")
     assert request.allow_cpu_models
-    assert request.placement == {"color": "cpu"}
+    assert request.placement.placed == {"color": "cpu"}
 
 
 # -- serve-llm: its command line and its job script; nothing is started --------------------------------

@@ -62,7 +62,7 @@ def test_aspects_with_a_network_conform_with_the_real_one(name: str, model_folde
     from tasks.models.hub import ModelHub
 
     # the weights of the others are not on a machine without a GPU; tiny ones have a test of their own
-    on_cpu = {key: each for key, each in aspect(name).operations.items() if each.pool == "cpu"}
+    on_cpu = {key: each for key, each in aspect(name).operations.items() if each.hardware == "cpu"}
     assert on_cpu
     whole = replace(aspect(name), operations=on_cpu)
     check_aspect(whole, models=ModelHub([model_folder]), overrides=OVERRIDES)

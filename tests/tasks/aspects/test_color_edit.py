@@ -61,7 +61,7 @@ def test_paper_is_the_papers(frames: Planes, edited: Callable[..., tuple[Planes,
     defaults = {"steps": 40, "guidance": 4.0, "dtype": "bfloat16", "step_cache": 0}
     defaults |= {"editor": "qwen-image-edit-2509", "most_rest_shift": 255}
     assert EDIT.parameters().model_dump().items() >= defaults.items()
-    assert (EDIT.pool, EDIT.works_on, next(iter(ASPECT.operations))) == ("h100", "rgb", EDIT.name)
+    assert (EDIT.hardware, EDIT.works_on, next(iter(ASPECT.operations))) == ("gpu", "rgb", EDIT.name)
     editor = Patch()
     edited(editor, frames)
     assert len(editor.calls) == 3

@@ -268,7 +268,7 @@ def test_the_papers_values_are_the_defaults() -> None:
     papers = {"box_threshold": 0.4, "text_threshold": 0.3, "steps": 50, "guidance": 7.5}
     papers |= {"grow": 0.05, "grow_px": 4, "least_gone": 0, "least_frames": 0}
     assert values.model_dump().items() >= papers.items()
-    assert OPERATION.pool == "h100"
+    assert OPERATION.hardware == "gpu"
 
 
 def test_things_come_once_and_without_blanks() -> None:

@@ -141,7 +141,7 @@ def test_each_operation_of_the_gpus_pool_has_a_row_with_its_default_steps() -> N
         operation.name: operation
         for name in BUILT_IN
         for operation in aspect(name).operations.values()
-        if operation.pool == "h100"
+        if operation.hardware == "gpu"
     }
     rows = speeds()
     assert {operation for operation, _ in rows} >= set(wanted)

@@ -84,7 +84,7 @@ def test_a_clip_made_on_a_gpu_says_so_with_what_ran(
         planes: Planes = apply(frames, first, clip, parameters, choice)
         return planes
 
-    monkeypatch.setattr(type(operation), "pool", "h100")
+    monkeypatch.setattr(type(operation), "hardware", "gpu")
     monkeypatch.setattr(operation, "apply", in_batches)
     monkeypatch.setattr(operation, "consumed_models", lambda parameters, models: {"network": "sum"})
     for made in degraded(source):

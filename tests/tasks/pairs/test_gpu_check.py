@@ -153,7 +153,10 @@ def test_no_gpu_is_an_error_unless_allowed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("tasks.models.device.visible_gpus", lambda: ())
     entry = AspectRecipe(operation="rembg-u2net", strength="small-network")
     recipe = Recipe(name="t", aspects={"background_consistency": entry})
-    on_gpu: dict[str, Any] = {"placement": {"background_consistency": "h100"}, "allow_cpu_models": False}
+    on_gpu: dict[str, Any] = {
+        "placement": {"placed": {"background_consistency": "gpu"}},
+        "allow_cpu_models": False,
+    }
     monkeypatch.setattr(gpu_check, "ModelCheck", NothingMissing)
     with pytest.raises(PrerequisiteError, match="no GPU is visible"):
         check_gpu(request(tmp_path, recipe, str(tmp_path), **on_gpu))

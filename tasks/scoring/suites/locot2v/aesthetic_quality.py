@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from storage_schemas.errors import PrerequisiteError
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.models.aesthetic_head import AestheticHead
 from tasks.models.base import Models
 from tasks.pairs.view import Side
@@ -24,7 +24,7 @@ from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings
 class AestheticQuality(VisualScorer):
     """The mean score at one frame per second, as a share of the upper bound; raw without a bound."""
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
 
     def __init__(
         self, dimension: Dimension, models: Models, cache: FeatureCache, settings: AestheticSettings

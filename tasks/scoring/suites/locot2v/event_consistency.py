@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.judgements import Failure
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.conversation import DryRunAsker, LiveAsker, dry_run
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.pairs.view import Side
@@ -95,7 +95,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
 class EventConsistency(VideoScorer, ConversationScorer):
     """Similarity of features of subjects or of backgrounds."""
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
     prompt_areas = ("locot2v-bench",)
 
     def __init__(

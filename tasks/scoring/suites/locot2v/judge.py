@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.conversation import Role
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.pairs.view import Side
@@ -97,7 +97,7 @@ class Locot2vJudge(SuiteJudge, PointwiseScorer):
 class LoadedLocot2vJudge(Locot2vJudge):
     """The judge if a dimension in use loads a model."""
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
 
 
 def locot2v_bench(
@@ -135,12 +135,14 @@ def locot2v_bench(
     if matching is None or isinstance(matching, Mapping):
         matching = {"over": "prompt", **(matching or {})}
     suite = Locot2vBench(setup, matching=matching, **settings)
-    pools = {_pool(suite, dimension, whole) for dimension in dict.fromkeys(whole.values()) if dimension}
-    return (LoadedLocot2vJudge if "h100" in pools else Locot2vJudge)(suite, whole, prompt_share)
+    hardware = {
+        _hardware(suite, dimension, whole) for dimension in dict.fromkeys(whole.values()) if dimension
+    }
+    return (LoadedLocot2vJudge if "gpu" in hardware else Locot2vJudge)(suite, whole, prompt_share)
 
 
-def _pool(suite: Locot2vBench, dimension: str, mapping: Mapping[str, str]) -> Pool:
-    """Return the pool of a dimension.
+def _hardware(suite: Locot2vBench, dimension: str, mapping: Mapping[str, str]) -> Hardware:
+    """Return the hardware that a dimension needs.
 
     Raises
     ------
@@ -157,7 +159,7 @@ def _pool(suite: Locot2vBench, dimension: str, mapping: Mapping[str, str]) -> Po
             f"locot2v-bench needs {dimension} for {', '.join(aspects)}: {problem}. Or leave such aspects out "
             f'with the setting mapping = {{{aspects[0]} = ""}}'
         ) from problem
-    return scorer.pool
+    return scorer.hardware
 
 
 def aspect_dimensions(changes: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import cv2
 
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.models.base import FlowModel, Models
 from tasks.scoring.suites.locot2v.flow import Bytes, Floats, FlowSettings, dis_flow
 from tasks.scoring.suites.locot2v.picture_models import VisualModel
@@ -17,11 +17,11 @@ class DisFlow:
 
     Class attributes
     ----------------
-    pool
-        Which workers run it.
+    hardware
+        What the workers that run it must have.
     """
 
-    pool: ClassVar[Pool] = "cpu"
+    hardware: ClassVar[Hardware] = "cpu"
 
     def __init__(self, settings: FlowSettings) -> None:
         self._given = settings
@@ -49,7 +49,7 @@ class DisFlow:
 class RaftFlow(DisFlow):
     """RAFT, loaded when it is first called."""
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
 
     def __init__(self, settings: FlowSettings, models: Models) -> None:
         super().__init__(settings)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from storage_schemas.judgements import Failure
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.usage import NotJudged, Usage
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
@@ -218,7 +218,7 @@ class PixelScorer(VisualScorer):
 class LoadedPixelScorer(PixelScorer):
     """The same on flow by a loaded model."""
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
 
 
 _METRICS: Mapping[str, Callable[[PixelScorer, Side], Measurement]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.llm.conversation import Roles, dry_run
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.scoring.setup import Setup
@@ -93,7 +93,7 @@ class WordsScorer(VideoScorer, ConversationScorer):
 class LoadedWordsScorer(WordsScorer):
     """The scorer if the model of embeddings is loaded in this process."""
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
 
 
 def words_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> WordsScorer:

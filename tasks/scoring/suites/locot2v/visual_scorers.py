@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from storage_schemas.errors import UserInputError
-from tasks.aspects.base import Pool
+from storage_schemas.placement import Hardware
 from tasks.models.base import Models
 from tasks.scoring.features import FeatureCache, Rows
 from tasks.scoring.setup import Setup
@@ -39,7 +39,7 @@ _MOST_CUTS = 200
 class FeatureScorer(VisualScorer):
     """Base of scorers with a model of pictures."""
 
-    pool: ClassVar[Pool] = "h100"
+    hardware: ClassVar[Hardware] = "gpu"
 
     def __init__(
         self, dimension: Dimension, models: Models, cache: FeatureCache, model: PictureModel
@@ -146,7 +146,7 @@ def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings)
     visual = settings.visual
     if dimension.name in PIXEL_DIMENSIONS:
         flow = optical_flow(visual.pixels.flow, setup.models)
-        make = LoadedPixelScorer if flow.pool == "h100" else PixelScorer
+        make = LoadedPixelScorer if flow.hardware == "gpu" else PixelScorer
         return make(dimension, setup.cache, visual.pixels, flow, visual.worst_warping)
     if dimension.name in KINDS:
         return EventConsistency(dimension, setup, settings, visual)

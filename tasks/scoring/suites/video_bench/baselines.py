@@ -52,7 +52,7 @@ class BaselineScorer(Scorer):
     def __init__(self, dimension: Dimension, inner: Scorer) -> None:
         super().__init__(dimension)
         self._inner = inner
-        self.pool, self.batch = inner.pool, inner.batch  # type: ignore[misc]
+        self.hardware, self.batch = inner.hardware, inner.batch  # type: ignore[misc]
 
     @property
     def concurrency(self) -> int:

@@ -103,7 +103,7 @@ def test_settings_tell_policies_apart_and_a_video_without_frames_has_no_score() 
 
 def test_missing_weights_are_said_with_the_command(tmp_path: Path) -> None:
     scorer = clip_score(FeatureCache(), ModelHub([tmp_path]), Servers(), model="clip-vit-large-patch14")
-    assert scorer.pool == "h100"
+    assert scorer.hardware == "gpu"
     with pytest.raises(PrerequisiteError, match="slvmeval models fetch clip-vit-large-patch14"):
         scorer.check()
     # a dry run asks for settings all the same
@@ -206,7 +206,7 @@ def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, tmp_path
     with served(load(models / "tiny-clip", "cpu")) as server:
         there = behind(Keyed(server))
         assert isinstance(there, ServedClipScore)
-        assert there.pool == "cpu"
+        assert there.hardware == "cpu"
         there.check()
         result = there.score(PROMPT, video, ASPECT)
         assert result.value == pytest.approx(here.value, abs=1e-6)
@@ -237,7 +237,7 @@ def test_models_are_loaded_on_the_gpu_where_one_is_seen(
         return "a model"
 
     monkeypatch.setattr(ModelHub, "get", get)
-    monkeypatch.setattr(local_models, "device_of", lambda pool: device if pool == "h100" else "cpu")
+    monkeypatch.setattr(local_models, "device_of", lambda has: device if has == "gpu" else "cpu")
     # a hub knows no device before the work is done
     source = HubSource(ModelHub([tmp_path]), "tiny", "bfloat16")
     assert source.loaded() == "a model"

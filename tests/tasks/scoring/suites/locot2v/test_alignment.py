@@ -297,7 +297,7 @@ def test_the_text_tower_of_a_clip_in_the_model_folder(server: Told, tmp_path: Pa
     made = Locot2vBench(site, multimodal=sees, embeddings={"kind": "clip", "model": "tiny-clip"})
     scorer = made.scorer("overall_alignment")
     # what is loaded here runs where the models run
-    assert scorer.pool == "h100"
+    assert scorer.hardware == "gpu"
     assert "tiny-clip" in str(scorer.settings()["embeddings"])
     scorer.check()
     same = PROMPT.model_copy(update={"details": {"base": "sun rises dog sits"}})

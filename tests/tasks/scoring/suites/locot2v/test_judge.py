@@ -154,6 +154,6 @@ def test_settings_are_in_the_key_and_missing_models_are_said(server: Told) -> No
     assert paper["dimensions"]["event_alignment"]["matching"]["over"] == "matched"
     with pytest.raises(PrerequisiteError, match="does not serve"):
         made.check()
-    assert made.pool == "cpu"
+    assert made.hardware == "cpu"
     with pytest.raises(PrerequisiteError, match=r"needs aesthetic_quality for aesthetics.*leave such"):
         judge(server, mapping=aspect_dimensions())

@@ -209,7 +209,7 @@ def test_flow_by_a_loaded_model_is_in_the_row_and_in_the_key(tmp_path: Path, wei
     used = {"method": "raft", "model": "raft", "updates": 2}
     for name, score in result.items():
         scorer = made.scorer(name)
-        assert scorer.pool == "h100"
+        assert scorer.hardware == "gpu"
         assert scorer.settings()["flow"] == {**used, **scorer.settings()["flow"]}
         assert "digest" in scorer.settings()["flow"]["model"]["raft"]
         if isinstance(score, ScoredVideo):
@@ -220,7 +220,7 @@ def test_flow_by_a_loaded_model_is_in_the_row_and_in_the_key(tmp_path: Path, wei
     assert result["motion_smoothness"].details["interpolation"] == "flow-warp"
     other = bench(tmp_path / "s", weights, base="cpu-approx", pixels={"flow": {"method": "dis"}})
     assert other.scorer("dynamic_degree").settings() != made.scorer("dynamic_degree").settings()
-    assert other.scorer("dynamic_degree").pool == "cpu"
+    assert other.scorer("dynamic_degree").hardware == "cpu"
 
 
 def located(server: Told, weights: Path) -> Locot2vBench:

@@ -198,7 +198,7 @@ def test_baselines_score_by_a_metric_on_its_own_scale(tmp_path: Path) -> None:
     assert made.dimension("aesthetic_quality").high == 10
     with pytest.raises(PrerequisiteError, match=r"tiny-clip.*is the setting baselines here"):
         made.scorer("temporal_consistency").check()
-    assert made.scorer("aesthetic_quality").pool == "h100"
+    assert made.scorer("aesthetic_quality").hardware == "gpu"
     with pytest.raises(UserInputError, match="they score aesthetic_quality, temporal"):
         made.scorer("imaging_quality")
     # a prompts file still names all nine
