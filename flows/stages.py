@@ -281,6 +281,8 @@ def run_batch(
 ) -> list[Timed[E]]:
     """Run one or more stages of several items, one item after the other; called on the worker.
 
+    A source that is set aside, or whose stage has to run again, has no later stage here.
+
     Raises
     ------
     StoreError
@@ -293,8 +295,8 @@ def run_batch(
             stage = partial(function, work, source, aspects)
             outcome = stage() if store_wait is None else _repeated(store_wait, stage)
             outcomes.append(Timed(outcome, time.monotonic() - began))
-            if any(not getattr(row, "aspect", "") for row in outcome.rows):
-                # the source is set aside
+            set_aside = any(not getattr(row, "aspect", "") for row in outcome.rows)
+            if set_aside or getattr(outcome, "unfinished", False):
                 break
     return outcomes
 

@@ -58,7 +58,7 @@ def test_an_aspect_goes_to_its_pool_and_the_release_is_the_same(
     assert plain.release.manifest.content_checksum == result.release.manifest.content_checksum
     # where all that is missing belongs into one pool, the other one gets nothing
     noted = Noted()
-    more = with_recipe(changed(elsewhere, placement={}, fresh=True), seed=two.recipe.seed + 1)
+    more = with_recipe(changed(elsewhere, placement=Placement(), fresh=True), seed=two.recipe.seed + 1)
     build_with(more, lambda: noted)
     assert {pool for _, pool in noted.ran} == {"cpu"}
 

@@ -114,4 +114,4 @@ def test_a_run_on_a_worker_says_what_is_wrong_before_any_work(tmp_path: Path) ->
         with pytest.raises(UserInputError, match=said):
             on_worker(**{"store": str(tmp_path), **fine, **more})
     asked, site = on_worker(store=str(tmp_path), workers=3, **fine, mini=5)
-    assert (asked.mini, asked.pools, site.workers, asked.prices) == (5, (), 3, None)
+    assert (asked.mini, asked.placement, site.workers, asked.prices) == (5, Placement(), 3, None)

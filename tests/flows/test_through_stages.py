@@ -177,3 +177,27 @@ def test_a_worker_that_dies_now_and_then_costs_no_source() -> None:
 
     items = [StageItem(source(name), (), [CPU, MORE]) for name in left]
     assert not [o for o in through(Recorded({"cpu": 3}, deaths=sometimes), items) if o.rows]
+
+
+def test_a_stage_that_has_to_run_again_does_so_before_the_next_one_of_its_task() -> None:
+    ran: list[str] = []
+
+    def twice(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
+        ran.append(f"twice {source.id}")
+        return StageResult(source.id, "twice", unfinished=ran.count(ran[-1]) < 2)
+
+    def after(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
+        ran.append(f"after {source.id}")
+        return StageResult(source.id, "after")
+
+    stages = [Stage("twice", "cpu", twice), Stage("after", "cpu", after)]
+    items = [StageItem(source(name), (), list(stages)) for name in ("a", "b")]
+    work = BuildWork(store="", recipe=BUILT_IN["cpu-approx"], model_folders=())
+    with InlineExecutor() as executor, BuildProgress(quiet=True) as progress:
+        # fewer tasks than stages: those of a source are joined
+        through_stages(
+            executor, work, items, progress, lambda _: True, died, Batching(1),
+            unfinished=lambda outcome: outcome.unfinished,
+        )  # fmt: skip
+    assert [line for line in ran if line.endswith("a")] == ["twice a", "twice a", "after a"]
+    assert sorted(ran) == sorted(2 * ["twice a", "twice b"] + ["after a", "after b"])

@@ -181,7 +181,7 @@ def test_the_script_of_a_pool_is_what_a_build_sends(
     for line in ("#SBATCH --gres=gpu:h100:1", "tls://127.0.0.1:PORT", str(store)):
         assert line in script
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
-    assert "no pool 'gpus'; did you mean" in run(*words, "gpus", code=1).err
+    assert "no pool 'h10'; did you mean h100" in run(*words, "h10", code=1).err
     # it is shown where there is no Slurm, too
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "tls://ADDRESS:PORT" in run(*words, "cpu").out
