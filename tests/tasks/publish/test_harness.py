@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -51,7 +52,7 @@ def test_a_folder_has_each_pair_in_both_orders_and_tells_no_answer(
         targets.setdefault(row["pair"], []).append(row.pop("target"))
         shown.setdefault(row["pair"], []).append([one["image"] for one in row["parts"] if "image" in one])
         row["system"], row["parts"] = "", [{**part, "text": ""} for part in row["parts"]]
-        assert not any(word in json.dumps(row) for word in ("high", "low", "first_", "film", "gold"))
+        assert not re.search(r"high|\blow|gold|film", json.dumps(row))
     assert all(sorted(some) == ["first", "second"] for some in targets.values())
     assert all(sorted(one) == sorted(other) and one != other for one, other in shown.values())
     pictures = [picture for one, _ in shown.values() for picture in one]
