@@ -105,6 +105,8 @@ def test_the_choice_in_a_text(
     assert module(tmp_path / "answers.py", monkeypatch).choice_in(text) == choice
 
 
+# Inspect leaves streams open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_inspect_ai_runs_a_folder(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inspect_ai = pytest.importorskip("inspect_ai")
     folder = write_for_harness(small.release, tmp_path / "task", "inspect-ai", frames=6, private=True).path
