@@ -155,6 +155,13 @@ def main_points(
     return main, strengths, tuple(sorted(levels)), recipe.clips_per_pair
 
 
+def main_pairs(release: Release) -> frozenset[str]:
+    """Return the ids of the pairs that accuracies are of."""
+    records = release.pairs()
+    main, _, _, clips = main_points(release, records)
+    return frozenset(one.pair_id for one in records if _is_main(trial_pair(one), main, clips))
+
+
 def _in_order(names: Collection[str], order: list[str]) -> tuple[str, ...]:
     """Return names in the given order, followed by those not in it."""
     return tuple(sorted(set(names), key=lambda n: (order.index(n) if n in order else len(order), n)))

@@ -64,20 +64,62 @@ def test_every_import_is_declared_and_what_is_declared_is_imported() -> None:
     assert declared - set().union(*used.values()) - NOT_IMPORTED == set()
 
 
-@pytest.mark.slow
-def test_the_wheel_makes_a_project_that_is_built_as_its_readme_says(ffmpeg: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which the wheel of this tree is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    source = tmp_path / "source"
+    source = folder / "source"
     # setuptools writes into the tree that it builds
     copied = ("pyproject.toml", "README.md", "LICENSE", *OURS, "slvmeval", "slurm")
     source.mkdir()
     subprocess.run(["cp", "-R", *(str(ROOT / name) for name in copied), str(source)], check=True)
-    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(source)], check=True)
-    (wheel,) = tmp_path.glob("slvmeval-*.whl")
-    installed = tmp_path / "installed"
+    subprocess.run([*command, "--wheel-dir", str(folder), str(source)], check=True)
+    (wheel,) = folder.glob("slvmeval-*.whl")
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]
-    subprocess.run([*install, str(installed), str(wheel)], check=True)
+    subprocess.run([*install, str(folder / "installed"), str(wheel)], check=True)
+    return folder / "installed"
 
+
+USER = """
+from typing import assert_type
+
+import slvmeval
+
+release = slvmeval.open_release("store")
+assert_type(release, slvmeval.Release)
+for record in release.pairs():
+    assert_type(record.aspect, str)
+for pair in slvmeval.iter_pairs(release):
+    assert_type(pair.low, slvmeval.Side)
+    assert_type(len(pair.low[:2].planes([0]).shape), int)
+release.no_such_thing()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_wheel_tells_a_type_checker_its_types(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER)
+    ran = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "user.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = USER.count("\n")
+    assert ran.stdout.splitlines() == [
+        f'user.py:{last}: error: "Release" has no attribute "no_such_thing"  [attr-defined]',
+        "Found 1 error in 1 file (checked 1 source file)",
+    ], ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_makes_a_project_that_is_built_as_its_readme_says(
+    ffmpeg: str, installed: Path, tmp_path: Path
+) -> None:
     def slvmeval(*words: str, folder: Path = tmp_path / "empty") -> None:
         ran = subprocess.run(
             [sys.executable, "-P", "-m", "slvmeval", *words],

@@ -18,6 +18,8 @@ from slvmeval.cli.store.publish import OpenOption, OutOption, RevisionOption
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from storage_schemas.release import Release
+    from tasks.publish.submission import Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
     from tasks.report.judged_set import JudgedSet
@@ -370,15 +372,16 @@ submissions = typer.Typer(
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", dir_okay=False, help="The submission, a JSON file.")
 ]
+CardOption = Annotated[
+    Path, typer.Option("--card", metavar="FILE", help="name, authors, url, model, description, as TOML.")
+]
 
 
 @submissions.command()
 def make(
     file: FileArgument,
     evaluator: Annotated[str, typer.Option("--evaluator", "-e", metavar="NAME", help="Whose answers.")],
-    card: Annotated[
-        Path, typer.Option("--card", metavar="FILE", help="name, authors, url, model, description, as TOML.")
-    ],
+    card: CardOption,
     settings: Annotated[
         str,
         typer.Option(
@@ -398,16 +401,9 @@ def make(
 
     Example: `slvmeval submission make mine.json -e my-judge --card card.toml --store STORE`
     """
-    from storage_schemas.commit import write_atomic
     from storage_schemas.judgements import JudgementsStore
     from tasks.llm.usage import load_prices
-    from tasks.publish.submission import (
-        UsedPrices,
-        check_submission,
-        make_submission,
-        read_card,
-        submission_bytes,
-    )
+    from tasks.publish.submission import UsedPrices, make_submission, read_card
 
     opened = terminal.open_release(store, release, version, profile)
     who = read_card(card)
@@ -419,15 +415,63 @@ def make(
         if row.settings.startswith(settings)
     ]
     made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
+    _write_submission(file, made, opened)
+
+
+def _write_submission(file: Path, made: Submission, release: Release) -> None:
+    """Write a submission if it is in order, and say what it has."""
+    from storage_schemas.commit import write_atomic
+    from tasks.publish.submission import check_submission, submission_bytes
+
     draft = file.with_name(f".{file.name}.unchecked")
     try:
         write_atomic(draft, submission_bytes(made))
-        check_submission(draft, opened)
+        check_submission(draft, release)
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
     failed = sum(answer.failure is not None for answer in made.answers)
     terminal.say(f"{len(made.answers)} answers, {failed} of them failures: {file}")
+
+
+@submissions.command(name="from")
+def from_file(
+    answers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWERS",
+            dir_okay=False,
+            help="A log of Inspect AI (.eval, .json) or lmms-eval (.jsonl), or pair, order, choice as CSV or "
+            "JSON Lines.",
+        ),
+    ],
+    file: FileArgument,
+    card: CardOption,
+    evaluator: Annotated[
+        str,
+        typer.Option("--evaluator", "-e", metavar="NAME", help="Its name; by default the model of the log."),
+    ] = "",
+    partial: Annotated[bool, typer.Option("--partial", help="Count missing answers as failures.")] = False,
+    release: ReleaseOption = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Make a submission of another harness's log, or of a table of answers.
+
+    `slvmeval export --harness` writes what the harness runs. Rows that are unknown, missing, there twice or
+    contradict each other are named, and nothing is written.
+
+    Example: `slvmeval submission from logs/log.eval mine.json --card card.toml --store STORE`
+    """
+    from tasks.publish.foreign_answers import judgements_from
+    from tasks.publish.submission import UsedPrices, make_submission, read_card
+
+    opened = terminal.open_release(store, release, version, profile)
+    who = read_card(card)
+    rows, coverage = judgements_from(answers, opened, evaluator, partial)
+    terminal.say(coverage)
+    _write_submission(file, make_submission(opened, rows, who, UsedPrices()), opened)
 
 
 @submissions.command()

@@ -215,6 +215,17 @@ def export(
     public: Annotated[
         bool, typer.Option("--public", help="With --push: everyone can read a dataset that is new.")
     ] = False,
+    harness: Annotated[
+        str | None,
+        typer.Option(
+            "--harness",
+            metavar="inspect-ai|lmms-eval",
+            help="Write a task that this harness runs in place of a dataset: a row for each pair and order.",
+        ),
+    ] = None,
+    frames: Annotated[
+        int, typer.Option("--frames", min=2, help="With --harness: most pictures of a row, of both videos.")
+    ] = 48,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
     quiet: terminal.QuietOption = False,
@@ -226,6 +237,8 @@ def export(
     sources may be redistributed, and repeating it resumes; HF_TOKEN or `hf auth login` log in.
 
     Example: `slvmeval export demo --store STORE --push my-lab/demo`
+
+    More: `slvmeval export demo --store STORE --harness inspect-ai --out TASK`
     """
     import shutil
 
@@ -234,6 +247,12 @@ def export(
     from tasks.publish.frame_restore import WithoutSources, needs_frames, restore_frames
 
     opened = terminal.open_release(store, release, version)
+    if harness is not None:
+        unfit = {"--recipe-only": recipe_only, "--votes": votes, "--packed": packed, "--push": push}
+        if given := [name for name, value in unfit.items() if value]:
+            raise UserInputError(f"{' and '.join(given)}: not with --harness, whose folder has rows only")
+        _export_for_harness(opened, harness, out, frames, private, quiet)
+        return
     if push is not None:
         if private or recipe_only:
             raise UserInputError(
@@ -289,6 +308,29 @@ def export(
         if out.is_relative_to(opened.store.exports):
             shutil.rmtree(out)
     _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
+
+
+def _export_for_harness(
+    release: Release, harness: str, out: Path | None, frames: int, private: bool, quiet: bool
+) -> None:
+    from storage_schemas.errors import UserInputError
+    from tasks.publish.frame_restore import WithoutSources, restore_frames
+    from tasks.publish.harness import HARNESSES, write_for_harness
+
+    known = {name: name for name in HARNESSES}
+    if harness not in known:
+        raise UserInputError(f"--harness {harness}: choose {' or '.join(known)}")
+    if out is None:
+        raise UserInputError("where to? --out DIR is a folder")
+    passed = [row.source_id for row in release.sources() if private or row.redistributable]
+    problems = restore_frames(release, passed, terminal.teller(quiet))
+    rest = WithoutSources(release, problems) if problems else release
+    with terminal.step_bar("export", quiet) as step:
+        made = write_for_harness(rest, out, known[harness], frames=frames, private=private, progress=step)
+    terminal.say(f"{made.rows} rows, {made.pairs} pairs in both orders: {made.path / 'README.md'}")
+    if made.left_out:
+        terminal.say(f"{len(made.left_out)} sources may not be redistributed and were left out")
+    _end_without(problems, sum(len(release.pairs(source_id=id_)) for id_ in problems))
 
 
 def _folder_to_push(release: Release, repository: str, out: Path | None) -> Path:

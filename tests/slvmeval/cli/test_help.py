@@ -49,7 +49,7 @@ COMMANDS = {
     "models": "list fetch add verify path",
     "evaluators": "list new",
     "judgements": "export import batches give-up",
-    "submission": "make check push pull",
+    "submission": "make from check push pull",
     "prompts": "list export check",
     "meta-sets": "list check agreement proxy-study",
     "suite": (
