@@ -14,7 +14,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 
 from tasks.scoring.base import Evaluator
 from tasks.scoring.setup import PROVIDED
@@ -127,7 +126,7 @@ def model_settings(model: type[BaseModel], ready: BaseModel | None = None) -> li
     made = []
     for name, field in model.model_fields.items():
         default = field.get_default(call_default_factory=True) if ready is None else getattr(ready, name)
-        required = default is PydanticUndefined
+        required = ready is None and field.is_required()
         made.append(
             Setting(
                 name,

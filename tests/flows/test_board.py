@@ -81,6 +81,10 @@ def test_the_end_waits_for_the_server_but_not_for_ever(caplog: pytest.LogCapture
     with pytest.raises(ZeroDivisionError), RunBoard(wait_s=36_000, retry_s=0.01) as board:
         board.post("one", lambda: server.ask("one"))
         raise ZeroDivisionError
+    # nor for its thread, whose warnings would be taken for those of the next test
+    wait_for(
+        lambda: "board" not in {thread.name for thread in threading.enumerate()}, 60, "end of the thread"
+    )
 
 
 def test_what_the_server_refuses_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:

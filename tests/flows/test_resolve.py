@@ -40,7 +40,7 @@ def test_what_is_empty_is_as_the_profile_says(site: str, tmp_path: Path) -> None
     assert [root.path for root in options.sources] == [str(tmp_path / "films"), "/more"]
     assert (options.store, options.release) == (str(tmp_path / "store"), "nights")
     assert (options.settle_s, options.recipe.name) == (30.0, "cpu-approx")
-    assert options.placement == {"aesthetics": "cpu"}
+    assert options.placement.placed == {"aesthetics": "cpu"}
     assert (result.workers, result.gallery) == (3, str(tmp_path / "gallery"))
 
 

@@ -91,7 +91,14 @@ def test_the_rest_of_the_votes_makes_the_next_version(voted: Release, command: R
     values = command("annotate", "filter", voted.name, "--json").json
     assert (values["version"], values["new"]) == (2, True)
     counts = {"initial": 6, "excluded_c": 1, "excluded_a": 1, "excluded_unclear": 0, "undecided": 0}
-    assert values["retention"][-1] == {"aspect": "all", **counts, "final": 4, "rate": 4 / 6}
+    assert values["retention"][-1] == {
+        "aspect": "all",
+        **counts,
+        "final": 4,
+        "gold": 0,
+        "kept_gold": 0,
+        "rate": 4 / 6,
+    }
 
 
 def test_a_build_goes_on_with_the_unfiltered_release(

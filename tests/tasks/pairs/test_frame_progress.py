@@ -74,19 +74,25 @@ def test_operations_of_milliseconds_say_nothing(source: Made, lines: pytest.LogC
 def test_a_clip_made_on_a_gpu_says_so_with_what_ran(
     source: Made, lines: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operation: Any = next(iter(ASPECT.operations.values()))
+    # of the class: an object would keep the method of its class as its own, and other tests change the class
+    operation: Any = type(next(iter(ASPECT.operations.values())))
     apply = operation.apply
 
     def in_batches(
-        frames: Planes, first: int, clip: ClipContext, parameters: Parameters, choice: Mapping[str, Any]
+        self: Any,
+        frames: Planes,
+        first: int,
+        clip: ClipContext,
+        parameters: Parameters,
+        choice: Mapping[str, Any],
     ) -> Planes:
         clip.log.ran(batch_sizes=[4, 2])
-        planes: Planes = apply(frames, first, clip, parameters, choice)
+        planes: Planes = apply(self, frames, first, clip, parameters, choice)
         return planes
 
-    monkeypatch.setattr(type(operation), "hardware", "gpu")
+    monkeypatch.setattr(operation, "hardware", "gpu")
     monkeypatch.setattr(operation, "apply", in_batches)
-    monkeypatch.setattr(operation, "consumed_models", lambda parameters, models: {"network": "sum"})
+    monkeypatch.setattr(operation, "consumed_models", lambda self, parameters, models: {"network": "sum"})
     for made in degraded(source):
         assert (made["models_on"], made["batch_sizes"]) == ("cuda", [4, 2])
         assert made["frames_per_second"] > 0
