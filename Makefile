@@ -106,13 +106,13 @@ test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/c
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them
 	$(BIN)/python -m pytest $(ORDER) -m gpu
 
-# each of two processes has a Slurm of its own; with more of them too many Prefect servers start at once
+# each of three processes has a Slurm of its own: its tests mostly wait
 test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
 	@missing=""; for package in slurmctld slurmd slurm-client munge faketime iproute2 iptables; do \
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
-	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest $(ORDER) -n 2 --dist loadfile --durations=15 \
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest $(ORDER) -n 3 --dist loadfile --durations=15 \
 	  -m slurm tests/slurm
 
 # advisories that do not concern us: `--ignore-vuln ID`, each with the date and the reason in a comment
