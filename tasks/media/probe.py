@@ -17,7 +17,7 @@ from storage_schemas.source import Damage, DamageRule
 from tasks.media.clock import PicturesEnd
 from tasks.media.cropping import Crop
 from tasks.media.scaling import DisplayMatrix, Scaler, color_matrix, display_matrix, is_full_range, upright
-from tasks.media.source_file import OpenVideo, open_video
+from tasks.media.source_file import ENCRYPTED, OpenVideo, open_video
 
 #: The length in a header is believed if the pictures end within so many seconds of it: sound may be longer,
 #: and many containers round.
@@ -144,6 +144,8 @@ class FirstFrame:
         self.offer(None)
         if self._frame is not None:
             return self._frame
+        if self._video.says_encrypted():
+            raise SetAside(Reason.UNDECODABLE_VIDEO, f"{self._video.path}: {ENCRYPTED}")
         if self._packets:
             raise SetAside(
                 Reason.UNDECODABLE_VIDEO,

@@ -195,6 +195,23 @@ def _last_picture_is_cut_off(tail: bytes, packets: range, pid: int) -> bool:
     return False
 
 
+def _is_scrambled(path: Path, pid: int) -> bool:
+    """Return whether the first transport packets of `pid` say that their payload is scrambled."""
+    with path.open("rb") as file:
+        head = file.read(_TS_TAIL)
+    for before, after in _TS_FRAMINGS:
+        step = before + _TS_PACKET + after
+        for first in range(step):
+            row = head[first::step][:_TS_IN_A_ROW]
+            if len(row) == _TS_IN_A_ROW and set(row) == {_TS_SYNC}:
+                headers = (head[start : start + 4] for start in range(first, len(head) - 4, step))
+                return any(
+                    int.from_bytes(header[1:3], "big") & 0x1FFF == pid and header[3] & 0xC0
+                    for header in headers
+                )
+    return False
+
+
 #: Self-contained containers. Playlists (HLS, DASH, concat) and image sequences refer to other files or
 #: hosts, so they are never opened; audio-only containers are listed to distinguish them from garbage.
 CONTAINERS = (
@@ -206,6 +223,10 @@ TRUNCATE_REMEDY = "get the whole file, or build with --damaged truncate to use w
 CONCEAL_REMEDY = (
     "get an undamaged copy, convert it, or build with --damaged conceal to use it as FFmpeg plays it"
 )
+#: End of a message about a file with copy protection.
+ENCRYPTED = "its pictures are encrypted; get a copy without copy protection"
+#: Metadata that FFmpeg makes of an encrypted track of Matroska.
+_KEY_ID = "enc_key_id"
 #: What FFmpeg reads of a file at once.
 _BUFFER_BYTES = 1 << 18
 _MICROSECOND = Fraction(1, 1_000_000)
@@ -255,6 +276,12 @@ class OpenVideo:
             return matroska_crop(self.path, self.container.streams.video.index(self.stream))
         return clean_aperture(self.path, self.stream.id) if looks_like_mp4(self.path) else None
 
+    def says_encrypted(self) -> bool:
+        """Return whether a file of which nothing can be decoded says why: copy protection."""
+        if self.container.format.name == "mpegts":
+            return _is_scrambled(self.path, self.stream.id)
+        return _KEY_ID in self.stream.metadata
+
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """Yield the stream's packets in decode order, without the empty one that PyAV appends.
 
@@ -266,10 +293,7 @@ class OpenVideo:
         try:
             for packet in self.container.demux(self.stream):
                 if packet.has_sidedata("encryption_info"):
-                    raise SetAside(
-                        Reason.UNDECODABLE_VIDEO,
-                        f"{self.path}: its pictures are encrypted; get a copy without copy protection",
-                    )
+                    raise SetAside(Reason.UNDECODABLE_VIDEO, f"{self.path}: {ENCRYPTED}")
                 if packet.size:
                     yield packet
         except av.FFmpegError as error:
