@@ -60,7 +60,7 @@ def run_flow(
         if run.idle():
             end_last_run(options.open_store(), site)
             # importing the orchestrator takes seconds, and there is no work for workers
-            result = run.run(_inline)
+            result = run.run(inline)
             return result
         if site.pools:
             from infra.slurm.profile_check import require_fit
@@ -99,5 +99,6 @@ def log_to_stderr(quiet: bool) -> None:
         log_level(logging.INFO)
 
 
-def _inline(_pools: Collection[str] = ()) -> Executor:
+def inline(_pools: Collection[str] = ()) -> Executor:
+    """Return an executor that works in this process, in place of any pools."""
     return InlineExecutor()

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
         Release,
         Side,
         Store,
+        compare,
+        evaluate,
         iter_pairs,
+        judgements,
         open_pair,
         open_pairs_file,
         open_release,
         open_store,
         open_video_pair,
+        report,
     )
     from storage_schemas.errors import (
         IntegrityError,
@@ -46,12 +50,16 @@ __all__ = [
     "Store",
     "StoreError",
     "UserInputError",
+    "compare",
+    "evaluate",
     "iter_pairs",
+    "judgements",
     "open_pair",
     "open_pairs_file",
     "open_release",
     "open_store",
     "open_video_pair",
+    "report",
 ]
 
 _ERRORS = frozenset(

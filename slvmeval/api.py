@@ -1,10 +1,11 @@
-"""The public Python interface: open a store, a release, a pair, or your own pairs."""
+"""The public Python interface: open a store, a release, a pair, or your own pairs; judge and report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from storage_schemas.release import Release
 from storage_schemas.store import Store
@@ -12,17 +13,24 @@ from tasks.pairs import view
 from tasks.pairs.file_pairs import open_video_pair, read_pairs_file
 from tasks.pairs.view import Pair, Side
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = [
     "Pair",
     "Release",
     "Side",
     "Store",
+    "compare",
+    "evaluate",
     "iter_pairs",
+    "judgements",
     "open_pair",
     "open_pairs_file",
     "open_release",
     "open_store",
     "open_video_pair",
+    "report",
 ]
 
 
@@ -89,3 +97,138 @@ def open_pairs_file(path: str | Path, *, fps: Fraction | int = 1, long_side: int
         Naming the file and the line, if the file or a video is missing or a line is invalid.
     """
     return read_pairs_file(Path(path), fps=Fraction(fps), long_side=long_side)
+
+
+def evaluate(
+    release: Release,
+    evaluators: Sequence[str],
+    *,
+    profile: str | Path | None = None,
+    **parameters: Any,
+) -> pa.Table:
+    """Let evaluators judge the pairs of a release, in this process; return their :func:`judgements`.
+
+    Answered requests are not repeated: a call that was interrupted continues where it was.
+
+    Parameters
+    ----------
+    evaluators
+        Names with settings, such as ``"gpt-5-video?requests_per_minute=500"``; `slvmeval evaluators list`
+        lists them.
+    profile
+        The site's profile, which names model servers and folders of weights.
+    parameters
+        What `slvmeval evaluate` takes, such as ``aspects=["color"]``, ``max_dollars=20`` or ``repeats=3``.
+
+    Raises
+    ------
+    UserInputError
+        If an evaluator or a parameter is not valid; no request was made.
+    PrerequisiteError
+        If an evaluator lacks something, such as weights.
+
+    Examples
+    --------
+    >>> evaluate(release, ["duration", "coin"]).group_by("evaluator").aggregate([])  # doctest: +SKIP
+    """
+    from pydantic import ValidationError
+
+    from flows.command_runs import inline
+    from flows.score.evaluate_run import EVALUATE
+    from flows.score.options import evaluate_options
+    from flows.score.parameters import EvaluateParameters
+    from storage_schemas.errors import UserInputError
+    from storage_schemas.value_problems import first_error
+
+    fixed = {"store": str(release.store.root), "release": release.name, "version": release.version}
+    given = {"evaluators": tuple(evaluators), "profile": None if profile is None else str(profile)}
+    try:
+        asked = EvaluateParameters(**{**parameters, **given, **fixed})
+    except ValidationError as problem:
+        raise UserInputError(f"evaluate: {first_error(problem)}") from problem
+    options = EVALUATE.without_cluster(evaluate_options(asked, asked.site()))
+    with (
+        EVALUATE.progress(release.store.cache, True) as progress,
+        EVALUATE.prepared(options, progress) as run,
+    ):
+        run.run(inline)
+        labels = [judge.label for judge in run.judges]
+    return judgements(release, labels)
+
+
+def judgements(release: Release, evaluators: Sequence[str] = ()) -> pa.Table:
+    """Return the stored answers on a release's pairs, one row per request.
+
+    Parameters
+    ----------
+    evaluators
+        Only those of these evaluators, by the names in the column `evaluator`.
+
+    Returns
+    -------
+    pyarrow.Table
+        With the columns of the table `judgements`, see docs/storage-format.md; without rows if there are no
+        answers. ``.to_pandas()`` needs pandas.
+    """
+    from storage_schemas.judgements import JudgementsStore
+
+    ids = [record.pair_id for record in release.pairs()]
+    return JudgementsStore(release.store).table(evaluators, ids)
+
+
+def report(
+    release: Release, folder: str | Path, evaluators: Sequence[str] = (), *, public: bool = False
+) -> Path:
+    """Write the report on a release's judgements, as `slvmeval report` does; return its page.
+
+    Parameters
+    ----------
+    folder
+        New, empty, or of an earlier report.
+    evaluators
+        Only these; by default all.
+    public
+        Leave out what may not be redistributed.
+
+    Raises
+    ------
+    UserInputError
+        If nobody judged the release, or the folder holds something else.
+    """
+    from tasks.report.release_report import report_of
+    from tasks.report.write import write_report
+
+    return write_report(report_of(_judged(release, evaluators)), Path(folder).resolve(), private=not public)
+
+
+def compare(release: Release, first: str, second: str) -> pa.Table:
+    """Return how two evaluators differ on the pairs that both answered, one row per aspect and one for all.
+
+    Parameters
+    ----------
+    first, second
+        Names as in a report.
+
+    Returns
+    -------
+    pyarrow.Table
+        The table of `slvmeval compare`: accuracies, difference, its interval and p-values.
+
+    Raises
+    ------
+    UserInputError
+        If one of them judged nothing here; the message lists those that did.
+    """
+    import pyarrow as pa
+
+    from tasks.report.comparison_page import compare_evaluators, comparison_table
+
+    table = comparison_table(compare_evaluators(_judged(release), first, second))
+    return pa.Table.from_pylist([dict(row) for row in table.rows])
+
+
+def _judged(release: Release, evaluators: Sequence[str] = ()) -> Any:
+    from tasks.report.judged_release import load_judged_release
+    from tasks.votes.release_votes import read_release_votes
+
+    return load_judged_release(release, evaluators, people=read_release_votes(release))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,20 @@ class Release:
         self.version = version
         self.manifest = manifest
         self.path = store.versions(name) / str(version)
+
+    def __repr__(self) -> str:
+        """Return what was opened."""
+        return f"<Release {self.name}, version {self.version}: {self.manifest.content['pairs']} pairs>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the pairs of each aspect."""
+        rows = "".join(
+            f"<tr><th>{escape(aspect)}</th><td>{row['planned']}</td><td>{row['built']}</td>"
+            f"<td>{row['set_aside']}</td><td>{escape(', '.join(row['reasons']))}</td></tr>"
+            for aspect, row in self.summary().items()
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("", "planned", "built", "set aside", "reasons"))
+        return f"<p>{escape(repr(self)[1:-1])}</p><table><tr>{head}</tr>{rows}</table>"
 
     @classmethod
     def open(cls, store: Store, name: str | None = None, version: int | None = None) -> Release:

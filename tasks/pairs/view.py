@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import accumulate
+from textwrap import shorten
 from typing import Any, overload
 
 import numpy as np
@@ -21,6 +23,10 @@ from storage_schemas.store import Store
 from tasks.media.planes import planes_to_rgb
 
 _BATCH = 16
+
+
+#: What a notebook shows of a side and of a prompt; pixels of a picture.
+_SHOWN_FRAMES, _SHOWN_CHARACTERS, _THUMBNAIL = 5, 300, (160, 160)
 
 
 class Side(ABC):
@@ -38,6 +44,17 @@ class Side(ABC):
     @abstractmethod
     def __len__(self) -> int:
         """Return the number of frames."""
+
+    def __repr__(self) -> str:
+        """Return number and size of the frames."""
+        return f"<Side: {len(self)} frames of {self.width} × {self.height} at {self.fps:g} fps>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: some frames, evenly apart."""
+        count = min(_SHOWN_FRAMES, len(self))
+        places = [round(at) for at in np.linspace(0, len(self) - 1, count)] if count else []
+        pictures = "".join(_picture(self.rgb(place), f"{self.times_s[place]:.0f} s") for place in places)
+        return f"<figure>{pictures}<figcaption>{escape(repr(self)[1:-1])}</figcaption></figure>"
 
     @abstractmethod
     def planes(self, places: Sequence[int]) -> Planes:
@@ -196,7 +213,21 @@ class StoredSide(Side):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-@dataclass(frozen=True)
+def _picture(rgb: NDArray[np.uint8], title: str) -> str:
+    """Return a small picture as HTML."""
+    import base64
+    from io import BytesIO
+
+    from PIL import Image
+
+    image, file = Image.fromarray(rgb), BytesIO()
+    image.thumbnail(_THUMBNAIL)
+    image.save(file, "JPEG", quality=80)
+    data = base64.b64encode(file.getvalue()).decode()
+    return f'<img src="data:image/jpeg;base64,{data}" title="{title}" style="display: inline">'
+
+
+@dataclass(frozen=True, repr=False)
 class Pair:
     """A prompt, its high-quality and its low-quality video, and the aspect in which they differ.
 
@@ -213,6 +244,23 @@ class Pair:
     low_intervals: tuple[Interval, ...]
     record: PairRecord | None
     details: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """Return id, aspect and lengths; the prompt of a long video is long."""
+        return f"<Pair {self.id[:12]}, {self.aspect}: {len(self.high)} and {len(self.low)} frames>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: frames of the first damage, and the prompt's beginning."""
+        seen = [
+            side if not intervals else side[slice(*(int(at * side.fps) for at in intervals[0]))]
+            for side, intervals in ((self.high, self.high_intervals), (self.low, self.low_intervals))
+        ]
+        sides = "".join(
+            f"<tr><th>{name}</th><td>{side._repr_html_()}</td></tr>"
+            for name, side in zip(("high", "low"), seen, strict=True)
+        )
+        prompt = shorten(self.prompt, _SHOWN_CHARACTERS, placeholder=" …")
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{sides}</table><p>{escape(prompt)}</p>"
 
 
 def high_segment(record: PairRecord) -> Segment:

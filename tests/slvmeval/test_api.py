@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import slvmeval
 from tests.storage_schemas.written_store import COUNT, picture, write_store
+from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
 ROOT = Path(slvmeval.__file__).parents[1]
 
@@ -76,3 +78,42 @@ def test_errors_are_those_of_the_project(store: Path, tmp_path: Path) -> None:
     with pytest.raises(slvmeval.UserInputError, match="line 1"):
         (tmp_path / "pairs.jsonl").write_text("{")
         slvmeval.open_pairs_file(str(tmp_path / "pairs.jsonl"))
+
+
+def test_views_for_notebooks_show_what_was_opened(store: Path) -> None:
+    release = slvmeval.open_release(store)
+    (pair,) = slvmeval.iter_pairs(release)
+    assert repr(release) == "<Release main, version 1: 1 pairs>"
+    assert repr(pair) == f"<Pair {pair.id[:12]}, aesthetics: {COUNT} and {COUNT} frames>"
+    assert repr(pair.low[4:9]).startswith("<Side: 5 frames of ")
+    assert "<th>aesthetics</th><td>1</td><td>1</td>" in release._repr_html_()
+    # of each side the damaged seconds 4 to 9
+    shown = pair._repr_html_()
+    assert shown.count('<img src="data:image/jpeg;base64,') == 10
+    assert shown.count("5 frames of") == 2
+    assert "A cat sleeps. A dog runs." in shown
+    assert "<img" not in pair.low[0:0]._repr_html_()
+
+
+def test_judging_in_python_gives_the_tables_of_the_commands(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    release = slvmeval.open_release(build_small(tmp_path / "small").store)
+    assert slvmeval.judgements(release).num_rows == 0
+    rows = slvmeval.evaluate(release, ["duration", "coin?label=dice"], repeats=2)
+    assert set(rows["evaluator"].to_pylist()) == {"duration", "dice"}
+    # in both orders; what answers the same again is asked once
+    assert slvmeval.judgements(release, ["dice"]).num_rows == 2 * len(release.pairs())
+    assert slvmeval.evaluate(release, ["duration"], repeats=2)["at"].to_pylist() == [
+        row["at"] for row in rows.to_pylist() if row["evaluator"] == "duration"
+    ]
+    page = slvmeval.report(release, tmp_path / "report")
+    assert "dice" in page.read_text(encoding="utf-8")
+    compared = slvmeval.compare(release, "duration", "dice").to_pylist()
+    assert [row["aspect"] for row in compared][-1] == "all"
+    assert compared[-1]["pairs"] == len(release.pairs())
+    with pytest.raises(slvmeval.UserInputError, match="evaluate: "):
+        slvmeval.evaluate(release, ["coin"], repeats=0)
+    with pytest.raises(slvmeval.UserInputError, match="no evaluator"):
+        slvmeval.evaluate(release, [])
