@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from storage_schemas.placement import HARDWARE
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score
+from tasks.scoring.request import settings_digest
 
 
 class ConformanceError(AssertionError):
@@ -79,7 +81,9 @@ class DrawnVideo(Side):
         return frames
 
 
-def check_evaluator(evaluator: Evaluator, *, repeatable: bool = True, frames: int = 96) -> None:
+def check_evaluator(
+    evaluator: Evaluator, *, repeatable: bool = True, frames: int = 96, others: Sequence[Evaluator] = ()
+) -> None:
     """Check an evaluator's conformance by letting it judge small synthetic videos.
 
     Parameters
@@ -90,6 +94,9 @@ def check_evaluator(evaluator: Evaluator, *, repeatable: bool = True, frames: in
         Whether it gives the same answer each time, unlike a model at a temperature above 0.
     frames
         Length of the longer video; fewer frames are faster.
+    others
+        The same evaluator, each with another setting that answers may depend on. They need keys of their own:
+        else the answers of one would be taken for those of the other.
 
     Raises
     ------
@@ -102,6 +109,8 @@ def check_evaluator(evaluator: Evaluator, *, repeatable: bool = True, frames: in
             breaches = list(_scorer_breaches(evaluator, repeatable, frames))
         elif isinstance(evaluator, PairwiseJudge):
             breaches = list(_judge_breaches(evaluator, repeatable, frames))
+    if not breaches and repeatable:
+        breaches = list(_key_breaches(evaluator, others, frames))
     if breaches:
         raise ConformanceError(f"evaluator {getattr(evaluator, 'name', type(evaluator).__name__)}", breaches)
 
@@ -210,6 +219,26 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
     yield from _estimate_breaches(judge, videos)
     good = DrawnVideo(frames)
     yield from _broken_breaches(lambda video: judge.compare(_PROMPT, good, video, _ASPECTS[0]), frames)
+
+
+def _key_breaches(evaluator: Evaluator, others: Sequence[Evaluator], frames: int) -> Iterator[str]:
+    key, answers = settings_digest(evaluator), _answers(evaluator, frames)
+    for number, other in enumerate(others, 1):
+        if settings_digest(other) == key and _answers(other, frames) != answers:
+            yield (
+                f"number {number} of `others` answers differently, but has the same settings(): add to them "
+                "what its answers depend on"
+            )
+
+
+def _answers(evaluator: Evaluator, frames: int) -> list[object]:
+    """Return what an evaluator answers about videos of different length and light."""
+    videos = [DrawnVideo(count, light) for count, light in ((frames, 0), (frames * 2 // 3, 30), (frames, 60))]
+    if isinstance(evaluator, PointwiseScorer):
+        return [evaluator.score(_PROMPT, video, text).value for video in videos for text in _ASPECTS]
+    assert isinstance(evaluator, PairwiseJudge)
+    pairs = permutations(videos, 2)
+    return [evaluator.compare(_PROMPT, *pair, text).choice for pair in pairs for text in _ASPECTS]
 
 
 def _answer_or_problem(ask: Callable[[], Any]) -> Any:

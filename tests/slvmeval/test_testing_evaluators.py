@@ -261,3 +261,26 @@ def test_good_ones_pass() -> None:
     check_evaluator(Good())
     check_evaluator(GoodJudge())
     check_evaluator(scoring(growing()), repeatable=False)
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_check_evaluator_finds_settings_that_are_in_no_key(declares: bool) -> None:
+    def judge(threshold: float) -> Any:
+        def compare(_self: object, _prompt: str, first: Side, *_: object) -> JudgeAnswer:
+            return JudgeAnswer("first" if first.rgb(0).mean() > threshold else "second")
+
+        return comparing(compare, settings=lambda _self: {"threshold": threshold} if declares else {})
+
+    def scorer(factor: float) -> Any:
+        return scoring(
+            lambda _self, _prompt, video, _aspect: Score(factor * float(video.rgb(0).mean())),
+            settings=lambda _self: {"factor": factor} if declares else {},
+        )
+
+    for same, one, other in ((judge(80.0), judge(80.0), judge(1e9)), (scorer(1.0), scorer(1.0), scorer(2.0))):
+        check_evaluator(same, others=[one])
+        if declares:
+            check_evaluator(same, others=[one, other])
+            continue
+        with pytest.raises(ConformanceError, match=r"number 2 of `others` .* the same settings\(\)"):
+            check_evaluator(same, others=[one, other])
