@@ -112,7 +112,7 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
-	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest $(ORDER) -n 3 --dist loadfile --durations=15 \
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest $(ORDER) -n 3 --dist loadfile --no-loadscope-reorder --durations=15 \
 	  -m slurm tests/slurm
 
 # advisories that do not concern us: `--ignore-vuln ID`, each with the date and the reason in a comment

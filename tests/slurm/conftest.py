@@ -18,11 +18,17 @@ REQUIRED = "SLVMEVAL_REQUIRE_SLURM"
 _CANNOT = 3
 
 
+#: The files that take longest begin first, so that no process works alone at the end.
+LONGEST = ("test_faults.py", "test_fault_campaign.py", "test_pools.py", "test_driver.py", "test_one_machine.py")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("slurm")
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 class Slurm:
