@@ -19,7 +19,13 @@ _CANNOT = 3
 
 
 #: The files that take longest begin first, so that no process works alone at the end.
-LONGEST = ("test_faults.py", "test_fault_campaign.py", "test_pools.py", "test_driver.py", "test_one_machine.py")
+LONGEST = (
+    "test_faults.py",
+    "test_fault_campaign.py",
+    "test_pools.py",
+    "test_driver.py",
+    "test_one_machine.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)
