@@ -8,8 +8,10 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import dask.config
 import pytest
 from distributed import Scheduler
 
@@ -37,7 +39,12 @@ def ended(connection: socket.socket) -> bool:
 
 @pytest.mark.parametrize(("most", "longest_s", "left"), [(20, 60.0, 20), (1000, 0.5, 0)])
 def test_idle_connections_are_few_and_short(
-    most: int, longest_s: float, left: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    most: int,
+    longest_s: float,
+    left: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(handshakes, "MOST_UNFINISHED", most)
     monkeypatch.setattr(handshakes, "LONGEST_S", longest_s)
@@ -62,7 +69,9 @@ def test_idle_connections_are_few_and_short(
             while handshakes._unfinished:
                 await asyncio.sleep(0.05)
 
-    asyncio.run(flooded())
+    # else its lock files stay in the system's temporary folder
+    with dask.config.set({"temporary-directory": str(tmp_path)}):
+        asyncio.run(flooded())
     assert len([record for record in caplog.records if "handshake failed" in record.message]) <= 1
 
 
