@@ -33,8 +33,14 @@ def test_judges_run_in_the_pools_that_they_ask_for(
     build_inline(BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=recipe))
     profile = tmp_path / "site.toml"
     given = {"store": tmp_path / "store", "api": "", "python": sys.executable}
-    profile.write_text(PROFILE.format(**given, cpu="", site="", h100_memory="1GiB", h100_jobs=1, idle_s=60))
-    words = ["evaluate", "-e", "planted?hardware=gpu&label=loaded", "-e", "planted?mood=first", "--json"]
+    text = PROFILE.format(**given, cpu="", site="", h100_memory="1GiB", h100_jobs=1, idle_s=60)
+    # a third pool, of the other nodes: what is placed there needs no GPU
+    text = text.replace("[placement]", '[placement]\nfirst = "large-memory"')
+    third = text.partition("[pools.cpu]")[2].partition("[pools.h100]")[0]
+    text += "[pools.large-memory]" + third.replace('partition = "cpu"', 'partition = "h100"')
+    profile.write_text(text)
+    words = ["evaluate", "-e", "planted?hardware=gpu&label=loaded", "-e", "planted?mood=first"]
+    words += ["-e", "planted?mood=second", "--json"]
     environment = slurm.environment | {
         "PYTHONPATH": f"{planted.folder}{os.pathsep}{ROOT}",
         "PYTHONSAFEPATH": "1",
@@ -51,7 +57,9 @@ def test_judges_run_in_the_pools_that_they_ask_for(
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     output = json.loads(ran.stdout)["evaluators"]
-    assert (output["loaded"]["asked"], output["first"]["asked"]) == (8, 8)
-    assert {line.split()[1] for line in planted.lines("right")} == {"h100"}
-    assert {line.split()[1] for line in planted.lines("first")} == {"cpu"}
+    assert {name: one["asked"] for name, one in output.items()} == {"loaded": 8, "first": 8, "second": 8}
+    partitions = {
+        mood: {line.split()[1] for line in planted.lines(mood)} for mood in ("right", "first", "second")
+    }
+    assert partitions == {"right": {"h100"}, "first": {"h100"}, "second": {"cpu"}}
     slurm.wait(lambda: not slurm.squeue())
