@@ -128,8 +128,8 @@ def test_daemons_are_killed_and_started_again_and_jobs_go_on(slurm: Slurm, tmp_p
     script = f"touch {tmp_path}/began; until [ -e {tmp_path}/go ]; do sleep 0.1; done; echo on"
     job = slurm.sbatch("-o", str(tmp_path / "out"), wrap=script)
     slurm.wait((tmp_path / "began").exists)
-    # Slurm saves its jobs every five seconds if one has changed, and a controller that is killed before forgets
-    # the newest. The start may be saved before the script runs, and then nothing more
+    # Slurm saves its jobs every five seconds if one has changed, and a controller that is killed before that
+    # forgets the newest. The start may be saved before the script runs, and then nothing more
     changed = time.time()
     slurm.run("scontrol", "update", f"JobId={job}", "Comment=saved")
     slurm.wait(lambda: (slurm.folder / "state" / "job_state").stat().st_mtime > changed)
