@@ -33,8 +33,6 @@ from tests.flows.small_builds import (
 from tests.inline import build_inline
 
 THREE = ("aesthetics", "dynamics_degree", "temporal_flow")
-#: Draws a film that stands still before one that moves.
-STILL_SEED = 0
 
 
 @pytest.fixture(scope="module")
@@ -220,12 +218,16 @@ def test_no_version_is_written_while_all_is_still_being_copied(
 def test_a_failed_pair_gives_its_place_to_the_next(
     options: BuildOptions, video: Path, ffmpeg: str, tmp_path: Path
 ) -> None:
-    """A film that stands still cannot be frozen: with this seed it is drawn first."""
+    """A film that stands still cannot be frozen; it is drawn first with half of the seeds."""
     still = video.with_name("still.mp4")
     make_video(ffmpeg, still, "-f", "lavfi", "-i", "color=size=160x90:rate=5:duration=42:color=gray")
     shutil.copy(video.with_suffix(".jsonl"), still.with_suffix(".jsonl"))
-    one = only(options, "dynamics_degree", pairs_per_bin=1, seed=STILL_SEED)
-    result = build_inline(one)
+    for seed in range(20):
+        store = str(tmp_path / f"store{seed}")
+        one = changed(only(options, "dynamics_degree", pairs_per_bin=1, seed=seed), store=store)
+        result = build_inline(one)
+        if result.set_aside:
+            break
     (pair,) = result.release.pairs()
     assert result.release.source(pair.source_id).title == "film1"
     assert [row.reason for row in result.set_aside] == [Reason.NOT_DIFFERENT_ENOUGH]
