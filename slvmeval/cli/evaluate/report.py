@@ -201,13 +201,7 @@ def compare(
 
     if open_it and out is None:
         raise UserInputError("--open needs --out: there is no page otherwise")
-    counting = _counting(ties, failures)
-    gathered: JudgedPairs
-    if pairs is None:
-        gathered = _judged_release(release, version, (store, profile), counting)
-    else:
-        _only_for_releases({"--release": release, "--version": version})
-        gathered = _judged_set(pairs, (store, profile), counting)
+    gathered = _judged_pairs(release, version, pairs, (store, profile), _counting(ties, failures))
     made = compare_evaluators(gathered, first, second, points / 100)
     table = comparison_table(made)
     if table.rows:
@@ -267,13 +261,7 @@ def jury(
     from tasks.report.formats import json_text
     from tasks.report.jury_tables import chosen_members, jury_tables
 
-    counting = _counting(ties, failures)
-    gathered: JudgedPairs
-    if pairs is None:
-        gathered = _judged_release(release, version, (store, profile), counting)
-    else:
-        _only_for_releases({"--release": release, "--version": version})
-        gathered = _judged_set(pairs, (store, profile), counting)
+    gathered = _judged_pairs(release, version, pairs, (store, profile), _counting(ties, failures))
     tables = jury_tables(gathered, chosen_members(gathered, evaluators or ()), most, price)
     if as_json:
         terminal.print_json(json.loads(json_text({table.name: table for table in tables})))
@@ -303,6 +291,15 @@ def _judged_release(
 
     opened = terminal.open_release(site[0], name, version, site[1])
     return load_judged_release(opened, evaluators, people=read_release_votes(opened, campaigns), **counting)
+
+
+def _judged_pairs(
+    release: str | None, version: int | None, pairs: str | None, site: Site, counting: Counting
+) -> JudgedPairs:
+    if pairs is None:
+        return _judged_release(release, version, site, counting)
+    _only_for_releases({"--release": release, "--version": version})
+    return _judged_set(pairs, site, counting)
 
 
 def _judged_set(where: str, site: Site, counting: Counting, evaluators: Collection[str] = ()) -> JudgedSet:
