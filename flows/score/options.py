@@ -15,6 +15,7 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Failure
 from storage_schemas.names import key_value
+from storage_schemas.release import name_and_version
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
 from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
@@ -211,14 +212,15 @@ def evaluate_options(
             # in full, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
             choices[place] = choice.model_copy(update={"settings": settings})
+    release, version = name_and_version(parameters.release, parameters.version)
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(
         site,
         **_common(parameters),
         evaluators=tuple(choices),
-        release=parameters.release,
-        version=parameters.version,
+        release=release,
+        version=version,
         pairs_from=meta_set_from_text(parameters.pairs) if parameters.pairs else pairs_from,
         batch=parameters.batch,
         wait=parameters.wait,

@@ -18,10 +18,11 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from flows.parameters import FlowParameters, Given, given, validated
+from flows.parameters import Given, SiteParameters, given, validated
 from infra.profile import ENVIRONMENT_PREFIX, Profile
 from storage_schemas.model import Frozen
 
+C = TypeVar("C", bound=Callable[..., Any])
 R = TypeVar("R")
 
 
@@ -43,6 +44,20 @@ class Without:
 
     def __init__(self, *fields: str) -> None:
         object.__setattr__(self, "fields", fields)
+
+
+class CommandGroup(typer.Typer):
+    """Commands that take models in place of options."""
+
+    def command(self, *arguments: Any, **settings: Any) -> Callable[[C], C]:
+        """Return a decorator that registers a command with an option for each field of its models."""
+        register = super().command(*arguments, **settings)
+
+        def add(command: C) -> C:
+            register(with_options(command))
+            return command
+
+        return add
 
 
 def with_options(command: Callable[..., R]) -> Callable[..., R]:
@@ -81,7 +96,8 @@ def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
     model, rules = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
     if not (isinstance(model, type) and issubclass(model, Frozen)):
         return None, ()
-    names = model.fields() if issubclass(model, FlowParameters) else tuple(model.model_fields)
+    names = model.fields() if issubclass(model, SiteParameters) else tuple(model.model_fields)
+    names = tuple(name for name in names if not given(model.model_fields[name]).form_only)
     for rule in rules:
         if isinstance(rule, Only):
             names = rule.fields
@@ -96,31 +112,31 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     default = inspect.Parameter.empty if how.required or field.is_required() else field.default
     text = (field.description or "") + (" Repeatable." if many else "")
     text += f"  [env: {how.variable}]" if how.variable else ""
-    limits = {
+    limits: dict[str, Any] = {
         name: getattr(part, sign)
         for part in field.metadata
         for name, sign in (("min", "ge"), ("max", "le"))
         if hasattr(part, sign)
     }
     made: Any
+    settings: dict[str, Any] = {"metavar": how.metavar, "help": text, **_of_path(how), **limits}
     if how.flags and not how.flags[0].startswith("-"):
-        made = typer.Argument(metavar=how.metavar, help=text)
+        made = typer.Argument(**settings)
     else:
-        made = typer.Option(
-            *_flags(name, how, default),
-            metavar=_metavar(field.annotation, how),
-            help=text,
-            rich_help_panel=how.panel,
+        settings |= {
+            "metavar": _metavar(field.annotation, how),
+            "rich_help_panel": how.panel,
             # the profile's variables are read with the profile
-            envvar=None if _of_profile(how.variable) else how.variable,
-            show_envvar=False,
-            **limits,
-        )
+            "envvar": None if _of_profile(how.variable) else how.variable,
+            "show_envvar": False,
+        }
+        make: Callable[..., Any] = typer.Option
+        made = make(*_flags(name, how, default), **settings)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=None if many else default,
-        annotation=Annotated[_kind(field.annotation, how, many), made],
+        default=None if many and default is not inspect.Parameter.empty else default,
+        annotation=Annotated[_kind(field.annotation, how, many, default is inspect.Parameter.empty), made],
     )
 
 
@@ -131,6 +147,13 @@ def _metavar(annotation: Any, how: Given) -> str | None:
     if annotation is bool:
         return ""
     return "N" if {int, float} & {annotation, *get_args(annotation)} else None
+
+
+def _of_path(how: Given) -> dict[str, Any]:
+    """Return what Typer checks of a path."""
+    return (
+        {"dir_okay": False} if how.no_folder else {"file_okay": False, "exists": True} if how.folder else {}
+    )
 
 
 def _of_profile(variable: str) -> bool:
@@ -144,10 +167,11 @@ def _flags(name: str, how: Given, default: object) -> tuple[str, ...]:
     return how.flags or (f"--{plain}",)
 
 
-def _kind(annotation: Any, how: Given, many: bool) -> Any:
+def _kind(annotation: Any, how: Given, many: bool, required: bool) -> Any:
     """Return the type that Typer converts to: a path, a list, or the field's own without None."""
     if many:
-        return list[Path if how.path else get_args(annotation)[0]] | None  # type: ignore[misc]
+        several: Any = list[Path if how.path else get_args(annotation)[0]]  # type: ignore[misc]
+        return several if required else several | None
     optional = get_origin(annotation) in (Union, UnionType)
     kind = next(part for part in get_args(annotation) if part is not NoneType) if optional else annotation
     kind = Path if how.path else kind
@@ -155,11 +179,18 @@ def _kind(annotation: Any, how: Given, many: bool) -> Any:
 
 
 def _filled(model: type[Frozen], values: Mapping[str, Any]) -> Any:
-    """Return a model with the values that were given; paths are made absolute."""
-    return validated(model, {name: _value(value) for name, value in values.items() if value is not None})
+    """Return a model with the values that were given; paths that are texts are made absolute."""
+    return validated(
+        model,
+        {
+            name: _value(value, given(model.model_fields[name]).path)
+            for name, value in values.items()
+            if value is not None
+        },
+    )
 
 
-def _value(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value.expanduser().resolve())
-    return tuple(map(_value, value)) if isinstance(value, list) else value
+def _value(value: Any, path: bool) -> Any:
+    if isinstance(value, list):
+        return tuple(_value(one, path) for one in value)
+    return str(value.expanduser().resolve()) if path else value

@@ -24,6 +24,7 @@ from slvmeval.cli import here, models, prompts
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, init, plan, sources
 from slvmeval.cli.cluster import deploy, gpu_check, slurm
+from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.doctor import doctor
 from slvmeval.cli.evaluate import evaluate, meta_sets, report
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
@@ -51,7 +52,7 @@ class _App(TyperGroup):
             raise
 
 
-app = typer.Typer(
+app = CommandGroup(
     name="slvmeval",
     cls=_App,
     rich_markup_mode="markdown",

@@ -140,12 +140,12 @@ RESUME = "interrupted; run the same command again to resume\n"
 def test_an_end_is_a_message_and_an_exit_code(
     ending: Callable[[], None], code: int, message: str, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    monkeypatch.setattr("slvmeval.cli.terminal.settings", lambda *_, **__: ending())
+    monkeypatch.setattr("slvmeval.cli.terminal.open_store", lambda *_, **__: ending())
     assert run("status", code=code).err == message
 
 
 def test_an_unforeseen_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    monkeypatch.setattr("slvmeval.cli.terminal.settings", lambda *_, **__: raising(ZeroDivisionError())())
+    monkeypatch.setattr("slvmeval.cli.terminal.open_store", lambda *_, **__: raising(ZeroDivisionError())())
     with pytest.raises(ZeroDivisionError):
         run("status")
 
