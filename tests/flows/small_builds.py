@@ -54,4 +54,4 @@ def with_captions(video: Path) -> tuple[Path, Path]:
 
 def make_video(ffmpeg: str, path: Path, *arguments: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([ffmpeg, "-v", "error", "-y", *arguments, str(path)], check=True)
+    subprocess.run([ffmpeg, "-v", "error", "-y", *arguments, "-threads", "1", str(path)], check=True)
