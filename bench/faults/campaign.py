@@ -19,7 +19,7 @@ import psutil
 from bench.faults.disturbed import MARK, DisturbedBuild, StoppableServer, variable_of
 from bench.faults.kinds import KINDS, Took
 from bench.faults.outcome import Outcome, compare, shared_memory, what_is_left
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from storage_schemas.errors import TRANSIENT_REASONS
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rng

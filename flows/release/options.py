@@ -10,8 +10,8 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from flows.build.parameters import BuildParameters
 from flows.parameters import RunOptions, checked_prompts
+from flows.release.parameters import BuildParameters
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError, did_you_mean, suggestion

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows.build.options import BuildOptions, build_options, remember
-from flows.build.parameters import BuildParameters
-from flows.build.run import Build, BuildResult, counted
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.parameters import check_absolute
+from flows.release.options import BuildOptions, build_options, remember
+from flows.release.parameters import BuildParameters
+from flows.release.run import Build, BuildResult, counted
 from infra.prefect_server import FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.batches import Batching
-from flows.build.fixed_pairs import InheritedPairs, inherited_pairs, pin_problems, pinned_candidates
-from flows.build.options import BuildOptions
-from flows.build.stage_seconds import StageSeconds, lengths
 from flows.declaration import NothingToDo
+from flows.release.fixed_pairs import InheritedPairs, inherited_pairs, pin_problems, pinned_candidates
+from flows.release.options import BuildOptions
+from flows.release.stage_seconds import StageSeconds, lengths
 from flows.stages import StageItem, run_batch, through_stages
 from infra.executor import Executor
 from infra.progress import BuildProgress
