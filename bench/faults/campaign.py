@@ -20,7 +20,7 @@ from bench.faults.disturbed import MARK, DisturbedBuild, StoppableServer, variab
 from bench.faults.kinds import KINDS, Took
 from bench.faults.outcome import Outcome, compare, shared_memory, what_is_left
 from bench.films import FFMPEG
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from storage_schemas.errors import TRANSIENT_REASONS
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rng

@@ -76,7 +76,7 @@ def _build_once(videos: Path, store: Path, log: Path) -> int:
 
 
 def _built(videos: Path, store: Path) -> int:
-    from flows.build.options import BuildOptions, SourceRoot
+    from flows.release.options import BuildOptions, SourceRoot
     from tests.inline import build_inline
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
