@@ -1,6 +1,7 @@
 """The conformance tests for authors of aspects and evaluators; each reports every violation.
 
-``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module.
+``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module. `stand_in_setup`
+gives evaluators that ask a model a server.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from slvmeval.testing.evaluators import ConformanceError, check_evaluator, hardware_problems
+from slvmeval.testing.stand_in import stand_in_setup
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
@@ -323,5 +325,6 @@ __all__ = [
     "NoModels",
     "check_aspect",
     "check_evaluator",
+    "stand_in_setup",
     "synthetic_clip",
 ]
