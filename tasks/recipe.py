@@ -383,9 +383,10 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
     texts = own_prompts(prompts)
     fields = recipe.model_dump(mode="json")
     changed = False
-    if recipe.caption_analysis.name == "llm" and (text := texts.get("caption-analysis/caption_analysis")):
-        fields["caption_analysis"]["parameters"]["prompt"] = text
-        changed = True
+    for parameter, name in (("prompt", "caption_analysis"), ("again", "caption_analysis_again")):
+        if recipe.caption_analysis.name == "llm" and (text := texts.get(f"caption-analysis/{name}")):
+            fields["caption_analysis"]["parameters"][parameter] = text
+            changed = True
     for aspect in recipe.aspects:
         for parameter, key in recipe.operation(aspect).prompts.items():
             if text := texts.get(key):

@@ -67,6 +67,7 @@ class Clarity(Measure):
     """One of the four dimensions."""
 
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
+    messages: ClassVar[Sequence[str]] = ("clarity_user", "video_line")
     uses: ClassVar[frozenset[str]] = Measure.uses | {"rounds", "round_temperature"}
 
     def instructions(self) -> Mapping[str, str]:
@@ -103,7 +104,7 @@ class Clarity(Measure):
             name=f"round {number + 1}",
             role="multimodal",
             system=self.instructions()["clarity"],
-            text="Judge this video.",
+            text=self.told("clarity_user"),
             schema=SCHEMA,
             check=read_round,
             assumed=_ASSUMED,

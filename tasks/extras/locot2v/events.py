@@ -89,7 +89,7 @@ def extract_events(
         name=name,
         role="language",
         system=events_instruction(settings),
-        text=f"The text:\n{text}",
+        text=filled(instruction("events_user", settings.prompts), text=text),
         schema=SCHEMA,
         check=check,
         assumed={"events": _ASSUMED[: settings.most_events]},
@@ -174,7 +174,9 @@ def event_clips(
             instruction("locate", settings.prompts),
             length=f"{length:.1f}" if length >= 1 else f"{length:.2f}",
         ),
-        text=f"The events:\n{numbered([one.event for one in wanted])}",
+        text=filled(
+            instruction("locate_user", settings.prompts), events=numbered([one.event for one in wanted])
+        ),
         schema=CLIP_SCHEMA,
         check=lambda value: read_intervals(value, len(wanted), length),
         assumed=_assumed(len(wanted), length),
@@ -185,8 +187,12 @@ def event_clips(
 
 
 def clip_instructions(settings: Locot2vSettings) -> Mapping[str, str]:
-    """Return the models' instructions."""
-    return {"events": events_instruction(settings), "locate": instruction("locate", settings.prompts)}
+    """Return the models' instructions and messages."""
+    names = ("locate", "events_user", "locate_user", "video_line", "time_line")
+    return {
+        "events": events_instruction(settings),
+        **{name: instruction(name, settings.prompts) for name in names},
+    }
 
 
 def length_s(film: SampledVideo) -> float:

@@ -14,6 +14,11 @@ from pydantic import ValidationError
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from storage_schemas.value_problems import first_error
+from tasks.llm.answers import objects
+from tasks.llm.conversation import Role, Step
+from tasks.llm.prompt_files import filled
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.base import SuitePrompt
 from tasks.extras.locot2v.askers import Comparer
 from tasks.extras.locot2v.measure import (
     Measure,
@@ -96,6 +101,7 @@ class Herd(Measure):
     """One of the seven attributes."""
 
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
+    messages: ClassVar[Sequence[str]] = ("questions_user", "video_line")
     uses: ClassVar[frozenset[str]] = Measure.uses | {"questions_at_once"}
 
     def instructions(self) -> Mapping[str, str]:
@@ -125,7 +131,10 @@ class Herd(Measure):
             name=f"questions on {self.dimension.name}",
             role="multimodal",
             system=self.instructions()["questions"],
-            text=f"The questions:\n{numbered([question.question for question in questions])}",
+            text=filled(
+                self.told("questions_user"),
+                questions=numbered([question.question for question in questions]),
+            ),
             schema=SCHEMA,
             check=lambda value: [
                 word_in(entry, "answer", ANSWERS) for entry in entries_by_number(value, "answers", count)

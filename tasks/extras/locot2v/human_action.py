@@ -55,6 +55,7 @@ class HumanAction(Measure):
     """Looks for the prompt's actions."""
 
     roles: ClassVar[Sequence[Role]] = ("multimodal", "language")
+    messages: ClassVar[Sequence[str]] = ("actions_user", "look_for_actions_user", "video_line")
     uses: ClassVar[frozenset[str]] = Measure.uses | {"most_actions", "unsmooth_action"}
 
     def instructions(self) -> Mapping[str, str]:
@@ -75,7 +76,7 @@ class HumanAction(Measure):
                 name="look for actions",
                 role="multimodal",
                 system=self.instructions()["look"],
-                text=f"The actions:\n{numbered(actions)}",
+                text=filled(self.told("look_for_actions_user"), actions=numbered(actions)),
                 schema=LOOKED,
                 check=lambda value: _read_seen(value, len(actions)),
                 assumed=_assumed(len(actions)),
@@ -99,7 +100,7 @@ class HumanAction(Measure):
             name="actions of the prompt",
             role="language",
             system=self.instructions()["actions"],
-            text=f"The text:\n{base_of(prompt)}",
+            text=filled(self.told("actions_user"), text=base_of(prompt)),
             schema=ACTIONS,
             check=self._read_actions,
             assumed={"actions": ["word " * 5] * min(4, self.settings.most_actions)},

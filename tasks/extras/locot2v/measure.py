@@ -32,6 +32,8 @@ class Measure(ABC):
     ----------------
     roles
         The models that it asks.
+    messages
+        Names of the prompts that it sends besides its instructions.
     compares
         Whether it compares texts by embeddings.
     uses
@@ -39,6 +41,7 @@ class Measure(ABC):
     """
 
     roles: ClassVar[Sequence[Role]]
+    messages: ClassVar[Sequence[str]]
     compares: ClassVar[bool] = False
     uses: ClassVar[frozenset[str]] = frozenset({"fps", "most_frames"})
 
@@ -48,6 +51,10 @@ class Measure(ABC):
     @abstractmethod
     def instructions(self) -> Mapping[str, str]:
         """Return the instructions of each step."""
+
+    def told(self, name: str) -> str:
+        """Return a prompt of the area ``locot2v-bench``; see :func:`instruction`."""
+        return instruction(name, self.settings.prompts)
 
     @abstractmethod
     def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:

@@ -8,9 +8,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from storage_schemas.model import Frozen
-from tasks.extras.locot2v.visual_settings import VisualSettings
+from tasks.llm.prompt_files import prompt_text
 from tasks.llm.vision_models import VlmModel
-from tasks.scoring.suites.shown_videos import SampledVideo, VideoExhibit
+from tasks.extras.locot2v.visual_settings import VisualSettings
+from tasks.scoring.suites.shown_videos import ImageLines, SampledVideo, VideoExhibit
 
 
 def _ready(model: str, server: str, context_tokens: int, most_images: int, **fields: Any) -> VlmModel:
@@ -115,4 +116,6 @@ class Locot2vSettings(Frozen):
 
     def exhibit(self, film: SampledVideo, timed: bool = False) -> VideoExhibit:
         """Return a video for a step, optionally with the frames' times."""
-        return VideoExhibit({"video": film}, self.fps, self.most_frames, timed=timed)
+        time = prompt_text("locot2v-bench/time_line", self.prompts) if timed else ""
+        lines = ImageLines(prompt_text("locot2v-bench/video_line", self.prompts), time)
+        return VideoExhibit({"video": film}, self.fps, self.most_frames, lines)

@@ -40,7 +40,7 @@ def describe(asker: Asker, film: SampledVideo, settings: Locot2vSettings, repeat
         name="describe",
         role="multimodal",
         system=instruction("describe", settings.prompts),
-        text="Describe this video.",
+        text=instruction("describe_user", settings.prompts),
         schema=SCHEMA,
         check=lambda value: text_in(value, "description"),
         assumed=_ASSUMED,
@@ -54,6 +54,7 @@ class OverallAlignment(Measure):
     """Cosine of the embeddings of the description and of the prompt's base, at least 0."""
 
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
+    messages: ClassVar[Sequence[str]] = ("describe_user", "video_line")
     compares: ClassVar[bool] = True
 
     def instructions(self) -> Mapping[str, str]:
@@ -160,6 +161,7 @@ class EventAlignment(Measure):
     """Mean value of the matched events, less a penalty for their order; 0 if the video has no events."""
 
     roles: ClassVar[Sequence[Role]] = ("multimodal", "language")
+    messages: ClassVar[Sequence[str]] = ("describe_user", "events_user", "video_line")
     compares: ClassVar[bool] = True
     uses: ClassVar[frozenset[str]] = Measure.uses | {"most_events", "matching"}
 

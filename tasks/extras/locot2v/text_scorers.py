@@ -52,8 +52,9 @@ class WordsScorer(VideoScorer, ConversationScorer):
         self.measure, self.similarity = measure, similarity
 
     def instructions(self) -> Mapping[str, str]:
-        """Return the instructions of each step."""
-        return self.measure.instructions()
+        """Return the instructions of each step, and its messages."""
+        messages = {name: self.measure.told(name) for name in self.measure.messages}
+        return {**self.measure.instructions(), **messages}
 
     def settings(self) -> dict[str, Any]:
         """Return models, constants and the checksum of the instructions."""

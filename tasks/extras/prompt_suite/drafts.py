@@ -45,20 +45,20 @@ class Drafting:
         NotJudged
             If a step has no valid answer.
         """
-        text = attempts.ask(self._step("describe", "make_describe", "Describe this video.", film), self._read)
+        text = attempts.ask(self._step("describe", "make_describe", {}, film), self._read)
         versions: list[Version] = []
         for number in range(1, self.settings.rounds + 1):
             faults = self._faults(attempts, film, text, number)
             versions.append(Version(text=text, faults=tuple(faults)))
             if not faults:
                 return versions
-            message = f"The description:\n{text}\n\nWhat is wrong with it:\n{numbered(faults)}"
+            message = {"description": text, "faults": numbered(faults)}
             step = self._step(f"rewrite, round {number}", "make_rewrite", message, film)
             text = attempts.ask(step, self._read)
         return [*versions, Version(text=text)]
 
     def _faults(self, attempts: Attempts, film: SampledVideo, text: str, number: int) -> list[str]:
-        message = f"The description:\n{text}"
+        message = {"description": text}
         step = self._step(f"criticise, round {number}", "make_criticise", message, film, FAULTS)
         return attempts.ask(step, lambda value: texts_in(value, "faults"))
 
@@ -72,7 +72,12 @@ class Drafting:
         return text
 
     def _step(
-        self, name: str, prompt: str, text: str, film: SampledVideo, schema: Mapping[str, Any] = DESCRIBED
+        self,
+        name: str,
+        prompt: str,
+        message: Mapping[str, str],
+        film: SampledVideo,
+        schema: Mapping[str, Any] = DESCRIBED,
     ) -> Step:
         settings = self.settings
         words = {"least": str(settings.least_words), "most": str(settings.most_words)}
@@ -82,7 +87,7 @@ class Drafting:
             name=name,
             role="multimodal",
             system=filled(prompt_text(f"prompt-suite/{prompt}", settings.prompts), **words),
-            text=text,
+            text=filled(prompt_text(f"prompt-suite/{prompt}_user", settings.prompts), **message),
             schema=schema,
             assumed=assumed,
             exhibit=settings.of_suite().exhibit(film),

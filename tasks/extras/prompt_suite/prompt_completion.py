@@ -74,9 +74,9 @@ def _made(
 ) -> list[HerdQuestion]:
     settings = attempts.settings
     system = filled(prompt_text("prompt-suite/make_questions", settings.prompts), attribute=_words(attribute))
-    text = f"Questions wanted: {count}\nThe assessment: {assessment}"
+    text = _told(attempts, "make_questions_user", count=str(count), assessment=assessment)
     if known:
-        text += f"\n\nThese questions exist already; do not repeat them:\n{numbered(known)}"
+        text += f"\n\n{_told(attempts, 'make_questions_known', questions=numbered(known))}"
     name = f"questions on {attribute}" + (f", round {number}" if number > 1 else "")
     one = {"question": "word " * 15, "good_answer": "yes"}
     step = Step(
@@ -124,7 +124,7 @@ def _good_answers(attempts: Attempts, attribute: str, assessment: str, questions
         name=f"polarity of questions on {attribute}",
         role="language",
         system=prompt_text("prompt-suite/make_polarity", attempts.settings.prompts),
-        text=f"The assessment: {assessment}\n\nThe questions:\n{numbered(questions)}",
+        text=_told(attempts, "make_polarity_user", assessment=assessment, questions=numbered(questions)),
         schema=CHECKED,
         assumed={"questions": [{"number": number, **one} for number in range(1, count + 1)]},
     )
@@ -134,6 +134,10 @@ def _good_answers(attempts: Attempts, attribute: str, assessment: str, questions
             word_in(entry, "good_answer", YES_NO) for entry in entries_by_number(value, "questions", count)
         ],
     )
+
+
+def _told(attempts: Attempts, name: str, **words: str) -> str:
+    return filled(prompt_text(f"prompt-suite/{name}", attempts.settings.prompts), **words)
 
 
 def _words(attribute: str) -> str:
@@ -196,8 +200,9 @@ def events_in(attempts: Attempts, text: str) -> list[dict[str, str]]:
         return [one.model_dump() for one in events]
 
     assumed = {"events": [dict.fromkeys(FIELDS, "word " * 10)] * 6}
+    message = filled(instruction("events_user", settings.prompts), text=text)
     return attempts.ask(
-        _step("events", events_instruction(settings.of_suite()), f"The text:\n{text}", EVENTS, assumed), read
+        _step("events", events_instruction(settings.of_suite()), message, EVENTS, assumed), read
     )
 
 
@@ -216,7 +221,8 @@ def actions_in(attempts: Attempts, text: str) -> list[str]:
         return actions
 
     assumed = {"actions": ["word " * 5] * 4}
-    return attempts.ask(_step("actions", system, f"The text:\n{text}", ACTIONS, assumed), read)
+    message = filled(instruction("actions_user", settings.prompts), text=text)
+    return attempts.ask(_step("actions", system, message, ACTIONS, assumed), read)
 
 
 def assessments(attempts: Attempts, base: str, film: SampledVideo) -> dict[str, str]:
@@ -225,7 +231,7 @@ def assessments(attempts: Attempts, base: str, film: SampledVideo) -> dict[str, 
         name="assessments",
         role="multimodal",
         system=prompt_text("prompt-suite/make_assessments", attempts.settings.prompts),
-        text=f"The description:\n{base}",
+        text=_told(attempts, "make_assessments_user", description=base),
         schema=ASSESSED,
         assumed=dict.fromkeys(HERD_NAMES, "word " * 15),
         exhibit=attempts.settings.of_suite().exhibit(film),
@@ -239,9 +245,8 @@ def complexity_of(attempts: Attempts, text: str) -> dict[str, float]:
     """Return the complexity of a text by kind, each 0 to 10."""
     assumed = {name: {"reason": "word " * 25, "score": 8} for name in COMPLEXITIES}
     system = prompt_text("prompt-suite/make_complexity", attempts.settings.prompts)
-    return attempts.ask(
-        _step("complexity", system, f"The text:\n{text}", COMPLEXITY, assumed), read_complexity
-    )
+    message = _told(attempts, "make_complexity_user", text=text)
+    return attempts.ask(_step("complexity", system, message, COMPLEXITY, assumed), read_complexity)
 
 
 def read_complexity(value: Any) -> dict[str, float]:

@@ -11,6 +11,7 @@ from storage_schemas.judgements import EstimatedTokens, Failure
 from tasks.extras.prompt_suite.settings import PromptSuiteSettings
 from tasks.llm.conversation import Asker, DryRunAsker, LiveAsker, Step
 from tasks.llm.meter import Meter
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.base import not_readable
 
@@ -153,8 +154,6 @@ class Attempts:
                 if number >= self.settings.tries:
                     raise NotJudged(problem.failure, f"{step.name}: {problem.message}") from problem
                 number += 1
-                text = (
-                    f"{step.text}\n\nAn earlier answer cannot be used: {problem.message}. "
-                    "Answer again, and avoid this."
-                )
+                told = prompt_text("prompt-suite/again", self.settings.prompts)
+                text = f"{step.text}\n\n{filled(told, reason=problem.message)}"
                 request = replace(request, text=text, what={**step.what, **again, "attempt": number})

@@ -15,6 +15,7 @@ from tasks.extras.video_bench.instructions import instruction, sections_of
 from tasks.extras.video_bench.settings import VideoBenchSettings
 from tasks.llm.answers import objects, score_in, text_in, texts_in
 from tasks.llm.conversation import Asker, Role, Step
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
@@ -26,7 +27,15 @@ _ASKED = objects({"analysis": _TEXT, "questions": _TEXTS})
 _ANSWERED = objects({"description": _TEXT, "answers": _TEXTS})
 #: Assumed lengths of answers, used without measurements. 4.6 characters are a token.
 _LONG, _SHORT = "word " * 250, "word " * 30
-_NONE = "none"
+_ASSISTANTS = ("first assistant", "second assistant")
+#: The message of each step, a prompt of the area ``video-bench``.
+_USER: Mapping[str, str] = {
+    "describe": "describe_user",
+    **dict.fromkeys(_ASSISTANTS, "ask_questions_user"),
+    "answer": "answer_user",
+    "score": "score_user",
+}
+_KNOWN = "ask_questions_known"
 
 
 class ChainOfQuery:
@@ -55,6 +64,11 @@ class ChainOfQuery:
             "answer": told("answer"),
             "score": told("score"),
         }
+        names = dict.fromkeys((*_USER.values(), _KNOWN, "no_questions"))
+        self.messages = {
+            **{name: prompt_text(f"video-bench/{name}", settings.prompts) for name in names},
+            **settings.image_lines(dimension.name, "video_line"),
+        }
 
     def score(self, asker: Asker, prompt: str, film: SampledVideo, repeat: int = 0) -> int:
         """Return the score of one video.
@@ -66,24 +80,18 @@ class ChainOfQuery:
         """
         films = {"video": film}
         first = self._ask(asker, "describe", {}, films, repeat)
-        known = {
-            "Prompt of the video": prompt,
-            "Caption": first["caption"],
-            "Description": first["description"],
-        }
+        known = {"prompt": prompt, "caption": first["caption"], "description": first["description"]}
         one = self._ask(asker, "first assistant", known, {}, repeat)["questions"]
-        with_first = {**known, "Questions of another assistant": _numbered(one)}
-        second = with_first if self._settings.chained_questions else known
-        two = self._ask(asker, "second assistant", second, {}, repeat)["questions"]
+        earlier = {"questions": self._numbered(one)} if self._settings.chained_questions else {}
+        two = self._ask(asker, "second assistant", {**known, **earlier}, {}, repeat)["questions"]
         questions = [*one, *two]
-        to_answer = {"Prompt of the video": prompt, "Questions of the assistants": _numbered(questions)}
-        again = self._ask(asker, "answer", to_answer, films, repeat, len(questions))
+        asked = {"prompt": prompt, "questions": self._numbered(questions)}
+        again = self._ask(asker, "answer", asked, films, repeat, len(questions))
         history = {
-            "Prompt of the video": prompt,
-            "First description, made without the prompt": f"{first['caption']}\n{first['description']}",
-            "Questions of the assistants": _numbered(questions),
-            "Second description, made with the prompt": again["description"],
-            "Answers to the questions": _numbered(again["answers"]),
+            **known,
+            **asked,
+            "second_description": again["description"],
+            "answers": self._numbered(again["answers"]),
         }
         return int(self._ask(asker, "score", history, films, repeat)["score"])
 
@@ -91,7 +99,7 @@ class ChainOfQuery:
         self,
         asker: Asker,
         name: str,
-        blocks: Mapping[str, str],
+        words: Mapping[str, str],
         films: Mapping[str, SampledVideo],
         repeat: int,
         questions: int = 0,
@@ -102,13 +110,14 @@ class ChainOfQuery:
         def check(value: Any) -> Any:
             return self._read(name, value, questions)
 
-        text = "\n\n".join(f"{title}:\n{block}" for title, block in blocks.items())
+        # only an assistant that sees another's questions gets some
+        ends = [_KNOWN] if name in _ASSISTANTS and "questions" in words else []
         step = Step(
             name=name,
             role=role,
             system=self.systems[name],
-            text=text or "Here is the video.",
-            exhibit=self._settings.exhibit(self.dimension.name, films) if films else None,
+            text="\n\n".join(filled(self.messages[one], **words) for one in (_USER[name], *ends)),
+            exhibit=self._settings.exhibit(self.dimension.name, films, self.messages) if films else None,
             schema=schema,
             check=check,
             assumed=assumed,
@@ -116,6 +125,10 @@ class ChainOfQuery:
             what={"step": name, "repeat": repeat},
         )
         return asker.ask(step)
+
+    def _numbered(self, texts: Sequence[str]) -> str:
+        lines = (f"{number}. {text}" for number, text in enumerate(texts, 1))
+        return "\n".join(lines) or self.messages["no_questions"]
 
     def _shape(self, name: str, questions: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return an answer's schema, and an assumed answer."""
@@ -153,7 +166,3 @@ class ChainOfQuery:
             "questions": proposed[:most],
             "not_asked": proposed[most:],
         }
-
-
-def _numbered(texts: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1)) or _NONE

@@ -9,6 +9,7 @@ from tasks.extras.video_bench.instructions import instruction, sections_of
 from tasks.extras.video_bench.settings import VideoBenchSettings
 from tasks.llm.answers import objects, score_in, text_in
 from tasks.llm.conversation import Asker, Step
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
 
@@ -33,6 +34,10 @@ class DirectScoring:
         self.systems: Mapping[str, str] = {
             _NAME: instruction("score_directly", sections, settings.prompts, **ends)
         }
+        self.messages = {
+            "user": prompt_text("video-bench/score_directly_user", settings.prompts),
+            **settings.image_lines(dimension.name, "video_line"),
+        }
 
     def score(self, asker: Asker, prompt: str, film: SampledVideo, repeat: int = 0) -> int:
         """Return the score of one video.
@@ -52,8 +57,8 @@ class DirectScoring:
             name=_NAME,
             role="multimodal",
             system=self.systems[_NAME],
-            text=f"Prompt of the video:\n{prompt}",
-            exhibit=self._settings.exhibit(self.dimension.name, {"video": film}),
+            text=filled(self.messages["user"], prompt=prompt),
+            exhibit=self._settings.exhibit(self.dimension.name, {"video": film}, self.messages),
             schema=objects({"reason": {"type": "string"}, "score": {"type": "integer", "enum": scale}}),
             check=check,
             assumed={"reason": _REASON, "score": scale[0]},

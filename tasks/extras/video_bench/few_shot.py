@@ -11,6 +11,7 @@ from tasks.extras.video_bench.instructions import instruction, sections_of
 from tasks.extras.video_bench.settings import Rest, VideoBenchSettings
 from tasks.llm.answers import objects, score_in
 from tasks.llm.conversation import Asker, Step
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
@@ -73,6 +74,11 @@ class FewShot:
         sections = sections_of(dimension.name, settings.prompts)
         ends = {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}"}
         self.system = instruction("few_shot", sections, settings.prompts, **ends)
+        names = ("few_shot_user", *(["few_shot_prompt"] if self.sends_prompt else []))
+        self.messages = {
+            **{name: prompt_text(f"video-bench/{name}", settings.prompts) for name in names},
+            **settings.image_lines(dimension.name, "numbered_video_line"),
+        }
         scale = list(range(int(dimension.low), int(dimension.high) + 1))
         one = objects(
             {
@@ -98,9 +104,9 @@ class FewShot:
         """
         count = len(films)
         numbers = range(1, count + 1)
-        text = f"There are {count} videos." if count > 1 else "There is one video."
+        text = filled(self.messages["few_shot_user"], count=str(count))
         if self.sends_prompt:
-            text += f" The prompt: {prompt}"
+            text += "\n" + filled(self.messages["few_shot_prompt"], prompt=prompt)
         assumed = [{"video": number, "reason": _REASON, "score": self._assumed} for number in numbers]
 
         read: list[int | NotJudged] = []
@@ -122,7 +128,7 @@ class FewShot:
             role="multimodal",
             system=self.system,
             text=text,
-            exhibit=self._settings.exhibit(self.dimension.name, named),
+            exhibit=self._settings.exhibit(self.dimension.name, named, self.messages),
             schema=self._schema,
             check=check,
             assumed={"scores": assumed},

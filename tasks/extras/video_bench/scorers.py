@@ -67,8 +67,8 @@ class AlignmentScorer(VideoScorer, VideoBenchScorer):
         self._method = (ChainOfQuery if chained else DirectScoring)(dimension, settings)
 
     def instructions(self) -> Mapping[str, str]:
-        """Return the instructions of each step."""
-        return self._method.systems
+        """Return the instructions of each step, and the messages around them."""
+        return {**self._method.systems, **self._method.messages}
 
     def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
         """Return the score of one video with the whole conversation, or why there is none."""
@@ -103,8 +103,8 @@ class QualityScorer(VideoBenchScorer):
         return {**super().settings(), "prompt_sent": self.few_shot.sends_prompt}
 
     def instructions(self) -> Mapping[str, str]:
-        """Return the instructions of the one step."""
-        return {"few-shot": self.few_shot.system}
+        """Return the instructions of the one step, and the messages around them."""
+        return {"few-shot": self.few_shot.system, **self.few_shot.messages}
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0

@@ -9,10 +9,11 @@ from pydantic import Field, field_validator
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
-from tasks.extras.video_bench.dimensions import BY_NAME, DIMENSIONS, QUALITY
+from tasks.llm.prompt_files import prompt_text
 from tasks.llm.vision_models import VlmModel
 from tasks.scoring.suites.base import suite_settings
-from tasks.scoring.suites.shown_videos import Grid, SampledVideo, VideoExhibit
+from tasks.scoring.suites.shown_videos import Grid, ImageLines, SampledVideo, VideoExhibit
+from tasks.extras.video_bench.dimensions import BY_NAME, DIMENSIONS, QUALITY
 
 #: How a prompt's videos are divided if a batch cannot hold them.
 Rest = Literal["even", "short", "fill"]
@@ -86,9 +87,23 @@ class VideoBenchSettings(Frozen):
     def _switch_off(cls, value: Any) -> Any:
         return None if value is False else value
 
-    def exhibit(self, dimension: str, videos: Mapping[str, SampledVideo]) -> VideoExhibit:
-        """Return videos as a request about a dimension shows them."""
-        return VideoExhibit(videos, self.fps, self.most_frames, self.grid_of(dimension))
+    def exhibit(
+        self, dimension: str, videos: Mapping[str, SampledVideo], lines: Mapping[str, str]
+    ) -> VideoExhibit:
+        """Return videos as a request about a dimension shows them; for `lines` see :meth:`image_lines`."""
+        around = ImageLines(lines["video"], grid=lines.get("grid", ""))
+        return VideoExhibit(videos, self.fps, self.most_frames, around, self.grid_of(dimension))
+
+    def image_lines(self, dimension: str, line: str) -> Mapping[str, str]:
+        """Return the lines around the images of a dimension's requests.
+
+        Parameters
+        ----------
+        line
+            The prompt that stands before each video: ``video_line`` or ``numbered_video_line``.
+        """
+        names = {"video": line, **({"grid": "grid_line"} if self.grid_of(dimension) else {})}
+        return {key: prompt_text(f"video-bench/{name}", self.prompts) for key, name in names.items()}
 
     def grid_of(self, dimension: str) -> Grid | None:
         """Return the grids of a dimension; None where each frame is an image."""

@@ -99,7 +99,7 @@ def lights(body: Mapping[str, Any]) -> list[float]:
     images = iter(pictures(body))
     for part in body["messages"][1]["content"]:
         if part["type"] == "text":
-            new = bool(re.match(r"The video \d+, ", part["text"]))
+            new = bool(re.match(r"Video \d+:", part["text"]))
             continue
         picture = next(images)
         if new:

@@ -184,7 +184,7 @@ def test_what_fails_harms_no_other_batch_or_video(server: Told) -> None:
     # one video alone, of one frame
     assert values(score(server, [film(frames=1, luma=90)])) == [2]
     assert len(addresses(server.seen[1].body)) == 1
-    assert "There is one video." in text(server.seen[1].body)
+    assert "Number of videos: 1" in text(server.seen[1].body)
 
 
 def test_what_was_answered_is_not_paid_again(server: Told) -> None:

@@ -20,7 +20,8 @@ def shown_frames(
     films: list[SampledVideo], dimension: str, settings: VideoBenchSettings, model: VlmModel, text: int
 ) -> list[ShownFrames]:
     named = {f"video {number}": film for number, film in enumerate(films, 1)}
-    return list(settings.exhibit(dimension, named).fit(model, text).videos.values())
+    lines = settings.image_lines(dimension, "numbered_video_line")
+    return list(settings.exhibit(dimension, named, lines).fit(model, text).videos.values())
 
 
 class LongFilm(FrameList):
@@ -98,7 +99,8 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
     (shown,) = shown_frames([one], "motion_effects", settings, GPT, 0)
     assert shown.images == 2
     assert len(shown.places) == 5
-    parts = settings.exhibit("motion_effects", {"video": one}).fit(GPT, 0).parts()
+    lines = settings.image_lines("motion_effects", "video_line")
+    parts = settings.exhibit("motion_effects", {"video": one}, lines).fit(GPT, 0).parts()
     made = pictures({"messages": [{}, {"content": parts}]})
     assert [picture.size for picture in made] == [(64, 32), (64, 32)]
     assert "2 rows and 2 columns" in parts[0]["text"]
@@ -115,7 +117,7 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
     assert plain.images == 5
     # the size of frames is the model's
     small = GPT.model_copy(update={"image_side": 16, "detail": None})
-    parts = settings.exhibit("color_consistency", {"video": one}).fit(small, 0).parts()
+    parts = settings.exhibit("color_consistency", {"video": one}, lines).fit(small, 0).parts()
     assert {picture.size for picture in pictures({"messages": [{}, {"content": parts}]})} == {(16, 8)}
     assert "detail" not in parts[1]["image_url"]
 

@@ -24,6 +24,16 @@ from tasks.scoring.suites.registry import make_suite, settings_of_variant, suite
 from tests.tasks.extras.video_bench.talking import MODELS, PROMPT, Talk, setup, suite, video
 from tests.tasks.scoring.sides import FrameList, flat
 from tests.tasks.scoring.suites.told import Told
+from tests.tasks.extras.video_bench.talking import (
+    MODELS,
+    PROMPT,
+    Talk,
+    film,
+    setup,
+    suite,
+    video,
+)
+from tests.tasks.extras.video_bench.talking import text as text_of
 
 
 def test_nine_dimensions_with_the_paper_s_scales(server: Told) -> None:
@@ -348,3 +358,27 @@ def test_a_guide_that_cannot_be_used_is_named(tmp_path: Path, text: str, message
     with pytest.raises(UserInputError, match=f"look.txt.*{message}"):
         own_guide(tmp_path, "look", "Look", "en")
     assert own_guide(tmp_path, "look", "Look", "ja") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "wording", "sent"),
+    [
+        ("color_consistency", "score_user", "{prompt}{description}{second_description}A {answers}", "A 1. "),
+        ("color_consistency", "video_line", "Look!", "Look!"),
+        ("imaging_quality", "numbered_video_line", "Film {number}", "Film 1"),
+        ("imaging_quality", "few_shot_user", "{count} of them", "1 of them"),
+        ("aesthetic_quality", "few_shot_prompt", "Wanted: {prompt}", "Wanted: A red ball"),
+        ("motion_effects", "grid_line", "by {cells}", "Video 1: by 4"),
+    ],
+)
+def test_every_line_around_the_videos_is_a_prompt(
+    server: Told, tmp_path: Path, name: str, key: str, wording: str, sent: str
+) -> None:
+    place = tmp_path / "mine" / "video-bench" / f"{key}.txt"
+    place.parent.mkdir(parents=True)
+    place.write_text(wording, encoding="utf-8")
+    ours, mine = suite(server).scorer(name), suite(server, prompts=str(tmp_path / "mine")).scorer(name)
+    # a changed line is another setting
+    assert canonical_json(ours.settings()) != canonical_json(mine.settings())
+    mine.score(PROMPT, [video("a", film())])
+    assert sent in text_of(server.seen[-1].body)
