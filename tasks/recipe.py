@@ -20,6 +20,7 @@ from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
+from storage_schemas.rng import keyed_rank
 from storage_schemas.source import DamageRule
 from storage_schemas.value_problems import value_problem
 from tasks.aspects.base import CUSTOM, Operation, Parameters
@@ -88,6 +89,8 @@ class Recipe(Frozen):
         to its last whole picture, ``conceal`` takes the pictures that FFmpeg's decoder returns.
     aspects
         The aspects to build.
+    controls
+        Whether each pair gets a control, an edit that makes no side better; or the share of pairs that do.
     pins
         If not empty, exactly these pairs are built and their checksums compared.
     annotation
@@ -106,6 +109,7 @@ class Recipe(Frozen):
     caption_analysis: AnalyserRecipe = AnalyserRecipe()
     aspects: dict[str, AspectRecipe]
     severity: Severity = Severity()
+    controls: bool | Annotated[float, Field(gt=0, le=1)] = False
     pins: tuple[Pin, ...] = ()
     annotation: FilterRule = FilterRule()
 
@@ -126,10 +130,46 @@ class Recipe(Frozen):
     def digest(self) -> str:
         """Return the checksum that identifies the recipe in a release's version.
 
-        The annotation rule is included only if it is not the default.
+        The annotation rule and the controls are included only if they are not the default.
         """
         later = {"annotation"} if self.annotation == FilterRule() else set()
-        return digest_value(self.model_dump(mode="json", exclude=later))
+        return digest_value(self.model_dump(mode="json", exclude=later | self.unset))
+
+    @property
+    def unset(self) -> set[str]:
+        """Fields that are not stored in a release unless they are set."""
+        return set() if self.controls else {"controls"}
+
+    def has_control(self, aspect: str, source_id: str) -> bool:
+        """Return whether the main pair of a source and aspect gets a control, by a keyed draw.
+
+        A smaller share is a subset of a larger one.
+        """
+        if not self.controls or find_aspect(aspect).control is None:
+            return False
+        drawn = int(keyed_rank(self.seed, "control", aspect, source_id)[:13], 16) / 16**13
+        return drawn < float(self.controls)
+
+    def control_parameters(self, aspect: str) -> Parameters:
+        """Return the parameters of an aspect's control.
+
+        Raises
+        ------
+        ValueError
+            If the aspect has none.
+        """
+        control = find_aspect(aspect).control
+        if control is None:
+            raise ValueError(f"aspect {aspect} has no control")
+        return control.parameters(self.parameters(aspect))
+
+    def operations(self, aspect: str) -> list[tuple[Operation[Any], Parameters]]:
+        """Return the operations of an aspect with the parameters of each severity point, and its control."""
+        found = [(self.operation(aspect), self.parameters(aspect, p.strength)) for p in self.points(aspect)]
+        control = find_aspect(aspect).control
+        if self.controls and control is not None:
+            found.append((control.operation, self.control_parameters(aspect)))
+        return found
 
     def operation(self, aspect: str) -> Operation[Any]:
         """Return the operation that this recipe uses for an aspect."""
@@ -402,5 +442,5 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
 def check_recipe(recipe: Recipe, check: Models) -> None:
     """Check every model that the operations of a recipe load."""
     for name in recipe.aspects:
-        for point in recipe.points(name):
-            recipe.operation(name).consumed_models(recipe.parameters(name, point.strength), check)
+        for operation, parameters in recipe.operations(name):
+            operation.consumed_models(parameters, check)

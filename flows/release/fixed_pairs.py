@@ -95,7 +95,11 @@ def inherited_pairs(
     """
     if parent is None or recipe.pins:
         return InheritedPairs()
-    wanted = [record for record in parent.pairs() if record.aspect in recipe.aspects]
+    wanted = [
+        record
+        for record in parent.pairs()
+        if record.aspect in recipe.aspects and (recipe.controls or not record.control)
+    ]
     return InheritedPairs(
         parent=parent,
         records=tuple(

@@ -27,7 +27,7 @@ from storage_schemas.errors import IntegrityError, Reason, UserInputError
 from storage_schemas.pair import PlannedPair, ReleasePlan, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
-from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow, append_failures, known_failures
+from storage_schemas.set_aside import CLIPS_STAGE, CONTROL_STAGE, SetAsideRow, append_failures, known_failures
 from storage_schemas.sizes import size_text
 from storage_schemas.source import DAMAGE_TEXTS, ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
@@ -205,9 +205,12 @@ def _damaged_row(build: Build, pair: PlannedPair, source_id: str, problem: Integ
 
 def _no_pair_rows(build: Build) -> list[SetAsideRow]:
     return _clip_rows(build) + [
-        source_row(build.sources[report.source_id], "candidates", none.reason, none.message).model_copy(
-            update={"aspect": none.aspect}
-        )
+        source_row(
+            build.sources[report.source_id],
+            CONTROL_STAGE if none.control else "candidates",
+            none.reason,
+            none.message,
+        ).model_copy(update={"aspect": none.aspect})
         for report in build.reports.values()
         for none in report.no_pair
     ]
@@ -487,7 +490,8 @@ class Build:
                 self._lose_pair(planned[row.key], row)
             elif row.aspect:
                 self.rows.append(row)
-                self.excluded.add((row.source_id, row.aspect))
+                if row.stage != CONTROL_STAGE:
+                    self.excluded.add((row.source_id, row.aspect))
             else:
                 self._lose_source(source, row)
                 return False

@@ -17,6 +17,7 @@ from pydantic import Field, field_validator
 
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, any_clip
+from tasks.aspects.unharming_edits import MIRRORED
 
 Bgr = NDArray[np.uint8]
 StyleName = Literal["cartoon", "detail", "oil", "pencil", "watercolor"]
@@ -126,4 +127,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={OpencvStyle.name: OpencvStyle()},
+    control=MIRRORED,
 )

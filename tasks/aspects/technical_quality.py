@@ -11,6 +11,7 @@ from pydantic import Field
 
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, Parameters, PixelOperation, any_clip
+from tasks.aspects.unharming_edits import SHIFTED
 
 
 class ScaleParameters(Parameters):
@@ -79,4 +80,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={LanczosDownUp.name: LanczosDownUp()},
+    control=SHIFTED,
 )
