@@ -99,6 +99,10 @@ JUDGEMENTS = pa.schema(
 )
 
 
+#: Key of a row's details that says that its pair is a control, of which no side is better.
+CONTROL_KEY = "control"
+
+
 class EstimatedTokens(Frozen):
     """Tokens and dollars by estimate; no dollars if a model has no price."""
 
@@ -196,6 +200,11 @@ class Judgement(Frozen):
     def p_first(self) -> float | None:
         """Probability of "first" according to the model's tokens, from the details; None if it is unknown."""
         return json.loads(self.details).get("p_first") if '"p_first"' in self.details else None
+
+    @property
+    def control(self) -> bool:
+        """Whether its pair is a control, from the details: `high` is then the untouched side."""
+        return f'"{CONTROL_KEY}"' in self.details and bool(json.loads(self.details).get(CONTROL_KEY))
 
     @property
     def estimated(self) -> EstimatedTokens | None:

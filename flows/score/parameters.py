@@ -87,8 +87,7 @@ class EvaluateParameters(ScoringParameters):
     )
     wait: bool = Field(
         default=True,
-        description="With batches: wait for the answers, or end when all is handed over; the same command "
-        "collects them later.",
+        description="Wait for the answers of batches; the same command can collect them later too.",
     )
 
     def paths(self) -> Mapping[str, Sequence[str]]:

@@ -18,8 +18,9 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from flows.parameters import Given, SiteParameters, given, validated
+from flows.parameters import RARE, Given, SiteParameters, given, validated
 from infra.profile import ENVIRONMENT_PREFIX, Profile
+from slvmeval.cli.help import HELP_ALL, CompactCommand, CompactGroup
 from storage_schemas.model import Frozen
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -49,9 +50,12 @@ class Without:
 class CommandGroup(typer.Typer):
     """Commands that take models in place of options."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"cls": CompactGroup, **settings})
+
     def command(self, *arguments: Any, **settings: Any) -> Callable[[C], C]:
         """Return a decorator that registers a command with an option for each field of its models."""
-        register = super().command(*arguments, **settings)
+        register = super().command(*arguments, **{"cls": CompactCommand, **settings})
 
         def add(command: C) -> C:
             register(with_options(command))
@@ -72,9 +76,14 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
             continue
         models[name] = model, names
         parameters += [_parameter(field, model.model_fields[field]) for field in names]
+    if any(
+        given(model.model_fields[field]).panel == RARE for model, names in models.values() for field in names
+    ):
+        parameters.append(HELP_ALL)
 
     @wraps(command)
     def run(**values: Any) -> R:
+        values.pop(HELP_ALL.name, None)
         for name, (model, names) in models.items():
             of_model = {field: values.pop(field) for field in names}
             values[name] = _filled(model, of_model)
@@ -111,6 +120,8 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     how, many = given(field), get_origin(field.annotation) is tuple
     default = inspect.Parameter.empty if how.required or field.is_required() else field.default
     text = (field.description or "") + (" Repeatable." if many else "")
+    if default is True:
+        text = f"Do not {text[:1].lower()}{text[1:]}"
     text += f"  [env: {how.variable}]" if how.variable else ""
     limits: dict[str, Any] = {
         name: getattr(part, sign)
@@ -129,6 +140,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
             # the profile's variables are read with the profile
             "envvar": None if _of_profile(how.variable) else how.variable,
             "show_envvar": False,
+            "show_default": default is not True,
         }
         make: Callable[..., Any] = typer.Option
         made = make(*_flags(name, how, default), **settings)
@@ -163,7 +175,8 @@ def _of_profile(variable: str) -> bool:
 def _flags(name: str, how: Given, default: object) -> tuple[str, ...]:
     plain = name.replace("_", "-")
     if default is True:
-        return (f"--{plain}/--no-{plain}",)
+        # a flag without a value: what is usual needs none
+        return (f" /--no-{plain}",)
     return how.flags or (f"--{plain}",)
 
 

@@ -15,7 +15,15 @@ from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipSpan, FindingOperation, FoundParameters
+from tasks.aspects.base import (
+    Aspect,
+    ClipContext,
+    ClipSpan,
+    FindingOperation,
+    FoundParameters,
+    Scale,
+    blending,
+)
 from tasks.aspects.color_edit import (
     PALETTE,
     Palette,
@@ -68,6 +76,7 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
         "medium": {"amount": 0.65},
         "standard": {},
     }
+    scale: ClassVar[Scale | None] = blending()
     default_strength: ClassVar[str] = "standard"
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.5

@@ -14,6 +14,7 @@ from tasks.statistics.trials import (
     DEFAULT_TIES,
     FailurePolicy,
     TiePolicy,
+    Trial,
     TrialPair,
     failures_count,
     trial_pair,
@@ -38,6 +39,8 @@ class JudgedRelease(JudgedPairs):
         Numbers of degraded clips that the recipe names.
     people
         People's votes on the release; None if nobody voted.
+    control_trials
+        Those on controls, which no accuracy contains.
     """
 
     release: Release
@@ -46,6 +49,7 @@ class JudgedRelease(JudgedPairs):
     main_clips: int
     clip_levels: tuple[int, ...] = ()
     people: ReleaseVotes | None = None
+    control_trials: tuple[Trial, ...] = ()
 
     @property
     def title(self) -> str:
@@ -118,12 +122,13 @@ def _gathered(
     ties: TiePolicy,
     failures: FailurePolicy,
 ) -> JudgedRelease:
-    trials = failures_count(trials_of(rows, pairs), failures)
+    joined = failures_count(trials_of(rows, pairs), failures)
+    trials = tuple(trial for trial in joined if not trial.pair.control)
     main, strengths, levels, clips = main_points(release, records)
     return JudgedRelease(
         release=release,
         rows=rows,
-        names=names_of({trial.who for trial in trials}),
+        names=names_of({trial.who for trial in joined}),
         trials=tuple(trial for trial in trials if _is_main(trial.pair, main, clips)),
         all_trials=trials,
         strengths=strengths,
@@ -132,6 +137,7 @@ def _gathered(
         clip_levels=levels,
         ties=ties,
         failures=failures,
+        control_trials=tuple(trial for trial in joined if trial.pair.control),
     )
 
 
@@ -145,6 +151,8 @@ def main_points(
     recipe = recipe_from(release.recipe)
     used: dict[str, list[str]] = {}
     for record in records:
+        if record.control:
+            continue
         used.setdefault(record.aspect, []).append(record.strength)
     if not recipe.severity.clips and not recipe.severity.strengths:
         return {}, {}, (), recipe.clips_per_pair
@@ -168,4 +176,6 @@ def _in_order(names: Collection[str], order: list[str]) -> tuple[str, ...]:
 
 
 def _is_main(pair: TrialPair, main: Mapping[str, str], clips: int) -> bool:
+    if pair.control:
+        return False
     return pair.aspect not in main or (pair.strength == main[pair.aspect] and pair.clips == clips)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table, matrix_of
+from tasks.report.detection_tables import detection_table
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, line_of, pair_page
 from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
 from tasks.report.figures import figures_of
@@ -24,6 +25,14 @@ from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFEREN
 from tasks.statistics.comparisons import compare_all
 
 SECTIONS = (
+    Section(
+        "detection",
+        "Signal",
+        "Damage, edits and shortcuts",
+        "Does a judge see damage, does it notice edits, or would a number do as well?",
+        ("signal-detection",),
+        ("signal-detection",),
+    ),
     ORDER,
     REPEATS,
     PREFERENCES,
@@ -136,6 +145,7 @@ def report_of(
         facts_table(gathered.release),
         *content_tables(gathered.release),
         accuracy_table(gathered, matrix),
+        detection_table(gathered),
         order_table(gathered),
         order_table(gathered, by_aspect=True),
         *repeat_tables(gathered),

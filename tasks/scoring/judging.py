@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import PrerequisiteError, SetAside, SlvmevalError, StoreError, UserInputError
 from storage_schemas.ids import canonical_json, digest_value
-from storage_schemas.judgements import Failure, Judgement, JudgementsStore, preferred
+from storage_schemas.judgements import CONTROL_KEY, Failure, Judgement, JudgementsStore, preferred
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
@@ -327,7 +328,8 @@ class Judging(Kind[Request]):
         nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}
         pair = {"pair_id": unit.pair.pair_id, "source_id": unit.pair.source_id}
         known = {} if row.p_first is None else {"p_first": row.p_first}
-        details = canonical_json({"answered_for": row.pair_id, **known})
+        control = {CONTROL_KEY: True} if unit.pair.control else {}
+        details = canonical_json({"answered_for": row.pair_id, **known, **control})
         return row.model_copy(update={**nothing, **pair, "details": details, "at": utc_now()})
 
     def _open(self, unit: Request) -> tuple[Pair, AspectText]:
@@ -362,6 +364,9 @@ class Judging(Kind[Request]):
 
     def _row(self, request: Request, fields: Mapping[str, Any]) -> Judgement:
         pair = request.pair
+        if pair.control:
+            told = {**json.loads(fields.get("details", "{}")), CONTROL_KEY: True}
+            fields = {**fields, "details": canonical_json(told)}
         return Judgement(
             key=request.key,
             evaluator=self.name,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.build.parameters import Settle
 from flows.parameters import Given, OwnPrompts, SiteParameters
+from flows.release.parameters import Settle
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from storage_schemas.model import Frozen
@@ -56,7 +56,7 @@ def scan(
 
     Example: `slvmeval sources scan folder:VIDEOS`
     """
-    from flows.build.options import source_root
+    from flows.release.options import source_root
     from storage_schemas.errors import UserInputError
     from storage_schemas.set_aside import SetAsideRow
     from tasks.sources.registry import open_sources
@@ -125,7 +125,7 @@ def categorise(
 
     Example: `slvmeval sources categorise folder:VIDEOS --profile site.toml`
     """
-    from flows.build.options import source_root
+    from flows.release.options import source_root
     from storage_schemas.errors import UserInputError
     from storage_schemas.set_aside import SetAsideRow
     from storage_schemas.source import content_category_mistake

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import Field
 
-from flows.build.parameters import RecipeChanges, RecipeName
 from flows.parameters import ModelFolders, SiteParameters
+from flows.release.parameters import RecipeChanges, RecipeName
 from slvmeval.cli import terminal
 from storage_schemas.sizes import size_text
 
@@ -57,7 +57,7 @@ def gpu_check(
 
     Example: `slvmeval gpu-check --profile site.toml`
     """
-    from flows.build.options import recipe_with
+    from flows.release.options import recipe_with
     from infra.slurm.gpu_job import gpu_pool
     from storage_schemas.store import Store
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu

@@ -35,6 +35,11 @@ class Shape(StrEnum):
 
     judge = "judge"
     scorer = "scorer"
+    model_judge = "model-judge"
+
+
+#: How a new evaluator is named in commands.
+_USE = {Shape.judge: "{}", Shape.scorer: "{}", Shape.model_judge: "'{}?model=MODEL&server=NAME'"}
 
 
 class ListEvaluatorsOptions(Frozen):
@@ -92,7 +97,7 @@ class NewOptions(Frozen):
 
     name: Annotated[str, Given(("name",), "NAME")] = Field(description="Its name, such as my-judge.")
     shape: Annotated[Shape, Given(("--kind",))] = Field(
-        default=Shape.judge, description="A judge compares two videos; a scorer rates one."
+        default=Shape.judge, description="A judge compares two videos, a scorer rates one; or ask a model."
     )
     folder: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Where it is written; by default ./NAME."
@@ -110,11 +115,11 @@ def new(
     place = options.folder or Path(options.name)
     write_package(options.name, options.shape, place)
     terminal.say(
-        f"the package of the {options.shape} {options.name} is in {place}: {_module(options.name)}.py is "
-        f"all of it. Next:",
+        f"the package of the {options.shape.value} {options.name} is in {place}: {_module(options.name)}.py "
+        "is all of it. Next:",
         f"  pip install -e {place}",
         f"  pytest {place}",
-        f"  slvmeval evaluate -e {options.name} --store STORE",
+        f"  slvmeval evaluate -e {_USE[options.shape].format(options.name)} --store STORE",
     )
 
 
@@ -151,11 +156,11 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         raise UserInputError(f"there is a Python module {module} already: choose another name")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise UserInputError(f"{place} exists and is not an empty folder: name another one with --folder")
-    words = {"name": name, "module": module, "class_name": _class_name(name)}
+    words = {"name": name, "module": module, "class_name": _class_name(name), "use": _USE[shape].format(name)}
     texts = files("slvmeval") / "evaluator_package"
     written = {
         f"{module}.py": f"{shape}.py.txt",
-        f"test_{module}.py": "test.py.txt",
+        f"test_{module}.py": "model-judge-test.py.txt" if shape is Shape.model_judge else "test.py.txt",
         "pyproject.toml": "pyproject.toml.txt",
         "README.md": "README.md.txt",
     }

@@ -405,8 +405,8 @@ def aesthetics_bound(
 
     Example: `slvmeval suite aesthetics-bound PICTURES --models MODELS`
     """
+    from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
     from tasks.models.hub import ModelHub
-    from tasks.scoring.suites.locot2v.aesthetics_bound import bound_of, pictures_in
 
     site = options.site()
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])

@@ -187,7 +187,7 @@ def test_what_cannot_be_meant_is_said_before_any_work(
 
 
 def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
-    from flows.build.options import recipe_with
+    from flows.release.options import recipe_with
 
     recipe = recipe_with("cpu-approx", ["clips_per_pair=3", "aspects.aesthetics.parameters.contrast=-0.5"])
     assert (recipe.name, recipe.clips_per_pair) == ("cpu-approx-changed", 3)
@@ -195,3 +195,13 @@ def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
     assert recipe_with("cpu-approx", ["name=mine", "fps=1/2"]).name == "mine"
     with pytest.raises(UserInputError, match="'paper' is a built-in recipe with other values"):
         recipe_with("paper", ["name=paper", "clips_per_pair=3"])
+
+
+def test_the_store_and_the_profile_may_stand_before_a_command(tmp_path: Path, run: Run) -> None:
+    store = tmp_path / "none"
+    for words in (["--store", store, "status"], [f"--store={store}", "status"], ["status", "--store", store]):
+        assert f"no store at {store}" in run(*words, code=1).err
+    assert "No such option: --store" in run("--store", store, "schema", "show", "recipe", code=2).error
+    assert "next: slvmeval" in run("--store", store).out
+    (tmp_path / "bad.toml").write_text("no_such = 1\n")
+    assert "unknown key 'no_such'" in run("--profile", tmp_path / "bad.toml", "status", code=1).err
