@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ModelFolders, SiteParameters
+from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
 from storage_schemas.model import Frozen
@@ -36,7 +36,7 @@ SuiteArgument = Annotated[
 ]
 SettingsOption = Annotated[
     tuple[str, ...],
-    Given(("--settings",), "CHECKSUM"),
+    Given(("--checksum",), "CHECKSUM", RARE),
     Field(
         description="Use the settings with this prefix of their checksum instead of a dimension's newest "
         "ones."
@@ -103,7 +103,7 @@ class LeaderboardOptions(SiteParameters):
     out: OutOption
     suite: SuiteArgument = None
     settings: SettingsOption = ()
-    common: Annotated[bool, Given(("--common-prompts",))] = Field(
+    common: Annotated[bool, Given(("--common",))] = Field(
         default=False, description="Count only prompts for which every model has a score."
     )
 
@@ -227,7 +227,7 @@ class AlignmentOptions(SiteParameters):
     out: OutOption
     suite: SuiteArgument = None
     settings: SettingsOption = ()
-    seed: int = Field(default=0, description="Seed of the bootstrap.")
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of the bootstrap.")
     videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Folder of the videos, so that differences.html shows them."
     )
@@ -237,7 +237,9 @@ class AlignmentOptions(SiteParameters):
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="The prompts, so that differences.html shows them."
     )
-    most_different: int = Field(default=5, ge=0, description="Videos of each dimension in differences.html.")
+    most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=5, ge=0, description="Videos of each dimension in differences.html."
+    )
 
 
 def alignment(
@@ -403,7 +405,7 @@ def aesthetics_bound(
     The paper's pictures are the part data_1024_10K of Text-to-Image-2M, unpacked into a folder. Without a
     bound, the scores of aesthetic quality are raw.
 
-    Example: `slvmeval suite aesthetics-bound PICTURES --models MODELS`
+    Example: `slvmeval suite aesthetics-bound PICTURES --model-folder MODELS`
     """
     from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
     from tasks.models.hub import ModelHub
