@@ -108,6 +108,16 @@ def report(
             help="Show published values beside the release's: those of the paper, or of a TOML file.",
         ),
     ] = None,
+    margin: Annotated[
+        float,
+        typer.Option(
+            "--margin",
+            min=0.1,
+            max=100,
+            metavar="POINTS",
+            help="With `--against`: accuracies that differ by less count as reproduced.",
+        ),
+    ] = 10.0,
     open_it: OpenOption = False,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
@@ -144,7 +154,7 @@ def report(
 
             judged = _judged_release(release, version, site, counting, evaluators or (), campaigns or ())
             about = f"{judged.release.name}, version {judged.release.version}"
-            made = report_of(judged, interval, published)
+            made = report_of(judged, interval, published, margin / 100)
         else:
             from tasks.extras.meta_sets.set_report import set_report_of
 
