@@ -17,6 +17,7 @@ from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.preference_tables import preference_tables
+from tasks.report.probe_tables import probe_tables
 from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.repeat_tables import repeat_tables
@@ -33,6 +34,14 @@ SECTIONS = (
         "Does a judge see damage, does it notice edits, or would a number do as well?",
         ("signal-detection",),
         ("signal-detection",),
+    ),
+    Section(
+        "probes",
+        "Probes",
+        "What accuracies rest on",
+        "What is left of a judge's accuracy if it is given less, or something else?",
+        ("probes",),
+        folded=("probe-differences",),
     ),
     ORDER,
     REPEATS,
@@ -158,6 +167,7 @@ def report_of(
         order_table(gathered, by_aspect=True),
         *repeat_tables(gathered),
         *preference_tables(gathered),
+        *probe_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),

@@ -43,6 +43,8 @@ class EvaluatorChoice(Frozen):
         Number of concurrent requests in one process; by default, the evaluator's.
     requests_per_minute, tokens_per_minute
         Maximum over all processes; None for no limit.
+    probe
+        What it is shown or told instead, see :mod:`tasks.scoring.probes`; empty for nothing.
     """
 
     use: str
@@ -51,6 +53,7 @@ class EvaluatorChoice(Frozen):
     concurrency: int | None = Field(default=None, ge=1, le=4096)
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
+    probe: str = ""
 
     @field_validator("label")
     @classmethod
