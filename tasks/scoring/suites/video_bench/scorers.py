@@ -19,7 +19,7 @@ from tasks.scoring.suites.video_bench.few_shot import FewShot, VideoGroup, video
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 
 #: Areas of prompts of which both kinds send some.
-PROMPT_AREAS = ("video-bench", "video-bench-criteria")
+PROMPT_AREAS = ("video-bench", "video-bench-criteria", "video-bench-steps")
 
 
 class VideoBenchScorer(ConversationScorer):
