@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from storage_schemas.frames import Planes
-from tasks.aspects.base import (Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending)
-from tasks.aspects.spatial_relationship import (MIRRORED)
+from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending
+from tasks.aspects.spatial_relationship import MIRRORED
 
 Bgr = NDArray[np.uint8]
 StyleName = Literal["cartoon", "detail", "oil", "pencil", "watercolor"]
