@@ -87,6 +87,7 @@ JUDGEMENTS = pa.schema(
         ("model", pa.string()),
         ("prompt_digest", pa.string()),
         ("prompts", pa.string()),
+        ("use", pa.string()),
         ("frames", pa.int64()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
@@ -146,6 +147,8 @@ class Judgement(Frozen):
     prompts
         Whose wording the evaluator sends: `built-in`, or the name of the user's folder and its digest; empty
         for one that sends none.
+    use
+        The evaluator's own name, whatever its label in `evaluator`; empty for answers from elsewhere.
     frames
         Number of frames shown, of both videos.
     cost_usd
@@ -174,6 +177,7 @@ class Judgement(Frozen):
     model: str = ""
     prompt_digest: str = ""
     prompts: str = ""
+    use: str = ""
     frames: _Count = 0
     tokens_in: _Count = 0
     tokens_out: _Count = 0

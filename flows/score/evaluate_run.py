@@ -30,12 +30,12 @@ from storage_schemas.offline_batches import waiting_batches
 from storage_schemas.rng import keyed_rank
 from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
+from tasks.extras.meta_sets.proxy_study import ProxyPairs
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
-from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.probes import probe_problem, probe_requests, probe_settings
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
@@ -51,7 +51,7 @@ from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
 if TYPE_CHECKING:
-    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
+    from tasks.extras.meta_sets.proxy_result import ProxyResult
 
 
 @dataclass
@@ -362,7 +362,7 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
         What an evaluator's tie counts.
     """
     # it imports SciPy's statistics, for which every flow and every command on deployments would wait
-    from tasks.scoring.judges.meta_sets.proxy_result import proxy_result
+    from tasks.extras.meta_sets.proxy_result import proxy_result
 
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)

@@ -1,6 +1,7 @@
 """The conformance tests for authors of aspects and evaluators; each reports every violation.
 
-``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module.
+``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module. `stand_in_setup`
+gives evaluators that ask a model a server.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from slvmeval.testing.evaluators import ConformanceError, check_evaluator, hardware_problems
+from slvmeval.testing.stand_in import stand_in_setup
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
@@ -29,6 +31,7 @@ from tasks.aspects.base import (
     OrderOperation,
     Parameters,
     PixelOperation,
+    strength_text,
 )
 from tasks.aspects.drawn_clip import FULL_ANALYSIS, synthetic_clip
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
@@ -176,12 +179,31 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
         if text in seen:
             yield f"presets {seen[text]!r} and {strength!r} are the same"
         seen[text] = strength
+    yield from _scale_breaches(operation)
     for wrong in ({"strength": "no such preset"}, {"overrides": {"no_such_field": 1}}):
         try:
             operation.parameters(**wrong)
         except UserInputError:
             continue
         yield f"parameters({wrong}) does not raise UserInputError"
+
+
+def _scale_breaches(operation: Operation[Any]) -> Iterator[str]:
+    """Check that every number has parameters whose number is near, and that marks are on the scale."""
+    if operation.scale is None:
+        return
+    scale = operation.scale
+    if scale.field not in operation.parameters_type.model_fields:
+        yield f"scale: the parameters have no field {scale.field!r}"
+        return
+    if operation.strength_of(operation.parameters()) != 1:
+        yield f"scale: the strength of preset {operation.default_strength!r} is not 1"
+    numbers = [scale.most * step / 8 for step in range(1, 9)]
+    found = [operation.strength_of(operation.parameters(strength_text(number))) for number in numbers]
+    if sorted(found, key=float) != found or len(set(found)) < 4:  # type: ignore[arg-type]
+        yield f"scale: the strengths of the parameters do not rise with the number: {found}"
+    if found[-1] is None or abs(found[-1] - scale.most) > 0.01 * scale.most:
+        yield f"scale: the parameters at {scale.most:g} have the strength {found[-1]}"
 
 
 class _RecordingModels(Models):
@@ -357,5 +379,6 @@ __all__ = [
     "NoModels",
     "check_aspect",
     "check_evaluator",
+    "stand_in_setup",
     "synthetic_clip",
 ]

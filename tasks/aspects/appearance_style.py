@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, any_clip
+from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending
 from tasks.aspects.spatial_relationship import MIRRORED
 
 Bgr = NDArray[np.uint8]
@@ -91,6 +91,7 @@ class OpencvStyle(PixelOperation[StyleParameters]):
         "medium": {"amount": 0.65},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = blending()
     works_on: ClassVar[Literal["planes", "rgb"]] = "rgb"
     threshold = 0.3
 

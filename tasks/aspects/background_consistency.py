@@ -11,7 +11,16 @@ from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipSpan, Control, Parameters, PixelOperation
+from tasks.aspects.base import (
+    Aspect,
+    ClipContext,
+    ClipSpan,
+    Control,
+    Parameters,
+    PixelOperation,
+    Scale,
+    blending,
+)
 from tasks.media.planes import merge_masked, planes_to_rgb, rgb_to_planes
 from tasks.models.backgrounds import BackgroundSet
 from tasks.models.base import Models
@@ -56,6 +65,7 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
         "small-network": {"model": "u2netp", "backgrounds": "procedural"},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = blending("opacity")
     models: ClassVar[tuple[str, ...]] = ("u2net", "u2netp")
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 3.0

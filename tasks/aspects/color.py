@@ -23,7 +23,9 @@ from tasks.aspects.base import (
     Control,
     FindingOperation,
     FoundParameters,
+    Scale,
     any_clip,
+    blending,
 )
 from tasks.aspects.color_edit import (
     PALETTE,
@@ -84,6 +86,7 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
         "medium": {"amount": 0.65},
         "standard": {},
     }
+    scale: ClassVar[Scale | None] = blending()
     default_strength: ClassVar[str] = "standard"
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.5

@@ -25,6 +25,8 @@ from tasks.aspects.base import (
     Control,
     FindingOperation,
     FoundParameters,
+    Scale,
+    blending,
 )
 from tasks.aspects.object_diffusion import GroundedInpainting
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
@@ -113,6 +115,7 @@ class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
         "medium": {"amount": 0.65},
         "standard": {},
     }
+    scale: ClassVar[Scale | None] = blending()
     default_strength: ClassVar[str] = "standard"
     models: ClassVar[tuple[str, ...]] = ("u2net", "u2netp")
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"

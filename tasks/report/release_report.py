@@ -24,6 +24,7 @@ from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
+from tasks.statistics.equivalence import MARGIN
 
 SECTIONS = (
     Section(
@@ -146,8 +147,15 @@ def report_of(
     gathered: JudgedRelease,
     interval: IntervalKind = DEFAULT_INTERVAL,
     published: Published | None = None,
+    margin: float = MARGIN,
 ) -> ReleaseReport:
-    """Return the tables and figures on a release's judgements, held against published values if given."""
+    """Return the tables and figures on a release's judgements, held against published values if given.
+
+    Parameters
+    ----------
+    margin
+        How far an accuracy may be from a published one, a share; see :func:`hold_against`.
+    """
     matrix = matrix_of(gathered, interval)
     members = compare_all(gathered.trials, gathered.ties)
     made = [
@@ -174,7 +182,7 @@ def report_of(
     ]
     tables = {table.name: table for table in made}
     figures = figures_of(tables, list(gathered.names.values()))
-    against = None if published is None else hold_against(published, gathered, matrix, tables)
+    against = None if published is None else hold_against(published, gathered, matrix, tables, margin)
     if against is not None:
         tables |= {table.name: table for table in against.tables}
     return ReleaseReport(

@@ -403,6 +403,7 @@ class Judging(Kind[Request]):
             order=request.order,
             repeat=request.repeat,
             prompts=self._prompts,
+            use=self.evaluator.name,
             at=utc_now(),
             **fields,
         )

@@ -77,6 +77,7 @@ class FrameJudge(PairwiseJudge):
         self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
         self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
         self._line = prompt_text("judges/video_line", prompts)
+        self._time_line = prompt_text("judges/time_line", prompts) if self._timed else ""
         self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
 
@@ -85,7 +86,7 @@ class FrameJudge(PairwiseJudge):
         return {
             "model": self._model_settings(),
             "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._system, self._user, self._line),
+            "prompts": prompt_digest(self._system, self._user, self._line, self._time_line),
         }
 
     @abstractmethod
@@ -113,7 +114,7 @@ class FrameJudge(PairwiseJudge):
 
     def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
         lines = [filled(self._line, name=name) for name in self._names]
-        frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._timed)
+        frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._time_line)
         return [{"type": "text", "text": text}, *frames]
 
     def _judged(
