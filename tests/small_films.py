@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from tasks.recipe import BUILT_IN, AspectRecipe, Recipe
 from tests.once import Once
 

@@ -174,7 +174,7 @@ def publish_plan(
     """Return what publishing would show, and what its votes take."""
     # gold pairs are known: their votes are not needed
     needed = [record for record in selected.records if record.pair_id not in campaign.gold_pairs]
-    watched = [task_of(release, record, _NO_MEDIA).watch_s(campaign.look_share) for record in needed]
+    watched = [task_of(release, record, _NO_MEDIA).watch_s(campaign.look_first) for record in needed]
     pays = [campaign.pay_for(seconds) for seconds in watched]
     times = campaign.votes_expected(0, campaign.votes_at_least) * with_checks(campaign)
     return PublishPlan(
@@ -441,11 +441,18 @@ def _only_release(store: Store) -> str | None:
 
 def _from_file(settings: Path, release: Release, name: str) -> Campaign:
     campaign = load_campaign(settings, name=name, release=release.name, version=release.version)
-    return campaign.model_copy(
-        update={
-            key: value for key, value in _of_recipe(release).items() if key not in campaign.model_fields_set
-        }
-    )
+    told = campaign.model_fields_set
+    defaults = _of_recipe(release)
+    if {"rule", "viewing", "look_share"} & told:
+        # another protocol was chosen, or a part of one
+        defaults = {key: value for key, value in defaults.items() if key not in PAPER_PROTOCOL}
+    return campaign.model_copy(update={key: value for key, value in defaults.items() if key not in told})
+
+
+#: Recipes whose pairs are the paper's, also with a user's prompts.
+PAPER_RECIPES = frozenset({"paper", "paper-eight", "paper-prompts", "paper-eight-prompts"})
+#: How people answer in the paper (section 4.4): they watch freely, then have the playhead in each part.
+PAPER_PROTOCOL: Mapping[str, Any] = {"rule": "paper", "viewing": "free", "least_seen": 0.01}
 
 
 def _of_recipe(release: Release) -> dict[str, Any]:
@@ -456,6 +463,7 @@ def _of_recipe(release: Release) -> dict[str, Any]:
         "version": release.version,
         "workers_per_pair": rule.workers_per_pair,
         "drop_excluded": rule.drop_excluded,
+        **(PAPER_PROTOCOL if release.recipe.get("name") in PAPER_RECIPES else {}),
     }
 
 

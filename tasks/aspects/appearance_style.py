@@ -16,7 +16,8 @@ from pydantic import Field, field_validator
 
 from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, any_clip
+from tasks.aspects.base import (Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending)
+from tasks.aspects.spatial_relationship import (MIRRORED)
 
 cv2 = lazy_package("cv2")
 
@@ -92,6 +93,7 @@ class OpencvStyle(PixelOperation[StyleParameters]):
         "medium": {"amount": 0.65},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = blending()
     works_on: ClassVar[Literal["planes", "rgb"]] = "rgb"
     threshold = 0.3
 
@@ -128,4 +130,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={OpencvStyle.name: OpencvStyle()},
+    control=MIRRORED,
 )

@@ -18,7 +18,14 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from storage_schemas.placement import Hardware
-from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation
+from tasks.aspects.base import (
+    ClipContext,
+    ClipNotDegradable,
+    Parameters,
+    PixelOperation,
+    Scale,
+    blending,
+)
 from tasks.llm.prompt_files import checked_template, filled, prompt_text
 from tasks.media.color_names import field_colours, named_colours, rgb_to_lab
 from tasks.media.planes import Rgb
@@ -229,6 +236,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         "lightning": {"step_cache": 0.1},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = blending()
     hardware: ClassVar[Hardware] = "gpu"
     models: ClassVar[tuple[str, ...]] = ("qwen-image-edit-2509",)
     prompts: ClassVar[Mapping[str, str]] = {"instruction": "operations/color_instruction"}

@@ -23,6 +23,8 @@ _NEAR_MISS = 0.9
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 #: The area whose files are named after aspects; packages may add aspects.
 DESCRIPTIONS = "descriptions"
+#: What a label of prompts begins with if they are a paper's own words.
+AS_PRINTED = "as printed"
 
 
 class PromptFile(Frozen):

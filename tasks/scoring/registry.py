@@ -44,6 +44,8 @@ class EvaluatorChoice(Frozen):
         Number of concurrent requests in one process; by default, the evaluator's.
     requests_per_minute, tokens_per_minute
         Maximum over all processes; None for no limit.
+    probe
+        What it is shown or told instead, see :mod:`tasks.scoring.probes`; empty for nothing.
     """
 
     use: str
@@ -52,6 +54,7 @@ class EvaluatorChoice(Frozen):
     concurrency: int | None = Field(default=None, ge=1, le=4096)
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
+    probe: str = ""
 
     @field_validator("label")
     @classmethod
@@ -151,8 +154,8 @@ BUILT_IN: dict[str, str] = {
     "vlm-video": "tasks.scoring.judges.vlm:video_judge",
     "hf": "tasks.scoring.judges.local_vlm:hf_judge",
     "vlm-text": "tasks.scoring.judges.vlm:text_judge",
-    "video-bench": "tasks.scoring.suites.video_bench.judge:VideoBenchJudge",
-    "locot2v-bench": "tasks.scoring.suites.locot2v.judge:locot2v_bench",
+    "video-bench": "tasks.extras.video_bench.judge:VideoBenchJudge",
+    "locot2v-bench": "tasks.extras.locot2v.judge:locot2v_bench",
     "duration": "tasks.scoring.judges.baselines:Duration",
     "size": "tasks.scoring.judges.baselines:Size",
     "contrast": "tasks.scoring.judges.baselines:Contrast",

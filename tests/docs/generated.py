@@ -62,10 +62,13 @@ def strengths_table() -> str:
     for name in ASPECT_NAMES:
         for operation in aspect(name).operations.values():
             for strength in operation.strengths:
-                values = operation.parameters(strength).model_dump(mode="json")
+                chosen = operation.parameters(strength)
                 default = " (default)" if strength == operation.default_strength else ""
-                rows.append((f"`{operation.name}`", f"`{strength}`{default}", parameters(values)))
-    return table(("operation", "strength", "parameters"), rows)
+                number = operation.strength_of(chosen)
+                mark = "–" if number is None else f"{number:.3g}"
+                values = chosen.model_dump(mode="json")
+                rows.append((f"`{operation.name}`", f"`{strength}`{default}", mark, parameters(values)))
+    return table(("operation", "strength", "number", "parameters"), rows)
 
 
 def parameters(values: Mapping[str, Any]) -> str:

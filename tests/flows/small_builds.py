@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.build.options import BuildOptions
-from flows.build.run import Build, BuildResult
+from flows.release.options import BuildOptions
+from flows.release.run import Build, BuildResult
 from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.store import FRAMES, Store
