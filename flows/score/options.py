@@ -20,6 +20,7 @@ from storage_schemas.store import Store
 from tasks.extras.meta_sets.provider import MetaSetPairs, meta_set_from_text
 from tasks.extras.meta_sets.proxy_study import ProxyPairs
 from tasks.llm.limits import Limits
+from tasks.scoring.probes import probes_in
 from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_from_file
 from tasks.scoring.registry import factory as evaluator_factory
 from tasks.scoring.release_pairs import Selection
@@ -213,6 +214,8 @@ def evaluate_options(
             # in full, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
             choices[place] = choice.model_copy(update={"settings": settings})
+    probes = probes_in(parameters.probes)
+    choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
     release, version = name_and_version(parameters.release, parameters.version)
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")

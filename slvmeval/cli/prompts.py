@@ -149,3 +149,44 @@ def check(
         )
     if mistakes:
         raise typer.Exit(1)
+
+
+@app.command(name="from-paper")
+def from_paper(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Your copy of a paper's text, or of VideoScore's model card."),
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Take the wording of prompts out of a paper's text into a folder, by section; existing files are kept.
+
+    Exit code 3: a prompt is missing, cannot replace ours, or has other words than the paper that we know.
+
+    Example: `slvmeval prompts from-paper slvmeval.txt exact`
+    """
+    from storage_schemas.errors import UserInputError
+    from tasks.llm.printed_prompts import take_prompts, write_prompts
+
+    if folder.exists() and not folder.is_dir():
+        raise UserInputError(f"{folder} is a file: name a folder")
+    taken = take_prompts(file)
+    written, stayed = write_prompts(folder, taken.texts)
+    odd = {
+        **dict.fromkeys(taken.missing, "not found"),
+        **{key: f"not written: {why}" for key, why in taken.mistakes.items()},
+        **dict.fromkeys(taken.strange, "other words than the paper that we know: compare it with yours"),
+    }
+    if as_json:
+        counts = {"written": written, "existed": stayed}
+        terminal.print_json({"paper": taken.paper, **counts, "texts": sorted(taken.texts), "odd": odd})
+    else:
+        there = f"; {stayed} existed and are unchanged" if stayed else ""
+        terminal.say(
+            *(f"{key}: {what}" for key, what in odd.items()),
+            f"{written} prompts of {taken.paper} written into {folder}{there}.",
+            f"Read them, then `slvmeval prompts check {folder}`.",
+        )
+    if odd:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip
-from tasks.aspects.unharming_edits import MIRRORED
+from tasks.aspects.spatial_relationship import MIRRORED
 from tasks.media.planes import split_planes
 
 

@@ -403,7 +403,7 @@ class Control:
 
     def parameters(self, damage: Parameters) -> Parameters:
         """Return the parameters of the control beside a damage with these parameters."""
-        values = {name: getattr(damage, name) for name in self.copies if hasattr(damage, name)}
+        values = {name: getattr(damage, name) for name in self.copies if name in type(damage).model_fields}
         parameters: Parameters = self.operation.parameters(overrides=values)
         return parameters
 

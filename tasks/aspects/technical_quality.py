@@ -20,7 +20,7 @@ from tasks.aspects.base import (
     Scale,
     any_clip,
 )
-from tasks.aspects.unharming_edits import SHIFTED
+from tasks.aspects.shifted_picture import SHIFTED
 
 
 class ScaleParameters(Parameters):

@@ -90,6 +90,12 @@ class ReportOptions(JudgedOptions):
         default=None,
         description="Show published values beside the release's: those of the paper, or of a TOML file.",
     )
+    margin: Annotated[float, Given(metavar="POINTS")] = Field(
+        default=10.0,
+        ge=0.1,
+        le=100,
+        description="With `--against`: accuracies that differ by less count as reproduced.",
+    )
     open_it: OpenOption = False
     quiet: terminal.QuietOption = False
 
@@ -126,7 +132,7 @@ def report(
 
             judged = _judged_release(options, options.evaluators, options.campaigns)
             about = f"{judged.release.name}, version {judged.release.version}"
-            made = report_of(judged, options.interval, published)
+            made = report_of(judged, options.interval, published, options.margin / 100)
         else:
             from tasks.extras.meta_sets.set_report import set_report_of
 

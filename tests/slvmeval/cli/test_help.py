@@ -50,7 +50,7 @@ COMMANDS = {
     "evaluators": "list new",
     "judgements": "export import batches give-up",
     "submission": "make from check push pull",
-    "prompts": "list export check",
+    "prompts": "list export check from-paper",
     "meta-sets": "list check agreement proxy-study",
     "suite": (
         "list video-bench locot2v-bench manifest leaderboard scores alignment ablations correlations "
