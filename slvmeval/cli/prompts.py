@@ -11,6 +11,7 @@ from pydantic import Field
 from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.listing import KINDS, ListOptions
 from storage_schemas.model import Frozen
 
 app = CommandGroup(
@@ -24,30 +25,18 @@ app = CommandGroup(
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     parent.add_typer(app, name="prompts", rich_help_panel="Judges")
+    KINDS["prompts"] = list_prompts
 
 
-class ListPromptsOptions(Frozen):
-    """Options of `list-prompts`."""
-
-    area: Annotated[str | None, Given(("area",), "AREA")] = Field(default=None, description="Only this area.")
-    as_json: terminal.JsonOption = False
-
-
-@app.command(name="list")
-def list_prompts(
-    options: ListPromptsOptions,
-) -> None:
-    """List the prompts: who sends them, where a paper prints their wording, what a replacement needs.
-
-    Example: `slvmeval prompts list judges`
-    """
+def list_prompts(options: ListOptions) -> None:
+    """Print the prompts: who sends them, where a paper prints their wording, what a replacement needs."""
     from tasks.llm.prompt_files import prompt_catalogue
 
-    prompts = [one for one in prompt_catalogue().values() if options.area in (None, one.area)]
+    prompts = [one for one in prompt_catalogue().values() if not options.names or one.area in options.names]
     if not prompts:
         areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
         raise typer.BadParameter(
-            f"there is no area {options.area!r}, only {', '.join(areas)}", param_hint="AREA"
+            f"there is no area {options.names[0]!r}, only {', '.join(areas)}", param_hint="NAME"
         )
     if options.as_json:
         terminal.print_json({one.key: one.model_dump(exclude={"area", "name"}) for one in prompts})
@@ -65,12 +54,15 @@ def list_prompts(
     terminal.console().print(terminal.table("Prompts", titles, rows))
 
 
+TargetArgument = Annotated[Path, Given(("folder",), "DIR"), Field(description="Where the files are written.")]
+
+
 class ExportOptions(Frozen):
     """Options of `export`."""
 
-    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    folder: TargetArgument
     area: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
-        default=(), description="Only this area; see `slvmeval prompts list`."
+        default=(), description="Only this area; see `slvmeval list prompts`."
     )
 
 
@@ -151,14 +143,19 @@ def check(
         raise typer.Exit(1)
 
 
+class FromPaperOptions(Frozen):
+    """Options of the command."""
+
+    file: Annotated[Path, Given(("file",), "FILE")] = Field(
+        description="Your copy of a paper's text, or of VideoScore's model card."
+    )
+    folder: TargetArgument
+    as_json: terminal.JsonOption = False
+
+
 @app.command(name="from-paper")
 def from_paper(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="Your copy of a paper's text, or of VideoScore's model card."),
-    ],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
-    as_json: terminal.JsonOption = False,
+    options: FromPaperOptions,
 ) -> None:
     """Take the wording of prompts out of a paper's text into a folder, by section; existing files are kept.
 
@@ -169,24 +166,24 @@ def from_paper(
     from storage_schemas.errors import UserInputError
     from tasks.llm.printed_prompts import take_prompts, write_prompts
 
-    if folder.exists() and not folder.is_dir():
-        raise UserInputError(f"{folder} is a file: name a folder")
-    taken = take_prompts(file)
-    written, stayed = write_prompts(folder, taken.texts)
+    if options.folder.exists() and not options.folder.is_dir():
+        raise UserInputError(f"{options.folder} is a file: name a folder")
+    taken = take_prompts(options.file)
+    written, stayed = write_prompts(options.folder, taken.texts)
     odd = {
         **dict.fromkeys(taken.missing, "not found"),
         **{key: f"not written: {why}" for key, why in taken.mistakes.items()},
         **dict.fromkeys(taken.strange, "other words than the paper that we know: compare it with yours"),
     }
-    if as_json:
+    if options.as_json:
         counts = {"written": written, "existed": stayed}
         terminal.print_json({"paper": taken.paper, **counts, "texts": sorted(taken.texts), "odd": odd})
     else:
         there = f"; {stayed} existed and are unchanged" if stayed else ""
         terminal.say(
             *(f"{key}: {what}" for key, what in odd.items()),
-            f"{written} prompts of {taken.paper} written into {folder}{there}.",
-            f"Read them, then `slvmeval prompts check {folder}`.",
+            f"{written} prompts of {taken.paper} written into {options.folder}{there}.",
+            f"Read them, then `slvmeval prompts check {options.folder}`.",
         )
     if odd:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -178,7 +178,7 @@ def the_suite(store: Store, name: str | None) -> Suite:
     if name is None:
         plain = [one for one in there if "+" not in one]
         if not plain:
-            raise StoreError(f"there are no scores in {store.root}: `slvmeval suite NAME` makes them")
+            raise StoreError(f"there are no scores in {store.root}: `slvmeval suite run NAME` makes them")
         if len(plain) > 1:
             raise UserInputError(f"name the suite: the store has scores of {', '.join(plain)}")
         (name,) = plain
@@ -418,5 +418,6 @@ def aesthetics_bound(
         bound = bound_of(paths, hub, step, **names)
     terminal.say(
         f"{bound:.4f}: the mean of the best 10 % of {len(paths)} pictures",
-        f"""slvmeval suite locot2v-bench --set 'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
+        "slvmeval suite run locot2v-bench --set "
+        f"""'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
     )
