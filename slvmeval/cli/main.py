@@ -21,11 +21,12 @@ from typer.core import TyperGroup
 from infra.end_signals import end_signals
 from infra.surroundings import prepare_surroundings
 from slvmeval.cli import here, models, prompts
+from slvmeval.cli.added import register_added
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, init, plan, sources
 from slvmeval.cli.cluster import deploy, gpu_check, slurm
 from slvmeval.cli.doctor import doctor
-from slvmeval.cli.evaluate import evaluate, meta_sets, report
+from slvmeval.cli.evaluate import evaluate, report
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
 from slvmeval.cli.suite import suite
 
@@ -74,7 +75,6 @@ for group in (
     captions,
     annotate,
     evaluate,
-    meta_sets,
     prompts,
     report,
     suite,
@@ -83,6 +83,7 @@ for group in (
     gpu_check,
 ):
     group.register(app)
+register_added({"": app, "suite": suite.app})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from storage_schemas.release import Release
-    from tasks.extras.meta_sets.judged_set import JudgedSet
     from tasks.publish.submission import Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
@@ -146,13 +145,13 @@ def report(
             about = f"{judged.release.name}, version {judged.release.version}"
             made = report_of(judged, interval, published)
         else:
-            from tasks.extras.meta_sets.set_report import set_report_of
+            from tasks.report.pair_reports import report_of_set
 
             _only_for_releases(
                 {"RELEASE": release, "--version": version, "--campaign": campaigns, "--against": against}
             )
             about = pairs
-            made = set_report_of(_judged_set(pairs, site, counting, evaluators or ()), interval)
+            made = report_of_set(pairs, _judged_set(pairs, site, counting, evaluators or ()), interval)
         page = write_report(made, out.resolve(), private=not public, most=pair_pages, progress=step)
     remember_page(terminal.open_store(store, profile), "report", page, about)
     if made.against is not None:
@@ -302,11 +301,10 @@ def _judged_pairs(
     return _judged_set(pairs, site, counting)
 
 
-def _judged_set(where: str, site: Site, counting: Counting, evaluators: Collection[str] = ()) -> JudgedSet:
-    from tasks.extras.meta_sets.judged_set import load_judged_set
-    from tasks.extras.meta_sets.provider import meta_set_from_text
+def _judged_set(where: str, site: Site, counting: Counting, evaluators: Collection[str] = ()) -> JudgedPairs:
+    from tasks.report.pair_reports import judged_set
 
-    return load_judged_set(terminal.open_store(*site), meta_set_from_text(where), evaluators, **counting)
+    return judged_set(terminal.open_store(*site), where, evaluators, **counting)
 
 
 def _only_for_releases(given: Mapping[str, object]) -> None:

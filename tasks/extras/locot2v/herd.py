@@ -14,11 +14,6 @@ from pydantic import ValidationError
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from storage_schemas.value_problems import first_error
-from tasks.llm.answers import objects
-from tasks.llm.conversation import Role, Step
-from tasks.llm.prompt_files import filled
-from tasks.llm.usage import NotJudged
-from tasks.scoring.suites.base import SuitePrompt
 from tasks.extras.locot2v.askers import Comparer
 from tasks.extras.locot2v.measure import (
     Measure,
@@ -30,6 +25,7 @@ from tasks.extras.locot2v.measure import (
 )
 from tasks.llm.answers import objects
 from tasks.llm.conversation import Role, Step
+from tasks.llm.prompt_files import filled
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.shown_videos import SampledVideo

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from storage_schemas.model import Frozen
+from tasks.extras.locot2v.visual_settings import VisualSettings
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.vision_models import VlmModel
-from tasks.extras.locot2v.visual_settings import VisualSettings
 from tasks.scoring.suites.shown_videos import ImageLines, SampledVideo, VideoExhibit
 
 

@@ -9,11 +9,11 @@ from pydantic import Field, field_validator
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
+from tasks.extras.video_bench.dimensions import BY_NAME, DIMENSIONS, QUALITY
 from tasks.llm.prompt_files import prompt_text
 from tasks.llm.vision_models import VlmModel
 from tasks.scoring.suites.base import suite_settings
 from tasks.scoring.suites.shown_videos import Grid, ImageLines, SampledVideo, VideoExhibit
-from tasks.extras.video_bench.dimensions import BY_NAME, DIMENSIONS, QUALITY
 
 #: How a prompt's videos are divided if a batch cannot hold them.
 Rest = Literal["even", "short", "fill"]

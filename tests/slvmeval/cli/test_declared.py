@@ -103,7 +103,7 @@ def test_form_and_command_say_the_same_of_each_field(
 ) -> None:
     command: Any = typer.main.get_command(main.app)
     for word in words.split():
-        command = command.commands[word]
+        command = command.get_command(None, word)
     of_command = {parameter.name: parameter for parameter in command.params}
     for name, (_, _, description) in model.form().items():
         if name not in without:

@@ -21,9 +21,6 @@ from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
 from tasks.scoring.suites.guide import Guide, own_guide
 from tasks.scoring.suites.registry import make_suite, settings_of_variant, suite_variants
-from tests.tasks.extras.video_bench.talking import MODELS, PROMPT, Talk, setup, suite, video
-from tests.tasks.scoring.sides import FrameList, flat
-from tests.tasks.scoring.suites.told import Told
 from tests.tasks.extras.video_bench.talking import (
     MODELS,
     PROMPT,
@@ -34,6 +31,8 @@ from tests.tasks.extras.video_bench.talking import (
     video,
 )
 from tests.tasks.extras.video_bench.talking import text as text_of
+from tests.tasks.scoring.sides import FrameList, flat
+from tests.tasks.scoring.suites.told import Told
 
 
 def test_nine_dimensions_with_the_paper_s_scales(server: Told) -> None:
