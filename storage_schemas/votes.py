@@ -57,6 +57,7 @@ VOTES = pa.schema(
         ("watched_s", pa.float64()),
         ("pair_duration_s", pa.float64()),
         ("comment", pa.string()),
+        ("protocol", pa.string()),
         ("opened_at", pa.string()),
         ("at", pa.string()),
     ]
@@ -139,6 +140,8 @@ class Vote(Frozen):
         Seconds of media actually played, both videos together; None if unknown.
     pair_duration_s
         Duration of both videos together, in seconds.
+    protocol
+        Under which protocol the worker answered, ``paper`` or in words; empty if unknown.
     opened_at, at
         When the task was opened and the rating stored, UTC in ISO 8601; empty if unknown.
     """
@@ -163,6 +166,7 @@ class Vote(Frozen):
     watched_s: float | None = None
     pair_duration_s: float
     comment: str = ""
+    protocol: str = ""
     opened_at: str = ""
     at: str = ""
 

@@ -15,9 +15,11 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Failure
 from storage_schemas.names import key_value
+from storage_schemas.release import name_and_version
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
 from tasks.scoring.pair_sets import NamedPairs, pairs_from_text
+from tasks.scoring.probes import probes_in
 from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_from_file
 from tasks.scoring.registry import factory as evaluator_factory
 from tasks.scoring.release_pairs import Selection
@@ -210,14 +212,17 @@ def evaluate_options(
             # in full, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
             choices[place] = choice.model_copy(update={"settings": settings})
+    probes = probes_in(parameters.probes)
+    choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
+    release, version = name_and_version(parameters.release, parameters.version)
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(
         site,
         **_common(parameters),
         evaluators=tuple(choices),
-        release=parameters.release,
-        version=parameters.version,
+        release=release,
+        version=version,
         pairs_from=pairs_from_text(parameters.pairs) if parameters.pairs else pairs_from,
         batch=parameters.batch,
         wait=parameters.wait,

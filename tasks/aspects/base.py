@@ -117,6 +117,46 @@ class ClipContext:
         return keyed_rng(*self.seed, purpose)
 
 
+@dataclass(frozen=True)
+class Scale:
+    """Strengths of an operation as numbers: 0 changes nothing, 1 is the full strength, such as the paper's.
+
+    Presets are marks on it: each has the number of its parameters. All draws are the same at every strength.
+
+    Parameters
+    ----------
+    field
+        The parameter that depends on the strength.
+    value, number
+        The parameter's value at a strength, and the strength of a value.
+    most
+        The highest strength.
+    """
+
+    field: str
+    value: Callable[[float], Any]
+    number: Callable[[Any], float]
+    most: float = 1.0
+
+
+def blending(field_name: str = "amount") -> Scale:
+    """Return the scale of an operation whose parameter is the weight of the degraded picture."""
+    return Scale(field_name, float, float)
+
+
+def strength_text(number: float) -> str:
+    """Return the name of a strength that is given as a number."""
+    return f"{number:g}"
+
+
+def strength_number(name: str) -> float | None:
+    """Return the number that a strength's name is; None for a preset's name."""
+    try:
+        return float(name)
+    except ValueError:
+        return None
+
+
 class Operation(ABC, Generic[P]):
     """One exactly defined degradation.
 
@@ -128,6 +168,8 @@ class Operation(ABC, Generic[P]):
         The frozen parameter model; its defaults are the preset named by `default_strength`.
     strengths
         Presets by name, from weak to strong; each holds the fields that differ from the defaults.
+    scale
+        Strengths as numbers; None for an operation without any.
     hardware
         What the workers that run it must have; the profile says where that is.
     models
@@ -139,24 +181,26 @@ class Operation(ABC, Generic[P]):
     parameters_type: ClassVar[type[Parameters]]
     strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     default_strength: ClassVar[str] = "paper"
+    scale: ClassVar[Scale | None] = None
     hardware: ClassVar[Hardware] = "cpu"
     models: ClassVar[tuple[str, ...]] = ()
     prompts: ClassVar[Mapping[str, str]] = {}
 
     def parameters(self, strength: str | None = None, overrides: Mapping[str, Any] | None = None) -> P:
-        """Return the parameters of a preset, with individual values replaced.
+        """Return the parameters of a strength, with individual values replaced.
+
+        Parameters
+        ----------
+        strength
+            A preset's name, or a number of the scale as text.
 
         Raises
         ------
         UserInputError
-            For an unknown preset or field.
+            For an unknown preset or field, or a number outside of the scale.
         """
         preset = strength or self.default_strength
-        if preset not in self.strengths:
-            raise UserInputError(
-                f"operation {self.name} has no strength {preset!r}: choose one of {', '.join(self.strengths)}"
-            )
-        values = {**self.strengths[preset], **(overrides or {})}
+        values = {**self._values(preset), **(overrides or {})}
         try:
             return self.parameters_type(**values)  # type: ignore[return-value]
         except ValidationError as problem:
@@ -166,6 +210,35 @@ class Operation(ABC, Generic[P]):
             raise UserInputError(
                 f"parameters of operation {self.name}: {where}: {value_problem(first)} (it takes: {known})"
             ) from problem
+
+    def _values(self, strength: str) -> dict[str, Any]:
+        """Return the fields of a strength that differ from the defaults."""
+        if strength in self.strengths:
+            return dict(self.strengths[strength])
+        number = strength_number(strength)
+        if number is None or self.scale is None:
+            scale = "" if self.scale is None else f", or a number up to {self.scale.most:g}"
+            raise UserInputError(
+                f"operation {self.name} has no strength {strength!r}: choose one of "
+                f"{', '.join(self.strengths)}{scale}"
+            )
+        if not self.has_strength(strength):
+            raise UserInputError(
+                f"operation {self.name}: strength {strength} is not above 0 and at most {self.scale.most:g}"
+            )
+        return {self.scale.field: self.scale.value(number)}
+
+    def has_strength(self, name: str) -> bool:
+        """Return whether a name is a preset, or a number of the scale."""
+        number = strength_number(name)
+        on_scale = self.scale is not None and number is not None and 0 < number <= self.scale.most
+        return name in self.strengths or on_scale
+
+    def strength_of(self, parameters: P) -> float | None:
+        """Return the strength of some parameters as a number; None without a scale."""
+        if self.scale is None:
+            return None
+        return self.scale.number(getattr(parameters, self.scale.field))
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:
         """Return whether this operation, with these parameters, accepts a clip eligible for the aspect."""
@@ -330,7 +403,7 @@ class Control:
 
     def parameters(self, damage: Parameters) -> Parameters:
         """Return the parameters of the control beside a damage with these parameters."""
-        values = {name: getattr(damage, name) for name in self.copies if hasattr(damage, name)}
+        values = {name: getattr(damage, name) for name in self.copies if name in type(damage).model_fields}
         parameters: Parameters = self.operation.parameters(overrides=values)
         return parameters
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
-from tasks.aspects.base import Aspect, ClipSpan, Control, FrameMapOperation, Parameters
+from tasks.aspects.base import Aspect, ClipSpan, Control, FrameMapOperation, Parameters, Scale
 
 
 class MiddleFrameParameters(Parameters):
@@ -25,6 +26,19 @@ class MiddleFrameParameters(Parameters):
 
     run: int | None = Field(default=None, ge=2)
     human_actions: bool = False
+
+
+#: A run of this many frames is as strong as one run for the whole clip.
+_WHOLE = 16
+
+
+def _run_of(strength: float) -> int | None:
+    """Return the run of a strength: each doubling of it adds a quarter, and the whole clip is 1."""
+    return None if strength >= 1 else max(2, round(_WHOLE**strength))
+
+
+def _strength_of_run(run: int | None) -> float:
+    return 1.0 if run is None else min(1.0, math.log(run, _WHOLE))
 
 
 class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
@@ -44,6 +58,7 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
         "human-actions": {"human_actions": True},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = Scale("run", _run_of, _strength_of_run)
     threshold = 0.5
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: MiddleFrameParameters) -> bool:

@@ -28,7 +28,6 @@ from tasks.pairs.facts import SourceFacts
 PACKAGES = (
     "opencv-contrib-python-headless",
     "pillow",
-    "rembg",
     "onnxruntime",
     "torch",
     "transformers",

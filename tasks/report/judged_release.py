@@ -41,6 +41,8 @@ class JudgedRelease(JudgedPairs):
         People's votes on the release; None if nobody voted.
     control_trials
         Those on controls, which no accuracy contains.
+    probe_trials
+        Those of probes on the pairs of accuracies.
     """
 
     release: Release
@@ -50,6 +52,7 @@ class JudgedRelease(JudgedPairs):
     clip_levels: tuple[int, ...] = ()
     people: ReleaseVotes | None = None
     control_trials: tuple[Trial, ...] = ()
+    probe_trials: tuple[Trial, ...] = ()
 
     @property
     def title(self) -> str:
@@ -110,8 +113,14 @@ def load_judged_release(
         here = {pair.pair_id for pair in pairs}
         judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
     what = f"release {release.name}, version {release.version}"
-    rows = rows_of(judgements, evaluators, what, "`slvmeval evaluate` does it")
-    return replace(_gathered(release, records, rows, pairs, ties, failures), people=people)
+    probes = [row for row in judgements if row.probe]
+    own = [row for row in judgements if not row.probe]
+    rows = rows_of(own, evaluators, what, "`slvmeval evaluate` does it")
+    gathered = _gathered(release, records, rows, pairs, ties, failures)
+    probed = failures_count(trials_of(probes, pairs), failures)
+    main = gathered.main_strength
+    of_main = (trial for trial in probed if _is_main(trial.pair, main, gathered.main_clips))
+    return replace(gathered, people=people, probe_trials=tuple(of_main))
 
 
 def _gathered(
@@ -148,7 +157,7 @@ def main_points(
 
     A release without additional severities has one point, whatever its pairs record.
     """
-    recipe = recipe_from(release.recipe)
+    recipe = recipe_from(release.recipe, stored=True)
     used: dict[str, list[str]] = {}
     for record in records:
         if record.control:

@@ -94,6 +94,8 @@ class Request:
     pair: PairFacts
     order: Order
     repeat: int = 0
+    #: The pair whose prompt is shown; empty for its own.
+    prompt_of: str = ""
 
     @property
     def ids(self) -> tuple[RowId]:

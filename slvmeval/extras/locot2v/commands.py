@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 
 
@@ -15,22 +17,24 @@ def register(parent: typer.Typer) -> None:
     parent.command(name="aesthetics-bound")(aesthetics_bound)
 
 
+class AestheticsBoundOptions(SiteParameters):
+    """Options of `aesthetics-bound`."""
+
+    pictures: Annotated[Path, Given(("pictures",), "PICTURES", folder=True)] = Field(
+        description="A folder of reference pictures."
+    )
+    siglip: Annotated[str | None, Given(metavar="NAME")] = Field(
+        default=None, description="Another SigLIP of the model folder."
+    )
+    head: Annotated[str | None, Given(metavar="NAME")] = Field(
+        default=None, description="Another head of the predictor."
+    )
+    model_folders: ModelFolders = ()
+    quiet: terminal.QuietOption = False
+
+
 def aesthetics_bound(
-    pictures: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PICTURES", file_okay=False, exists=True, help="A folder of reference pictures."
-        ),
-    ],
-    siglip: Annotated[
-        str | None, typer.Option("--siglip", metavar="NAME", help="Another SigLIP of the model folder.")
-    ] = None,
-    head: Annotated[
-        str | None, typer.Option("--head", metavar="NAME", help="Another head of the predictor.")
-    ] = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
-    quiet: terminal.QuietOption = False,
+    options: AestheticsBoundOptions,
 ) -> None:
     """Compute the upper bound of LoCoT2V-Bench's aesthetic quality: the mean of the best 10 % of PICTURES.
 
@@ -42,11 +46,11 @@ def aesthetics_bound(
     from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
     from tasks.models.hub import ModelHub
 
-    site = terminal.settings(profile, model_folders=model_folders)
+    site = options.site()
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    paths = pictures_in(pictures)
-    names = {key: name for key, name in (("siglip", siglip), ("head", head)) if name}
-    with terminal.step_bar("pictures", quiet) as step:
+    paths = pictures_in(options.pictures)
+    names = {key: name for key, name in (("siglip", options.siglip), ("head", options.head)) if name}
+    with terminal.step_bar("pictures", options.quiet) as step:
         bound = bound_of(paths, hub, step, **names)
     terminal.say(
         f"{bound:.4f}: the mean of the best 10 % of {len(paths)} pictures",

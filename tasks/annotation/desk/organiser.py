@@ -156,7 +156,7 @@ class Organiser:
                 values = {
                     "gold": task.gold,
                     "shown": True,
-                    "watch_s": task.watch_s(campaign.look_share),
+                    "watch_s": task.watch_s(campaign.look_first),
                     "body": task.model_dump_json(),
                 }
                 old = known.get(task.id)

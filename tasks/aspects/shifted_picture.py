@@ -1,58 +1,23 @@
-"""Edits that several aspects use as their control: mirrored, and moved by a few pixels."""
+"""An edit that keeps the detail of a picture, as a control: it moves by a few pixels."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import (
     ClipContext,
     ClipNotDegradable,
-    ClipSpan,
     Control,
     Parameters,
     PixelOperation,
     any_clip,
 )
-from tasks.aspects.spatial_relationship import HorizontalFlip, names_a_side
 from tasks.media.planes import split_planes
-
-#: Things that usually show writing, which a mirrored picture would give away.
-_WRITING = re.compile(
-    r"\b(texts?|words?|letters?|lettering|writing|titles?|subtitles?|captions?|logos?|signs?|signage|labels?"
-    r"|posters?|banners?|billboards?|newspapers?|magazines?|books?|numbers?|credits|watermarks?|screens?"
-    r"|clocks?|maps?|charts?|scoreboards?|licen[cs]e plates?|number plates?)\b",
-    re.IGNORECASE,
-)
-
-
-def may_be_mirrored(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether the caption names neither a side nor a thing with writing on it."""
-    return not names_a_side(analysis, clip) and not any(map(_WRITING.search, _things(analysis)))
-
-
-def _things(analysis: CaptionAnalysis) -> Iterator[str]:
-    yield from (*analysis.subject, *analysis.background, *analysis.scene)
-    yield from (entry.object for entry in analysis.color)
-    yield from (entry.object for entry in analysis.spatial_relationship)
-
-
-#: The caption's needs of a mirrored clip.
-NO_SIDE = "a caption that names neither left or right nor a thing with writing"
-
-#: Control of aspects that concern how a picture looks: all its statistics stay the same to the bit.
-MIRRORED = Control(
-    operation=HorizontalFlip(),
-    takes=may_be_mirrored,
-    needs=NO_SIDE,
-    reason="the mirrored picture has the same tones, colours, detail and style",
-)
 
 
 class ShiftParameters(Parameters):
