@@ -69,7 +69,7 @@ class ExportOptions(Frozen):
     """Options of `export`."""
 
     folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
-    area: Annotated[tuple[str, ...], Given(metavar="AREA")] = Field(
+    area: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
         default=(), description="Only this area; see `slvmeval prompts list`."
     )
 
@@ -82,7 +82,7 @@ def export(
 
     A file that you do not change, or remove, stands for the built-in prompt.
 
-    Example: `slvmeval prompts export my-prompts --area judges --area descriptions`
+    Example: `slvmeval prompts export my-prompts judges descriptions`
     """
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
@@ -91,9 +91,7 @@ def export(
     areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
     for name in options.area or ():
         if name not in areas:
-            raise typer.BadParameter(
-                f"there is no area {name!r}, only {', '.join(areas)}", param_hint="--area"
-            )
+            raise typer.BadParameter(f"there is no area {name!r}, only {', '.join(areas)}", param_hint="AREA")
     if options.folder.exists() and not options.folder.is_dir():
         raise UserInputError(f"{options.folder} is a file: name a folder")
     written = stayed = 0
