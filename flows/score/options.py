@@ -19,9 +19,7 @@ from storage_schemas.store import Store
 from tasks.extras.meta_sets.provider import MetaSetPairs, meta_set_from_text
 from tasks.extras.meta_sets.proxy_study import ProxyPairs
 from tasks.llm.limits import Limits
-from tasks.extras.meta_sets.provider import (MetaSetPairs, meta_set_from_text)
-from tasks.extras.meta_sets.proxy_study import (ProxyPairs)
-from tasks.scoring.probes import (probes_in)
+from tasks.scoring.probes import probes_in
 from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_from_file
 from tasks.scoring.registry import factory as evaluator_factory
 from tasks.scoring.release_pairs import Selection

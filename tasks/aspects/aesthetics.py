@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from storage_schemas.frames import Planes
-from tasks.aspects.base import (Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip)
-from tasks.aspects.spatial_relationship import (MIRRORED)
+from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip
+from tasks.aspects.spatial_relationship import MIRRORED
 from tasks.media.planes import split_planes
 
 

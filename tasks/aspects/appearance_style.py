@@ -16,8 +16,8 @@ from pydantic import Field, field_validator
 
 from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
-from tasks.aspects.base import (Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending)
-from tasks.aspects.spatial_relationship import (MIRRORED)
+from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending
+from tasks.aspects.spatial_relationship import MIRRORED
 
 cv2 = lazy_package("cv2")
 

@@ -11,7 +11,16 @@ from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import (Aspect, ClipContext, ClipSpan, Parameters, PixelOperation, Scale, blending, Control)
+from tasks.aspects.base import (
+    Aspect,
+    ClipContext,
+    ClipSpan,
+    Control,
+    Parameters,
+    PixelOperation,
+    Scale,
+    blending,
+)
 from tasks.media.planes import merge_masked, planes_to_rgb, rgb_to_planes
 from tasks.models.backgrounds import BackgroundSet
 from tasks.models.base import Models

@@ -23,8 +23,8 @@ from tasks.aspects.base import (
     Control,
     FindingOperation,
     FoundParameters,
-    any_clip,
     Scale,
+    any_clip,
     blending,
 )
 from tasks.aspects.color_edit import (

@@ -11,8 +11,16 @@ from PIL import Image
 from pydantic import Field
 
 from storage_schemas.frames import Planes
-from tasks.aspects.base import (Aspect, ClipContext, ClipNotDegradable, Parameters, PixelOperation, Scale, any_clip)
-from tasks.aspects.shifted_picture import (SHIFTED)
+from tasks.aspects.base import (
+    Aspect,
+    ClipContext,
+    ClipNotDegradable,
+    Parameters,
+    PixelOperation,
+    Scale,
+    any_clip,
+)
+from tasks.aspects.shifted_picture import SHIFTED
 
 
 class ScaleParameters(Parameters):
