@@ -131,6 +131,7 @@ bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with 
 RESULTS := build/results/packages
 results: env-models demo  ## make all pages of docs/results: free films at many severities, costs, small real models (hours)
 	$(BIN)/python -m bench.film_severity
+	$(BIN)/python -m bench.controls
 	$(BIN)/python -m bench.recipe_costs
 	$(BIN)/python -m bench.foregrounds
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $(RESULTS) \

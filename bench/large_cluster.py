@@ -19,9 +19,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from flows.build.options import BuildOptions
-from flows.build.run import Build
-from flows.build.stage_seconds import BASE_S, FRAME_S, UNIT_S
+from flows.release.options import BuildOptions
+from flows.release.run import Build
+from flows.release.stage_seconds import BASE_S, FRAME_S, UNIT_S
 from flows.stages import Timed
 from infra.executor import Executor, Handle, WorkerLimits
 from infra.pool import seconds_of

@@ -22,7 +22,7 @@ import psutil
 
 from bench.measuring import ROOT, run
 from flows.batches import Batching
-from flows.build.run import MOST_TASKS
+from flows.release.run import MOST_TASKS
 from flows.stages import StageItem, through_stages
 from infra.executor import Executor, ProcessExecutor
 from infra.progress import BuildProgress

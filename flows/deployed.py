@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flows.annotate.flow import ANNOTATE
-from flows.build.flow import BUILD
-from flows.prompts.flow import PROMPTS
+from flows.extras.prompt_suite.flow import PROMPTS
+from flows.release.flow import BUILD
 from flows.score.evaluate_run import EVALUATE
 from flows.score.suite_run import SUITE
 from flows.shell import deployed

@@ -100,6 +100,12 @@ JUDGEMENTS = pa.schema(
 )
 
 
+#: Key of a row's details that says that its pair is a control, of which no side is better.
+CONTROL_KEY = "control"
+#: Key of a row's details that names the probe of its evaluator, which is shown or told something else.
+PROBE_KEY = "probe"
+
+
 class EstimatedTokens(Frozen):
     """Tokens and dollars by estimate; no dollars if a model has no price."""
 
@@ -200,6 +206,16 @@ class Judgement(Frozen):
     def p_first(self) -> float | None:
         """Probability of "first" according to the model's tokens, from the details; None if it is unknown."""
         return json.loads(self.details).get("p_first") if '"p_first"' in self.details else None
+
+    @property
+    def control(self) -> bool:
+        """Whether its pair is a control, from the details: `high` is then the untouched side."""
+        return f'"{CONTROL_KEY}"' in self.details and bool(json.loads(self.details).get(CONTROL_KEY))
+
+    @property
+    def probe(self) -> str:
+        """Name of the probe, from the details; empty for an evaluator as it is."""
+        return str(json.loads(self.details).get(PROBE_KEY, "")) if f'"{PROBE_KEY}"' in self.details else ""
 
     @property
     def estimated(self) -> EstimatedTokens | None:

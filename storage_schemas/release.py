@@ -22,7 +22,7 @@ from storage_schemas.frames import FrameReader
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_column, read_dicts, read_rows
 from storage_schemas.regular_files import entries, is_there, leads_nowhere, read_regular, why_unread
-from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.set_aside import CONTROL_STAGE, SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
 
@@ -204,7 +204,10 @@ class Release:
         return records
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:
-        """Return the pairs, optionally of one aspect or source, sorted by aspect, source and severity."""
+        """Return the pairs, optionally of one aspect or source, sorted by aspect, source and severity.
+
+        The controls of an aspect, if there are any, follow its damaged pairs.
+        """
         records = self._pairs if source_id is None else self._pairs_of_sources.get(source_id, ())
         return [record for record in records if aspect in (None, record.aspect)]
 
@@ -251,7 +254,8 @@ class Release:
         reasons: dict[str, Counter[str]] = defaultdict(Counter)
         for row in self.set_aside():
             if row.aspect:
-                reasons[row.aspect][row.reason.value] += 1
+                of = " (control)" if row.stage == CONTROL_STAGE else ""
+                reasons[row.aspect][f"{row.reason.value}{of}"] += 1
         planned: dict[str, int] = self.info["planned"]
         return {
             aspect: {

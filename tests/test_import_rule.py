@@ -21,7 +21,7 @@ PLANTED = [
     (ROOMS, "storage_schemas.ids", "tasks.recipe"),
     (ROOMS, "tasks.recipe", "infra.profile"),
     (ROOMS, "infra.profile", "tasks.recipe"),
-    (ROOMS, "flows.build.options", "slvmeval.api"),
+    (ROOMS, "flows.release.options", "slvmeval.api"),
     (ORCHESTRATOR, "tasks.pairs.draw", "prefect"),
     (ORCHESTRATOR, "storage_schemas.store", "distributed"),
     (LAYERS, "tasks.media.decode", "tasks.pairs.draw"),

@@ -30,13 +30,14 @@ from storage_schemas.offline_batches import waiting_batches
 from storage_schemas.rng import keyed_rank
 from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
+from tasks.extras.meta_sets.proxy_study import ProxyPairs
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
-from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
+from tasks.scoring.probes import probe_problem, probe_requests, probe_settings
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
 from tasks.scoring.release_pairs import pairs_of_release
 from tasks.scoring.request import (
@@ -44,14 +45,13 @@ from tasks.scoring.request import (
     PairSet,
     Request,
     changed_texts,
-    make_requests,
     settings_digest,
 )
 from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
 if TYPE_CHECKING:
-    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
+    from tasks.extras.meta_sets.proxy_result import ProxyResult
 
 
 @dataclass
@@ -118,7 +118,9 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             raise UserInputError("no evaluator is named: `slvmeval evaluators list` lists them")
         self.judges = [self._make(choice) for choice in options.evaluators]
         check_labels([judge.label for judge in self.judges])
-        check_different((judge.label, judge.evaluator) for judge in self.judges if judge.evaluator)
+        for probe in dict.fromkeys(judge.choice.probe for judge in self.judges):
+            same = [judge for judge in self.judges if judge.choice.probe == probe]
+            check_different((judge.label, judge.evaluator) for judge in same if judge.evaluator)
         self._require_one()
         self.work = JudgingWork(
             run=self.run_id,
@@ -135,13 +137,17 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             batch=options.batch,
         )
         texts = {pair.aspect: self.work.text(pair.aspect, pair.dimension) for pair in self.wanted}
+        others = self.pairs.facts()
         for judge in self.judges:
             if judge.evaluator is not None:
                 judge.kind = Judging(judge.evaluator, judge.label, judge.choice, self.work)
+                probe, repeats = judge.choice.probe, options.repeats
                 judge.units = [
                     request
                     for pair in self.wanted
-                    for request in make_requests(judge.evaluator, pair, texts[pair.aspect], options.repeats)
+                    for request in probe_requests(
+                        judge.evaluator, pair, texts[pair.aspect], repeats, probe, others
+                    )
                 ]
         self.find_known()
         self._leave_out_batches()
@@ -174,8 +180,12 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         judge = Judge(choice.label or choice.use, choice=choice)
         try:
             evaluator = make_evaluator(choice, self.options.setup)
-            judge.name = choice.label or evaluator.name
-            judge.evaluator = evaluator
+            probe = f"+{choice.probe}" if choice.probe else ""
+            judge.name = f"{choice.label or evaluator.name}{probe}"
+            if problem := probe_problem(evaluator, choice.probe):
+                self.refuse(judge, PrerequisiteError(problem))
+            else:
+                judge.evaluator = evaluator
         except UserInputError:
             raise
         except Exception as problem:  # noqa: BLE001 - code of another package; the other evaluators continue
@@ -196,7 +206,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         """Return the file that is locked while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
-        name = f"{evaluator.name} {settings_digest(evaluator)}"
+        name = f"{evaluator.name} {probe_settings(settings_digest(evaluator), part.kind.probe)}"
         return self.store.cache / "rates" / f"{digest_text(name)[:32]}.held"
 
     def wait_for_batches(self) -> None:
@@ -352,7 +362,7 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
         What an evaluator's tie counts.
     """
     # it imports SciPy's statistics, for which every flow and every command on deployments would wait
-    from tasks.scoring.judges.meta_sets.proxy_result import proxy_result
+    from tasks.extras.meta_sets.proxy_result import proxy_result
 
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)

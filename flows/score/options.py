@@ -16,9 +16,10 @@ from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Failure
 from storage_schemas.names import key_value
 from storage_schemas.store import Store
+from tasks.extras.meta_sets.provider import MetaSetPairs, meta_set_from_text
+from tasks.extras.meta_sets.proxy_study import ProxyPairs
 from tasks.llm.limits import Limits
-from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
-from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
+from tasks.scoring.probes import probes_in
 from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_from_file
 from tasks.scoring.registry import factory as evaluator_factory
 from tasks.scoring.release_pairs import Selection
@@ -211,6 +212,8 @@ def evaluate_options(
             # in full, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
             choices[place] = choice.model_copy(update={"settings": settings})
+    probes = probes_in(parameters.probes)
+    choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(

@@ -76,6 +76,11 @@ class EvaluateParameters(ScoringParameters):
         ge=1,
         description="Maximum number of pairs of each aspect, drawn at random; smaller draws are subsets.",
     )
+    probes: Annotated[tuple[str, ...], Given(("--probe",), "NAME,…")] = Field(
+        default=(),
+        description="Ask each judge also as a probe, a column of its own: blind, one-frame, shuffled, "
+        "no-prompt, other-prompt, equal, swapped-names.",
+    )
     batch: bool = Field(
         default=False,
         description="Ask by the providers' batch interfaces: half the price, answers within a day.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from flows.build.run import MOST_TASKS
+from flows.release.run import MOST_TASKS
 from flows.score.results import RequestProgress
 from flows.stages import Item, through_stages
 from infra.executor import Executor

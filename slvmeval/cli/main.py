@@ -109,12 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as problem:
         from storage_schemas.away import is_away
         from storage_schemas.errors import SlvmevalError
+        from storage_schemas.extras import missing_package
         from storage_schemas.regular_files import in_the_way
         from storage_schemas.secrets import struck_out_errors
 
         shown = problem
         if not isinstance(problem, SlvmevalError):
-            if is_away(problem):
+            if isinstance(problem, ModuleNotFoundError) and (missing := missing_package(problem.name or "")):
+                message = str(missing)
+            elif is_away(problem):
                 message = f"the file system does not answer ({problem}): run the same command again"
             elif not (message := in_the_way(problem)):
                 with struck_out_errors():

@@ -14,8 +14,8 @@ import typer
 from pydantic import Field
 
 from flows.annotate.parameters import AnnotateParameters
-from flows.build.parameters import BuildParameters
 from flows.parameters import LIMITS, OUTPUT, SITE, FlowParameters, Given
+from flows.release.parameters import BuildParameters
 from flows.score.parameters import EvaluateParameters, SuiteParameters
 from slvmeval.cli.declared import option
 from storage_schemas.model import Frozen

@@ -70,7 +70,13 @@ def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...
                 )
             )
         place += segment.frame_count
-    if drawn - remaining:
+    trimmed = any(segment.kind == "trimmed" for segment in record.segments)
+    if trimmed:
+        high = [
+            Stretch(video="high", start_s=start, end_s=end, kind="removed")
+            for start, end in record.high_intervals
+        ]
+    if drawn - remaining or trimmed:
         joins = record.low_intervals
         low += [Stretch(video="low", start_s=start, end_s=end, kind="join") for start, end in joins]
     if not low:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,6 +219,8 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
             f"{', '.join(sorted(available))})"
         )
     wanted = [record for record in records if not campaign.aspects or record.aspect in campaign.aspects]
+    asked = asked_controls(campaign, wanted)
+    wanted = [record for record in wanted if not record.control or record.pair_id in asked]
     free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
     may_show = [record for record in wanted if record.source_id in free]
     withheld = tuple(sorted({record.source_id for record in wanted} - free))
@@ -231,6 +234,19 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
         )
     equal = equal_pairs(campaign, may_show)
     return Showing(tuple(may_show), tuple(media_tasks(release, may_show, key, equal)), withheld)
+
+
+def asked_controls(campaign: Campaign, records: Iterable[PairRecord]) -> set[str]:
+    """Return the controls of the sample that people are asked about."""
+    by_aspect: dict[str, list[str]] = defaultdict(list)
+    for record in records:
+        if record.control:
+            by_aspect[record.aspect].append(record.pair_id)
+    sample: set[str] = set()
+    for some in by_aspect.values():
+        ranked = sorted(some, key=lambda pair_id: keyed_rank("asked control", pair_id))
+        sample.update(ranked[: campaign.control_pairs])
+    return sample
 
 
 def equal_pairs(campaign: Campaign, records: Iterable[PairRecord]) -> set[str]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.rng import keyed_rng
-from tasks.aspects.base import Arrangement, Aspect, ClipSpan, OrderOperation, Parameters, any_clip
+from tasks.aspects.base import (
+    Arrangement,
+    Aspect,
+    ClipSpan,
+    Control,
+    FrameMapOperation,
+    OrderOperation,
+    Parameters,
+    any_clip,
+)
 
 #: Number of failed draws after which a source counts as having no arrangement. If any arrangement exists, a
 #: third or more of all draws succeed.
@@ -101,6 +111,33 @@ class ReinsertWindow(OrderOperation[ReinsertParameters]):
         )
 
 
+class HalvesParameters(Parameters):
+    """No parameters."""
+
+
+class ExchangedHalves(FrameMapOperation[HalvesParameters]):
+    """The second half of a clip is shown before the first; the clips stay in order.
+
+    The threshold is that of :class:`~tasks.aspects.dynamics_degree.MiddleFrame`: a still clip has no halves.
+    """
+
+    name = "exchanged-halves"
+    parameters_type = HalvesParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"control": {}}
+    default_strength: ClassVar[str] = "control"
+
+    def frame_map(self, count: int, parameters: HalvesParameters) -> list[int]:
+        """Return the places of the second half, then those of the first."""
+        middle = (count + 1) // 2
+        return [*range(middle, count), *range(middle)]
+
+
+def names_one_event(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return whether the caption names one event at most, so that it tells no order within the clip."""
+    events = {(one.agent, one.action) for one in (*analysis.dynamic_degree, *analysis.human_action)}
+    return clip.frame_count >= 2 and len(events) <= 1
+
+
 ASPECT = Aspect(
     name="temporal_flow",
     dimension="move_scene",
@@ -109,4 +146,10 @@ ASPECT = Aspect(
     takes=any_clip,
     operations={ReinsertWindow.name: ReinsertWindow()},
     least_clips=2,
+    control=Control(
+        operation=ExchangedHalves(),
+        takes=names_one_event,
+        needs="a caption with one event at most, and a clip of two frames or more",
+        reason="the clips are in the order of the captions, and no caption tells an order within its clip",
+    ),
 )

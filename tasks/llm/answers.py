@@ -132,9 +132,10 @@ def make_request(
     schema: Mapping[str, Any],
     video_fps: float | None = None,
 ) -> ChatRequest:
-    """Return a request to a model, as :func:`ask` sends it."""
+    """Return a request to a model, as :func:`ask` sends it; an empty system message is left out."""
+    told = ({"role": "system", "content": system},) if system else ()
     return ChatRequest(
-        messages=({"role": "system", "content": system}, {"role": "user", "content": user}),
+        messages=(*told, {"role": "user", "content": user}),
         answer_schema=dict(schema),
         sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),
         video=None if video_fps is None else VideoInput(fps=video_fps, most_pixels=model.video_pixels),

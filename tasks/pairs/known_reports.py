@@ -127,11 +127,9 @@ def _origin(recipe: Recipe, models: Models) -> str:
     consumed: list[Any] = []
     modules = {type(find_aspect(name)).__module__ for name in recipe.aspects}
     for name in recipe.aspects:
-        operation = recipe.operation(name)
-        # it may be another package's
-        modules.add(type(operation).__module__)
-        for point in recipe.points(name):
-            parameters = recipe.parameters(name, point.strength)
+        for operation, parameters in recipe.operations(name):
+            # it may be another package's
+            modules.add(type(operation).__module__)
             consumed.append([operation.consumed_models(parameters, models), operation.version])
     folders = (Path(package.__path__[0]) for package in (tasks, storage_schemas))
     program = {path for folder in folders for path in folder.rglob("*.py")}

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table, matrix_of
+from tasks.report.detection_tables import detection_table
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, line_of, pair_page
 from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
 from tasks.report.figures import figures_of
@@ -16,6 +17,7 @@ from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.preference_tables import preference_tables
+from tasks.report.probe_tables import probe_tables
 from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.repeat_tables import repeat_tables
@@ -25,6 +27,22 @@ from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
 
 SECTIONS = (
+    Section(
+        "detection",
+        "Signal",
+        "Damage, edits and shortcuts",
+        "Does a judge see damage, does it notice edits, or would a number do as well?",
+        ("signal-detection",),
+        ("signal-detection",),
+    ),
+    Section(
+        "probes",
+        "Probes",
+        "What accuracies rest on",
+        "What is left of a judge's accuracy if it is given less, or something else?",
+        ("probes",),
+        folded=("probe-differences",),
+    ),
     ORDER,
     REPEATS,
     PREFERENCES,
@@ -144,10 +162,12 @@ def report_of(
         facts_table(gathered.release),
         *content_tables(gathered.release),
         accuracy_table(gathered, matrix),
+        detection_table(gathered),
         order_table(gathered),
         order_table(gathered, by_aspect=True),
         *repeat_tables(gathered),
         *preference_tables(gathered),
+        *probe_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),

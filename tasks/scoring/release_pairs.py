@@ -133,6 +133,7 @@ class ReleasePairs(Frozen):
                 strength=record.strength,
                 clips=record.clips_degraded,
                 frames=record.high_frames + record.low_frames,
+                control=record.control,
             )
             for record in self.release.pairs()
         ]

@@ -44,6 +44,8 @@ class PairFacts:
         Its severity point.
     frames
         Number of frames of both videos.
+    control
+        Whether it is a control, of which no side is better.
     """
 
     pair_id: str
@@ -57,6 +59,7 @@ class PairFacts:
     strength: str = ""
     clips: int = 0
     frames: int = 0
+    control: bool = False
 
 
 class PairSet(Protocol):
@@ -91,6 +94,8 @@ class Request:
     pair: PairFacts
     order: Order
     repeat: int = 0
+    #: The pair whose prompt is shown; empty for its own.
+    prompt_of: str = ""
 
     @property
     def ids(self) -> tuple[RowId]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import Build, BuildResult
 from flows.declaration import NothingToDo
+from flows.release.options import BuildOptions, SourceRoot
+from flows.release.run import Build, BuildResult
 from infra.executor import ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError

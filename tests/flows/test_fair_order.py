@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions
-from flows.build.run import Build
+from flows.release.options import BuildOptions
+from flows.release.run import Build
 from storage_schemas.errors import Reason
 from storage_schemas.store import PAIR
 from tasks.captions import stage as captions

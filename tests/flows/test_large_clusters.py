@@ -9,8 +9,8 @@ import pytest
 
 from bench.large_cluster import Site, simulate
 from flows.batches import ItemSizes, Waiting
-from flows.build.run import MOST_TASKS
-from flows.build.stage_seconds import BASE_S, LEAST_MEASURED_S, UNIT_S, UNKNOWN_S, StageSeconds, lengths
+from flows.release.run import MOST_TASKS
+from flows.release.stage_seconds import BASE_S, LEAST_MEASURED_S, UNIT_S, UNKNOWN_S, StageSeconds, lengths
 from infra.executor import WorkerLimits
 from infra.pool import seconds_of
 from storage_schemas.source import Clip, Source

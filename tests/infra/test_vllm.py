@@ -10,10 +10,10 @@ import pytest
 from infra.vllm import VLLM_MODELS, vllm_command
 from tasks.annotation.translation import TranslationParameters
 from tasks.captions.llm import LlmParameters
+from tasks.extras.locot2v.settings import READY
+from tasks.extras.locot2v.text_similarity import READY as EMBEDDINGS
 from tasks.llm.vision_models import VLM_MODELS, VlmModel
 from tasks.models.registry import MODEL_SPECS
-from tasks.scoring.suites.locot2v.settings import READY
-from tasks.scoring.suites.locot2v.text_similarity import READY as EMBEDDINGS
 
 #: Models that judges and suites ask with pictures or texts, as they look for them.
 ASKED: list[VlmModel] = [VLM_MODELS["qwen3-vl"], *READY.values()]

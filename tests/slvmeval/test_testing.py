@@ -25,6 +25,7 @@ from tasks.aspects.base import (
     OrderOperation,
     Parameters,
     PixelOperation,
+    Scale,
     any_clip,
 )
 from tasks.models.base import Models
@@ -105,6 +106,27 @@ def test_parameters_and_presets() -> None:
     presets = ("own defaults", "are the same", "names that begin with 'custom'")
     fields = ("'Wrong Name'", "version", "unknown fields", "does not raise UserInputError")
     check_breaches(with_operation(Wrong()), *fields, *presets)
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        (Scale("depth", float, float), "no field 'depth'"),
+        (Scale("level", lambda strength: 1 - strength, lambda level: 1 - level), "'paper' is not 1"),
+        (Scale("level", lambda strength: 1.0, float), "do not rise"),
+        (Scale("level", lambda strength: strength / 2, float), "at 1 have the strength 0.5"),
+    ],
+)
+def test_scale_of_strengths(scale: Scale, words: str) -> None:
+    class Graded(Parameters):
+        level: float = 1.0
+
+    class Wrong(Invert):
+        parameters_type = Graded
+
+    # not in the body, where mypy sees a function of the class
+    Wrong.scale = scale
+    check_breaches(with_operation(Wrong()), words)
 
 
 def writes(frames: Planes) -> Planes:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.build.parameters import BuildParameters
+from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Only, with_options
 
 if TYPE_CHECKING:
-    from flows.build.options import BuildOptions
-    from flows.build.run import BuildResult
+    from flows.release.options import BuildOptions
+    from flows.release.run import BuildResult
     from infra.profile import Profile
 
 
@@ -38,7 +38,7 @@ def build(
     More examples: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
     `slvmeval build -s VIDEOS --set clips_per_pair=3`
     """
-    from flows.build.options import build_options
+    from flows.release.options import build_options
 
     site = parameters.site()
     terminal.need_sources(parameters.sources, site)
@@ -53,7 +53,7 @@ def retry(
 
     Example: `slvmeval retry --store STORE`
     """
-    from flows.build.options import last_options
+    from flows.release.options import last_options
     from storage_schemas.store import Store
 
     site = parameters.site()
@@ -72,8 +72,8 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     if summary is not None:
         refuse_special_target(summary)
         summary.parent.mkdir(parents=True, exist_ok=True)
-    from flows.build.flow import BUILD
     from flows.command_runs import run_flow
+    from flows.release.flow import BUILD
 
     raise typer.Exit(
         finish(run_flow(BUILD, options, site, run.direct, run.quiet), gallery, summary, run.quiet)
@@ -117,9 +117,9 @@ def demo(
 
     Example: `slvmeval demo --folder build/demo`
     """
-    from flows.build.flow import BUILD
-    from flows.build.options import build_options
     from flows.command_runs import run_flow
+    from flows.release.flow import BUILD
+    from flows.release.options import build_options
     from slvmeval.demo.fetch import fetch_demo
 
     files = fetch_demo(folder, say=terminal.tell)

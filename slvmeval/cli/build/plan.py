@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.build.parameters import BuildParameters
+from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Only, Without, with_options
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
-    from flows.build.run import Build
+    from flows.release.run import Build
     from tasks.aspects.speeds import Speed
 
 
@@ -38,7 +38,7 @@ def plan(
 
     Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
     """
-    from flows.build.options import build_options
+    from flows.release.options import build_options
     from tasks.aspects.speeds import measured_speeds
     from tasks.captions.stage import make_analyser
 
@@ -52,7 +52,7 @@ def plan(
         if not (place.exists() or make_analyser(options.recipe.caption_analysis).asks_server):
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="slvmeval-plan-"))
             options = options.model_copy(update={"store": scratch})
-        from flows.build.run import Build
+        from flows.release.run import Build
         from infra.executor import InlineExecutor
         from infra.progress import BuildProgress
 

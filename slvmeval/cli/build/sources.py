@@ -46,7 +46,7 @@ def scan(
 
     Example: `slvmeval sources scan folder:VIDEOS`
     """
-    from flows.build.options import source_root
+    from flows.release.options import source_root
     from storage_schemas.errors import UserInputError
     from storage_schemas.set_aside import SetAsideRow
     from tasks.sources.registry import open_sources
@@ -115,7 +115,7 @@ def categorise(
 
     Example: `slvmeval sources categorise folder:VIDEOS --profile site.toml`
     """
-    from flows.build.options import source_root
+    from flows.release.options import source_root
     from storage_schemas.errors import UserInputError
     from storage_schemas.set_aside import SetAsideRow
     from storage_schemas.source import content_category_mistake

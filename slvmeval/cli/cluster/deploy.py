@@ -83,8 +83,8 @@ def deploy(
     """
     import os
 
-    from flows.build.flow import BUILD
-    from flows.build.parameters import BuildParameters
+    from flows.release.flow import BUILD
+    from flows.release.parameters import BuildParameters
     from flows.score.options import evaluate_options
     from flows.score.parameters import EvaluateParameters
     from infra.prefect_server import (

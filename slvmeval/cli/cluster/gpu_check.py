@@ -52,7 +52,7 @@ def gpu_check(
 
     Example: `slvmeval gpu-check --profile site.toml`
     """
-    from flows.build.options import recipe_with
+    from flows.release.options import recipe_with
     from infra.slurm.gpu_job import gpu_pool
     from storage_schemas.store import Store
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu

@@ -32,6 +32,11 @@ class Shape(StrEnum):
 
     judge = "judge"
     scorer = "scorer"
+    model_judge = "model-judge"
+
+
+#: How a new evaluator is named in commands.
+_USE = {Shape.judge: "{}", Shape.scorer: "{}", Shape.model_judge: "'{}?model=MODEL&server=NAME'"}
 
 
 @evaluators.command(name="list")
@@ -81,7 +86,7 @@ def _facts(one: Declared) -> tuple[str, str, str]:
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, such as my-judge.")],
     shape: Annotated[
-        Shape, typer.Option("--kind", help="A judge compares two videos; a scorer rates one.")
+        Shape, typer.Option("--kind", help="A judge compares two videos, a scorer rates one; or ask a model.")
     ] = Shape.judge,
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="DIR", help="Where it is written; by default ./NAME.")
@@ -94,10 +99,10 @@ def new(
     place = folder or Path(name)
     write_package(name, shape, place)
     terminal.say(
-        f"the package of the {shape} {name} is in {place}: {_module(name)}.py is all of it. Next:",
+        f"the package of the {shape.value} {name} is in {place}: {_module(name)}.py is all of it. Next:",
         f"  pip install -e {place}",
         f"  pytest {place}",
-        f"  slvmeval evaluate -e {name} --store STORE",
+        f"  slvmeval evaluate -e {_USE[shape].format(name)} --store STORE",
     )
 
 
@@ -134,11 +139,11 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         raise UserInputError(f"there is a Python module {module} already: choose another name")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise UserInputError(f"{place} exists and is not an empty folder: name another one with --folder")
-    words = {"name": name, "module": module, "class_name": _class_name(name)}
+    words = {"name": name, "module": module, "class_name": _class_name(name), "use": _USE[shape].format(name)}
     texts = files("slvmeval") / "evaluator_package"
     written = {
         f"{module}.py": f"{shape}.py.txt",
-        f"test_{module}.py": "test.py.txt",
+        f"test_{module}.py": "model-judge-test.py.txt" if shape is Shape.model_judge else "test.py.txt",
         "pyproject.toml": "pyproject.toml.txt",
         "README.md": "README.md.txt",
     }

@@ -16,7 +16,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import Only, with_options
 
 if TYPE_CHECKING:
-    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
+    from tasks.extras.meta_sets.proxy_result import ProxyResult
     from tasks.statistics.cells import Cell
     from tasks.statistics.trials import FailurePolicy, TiePolicy
 
@@ -92,8 +92,8 @@ def proxy_study(
     from flows.command_runs import run_flow
     from flows.score.evaluate_run import EVALUATE, study_result
     from flows.score.options import evaluate_options
-    from tasks.scoring.judges.meta_sets.provider import rate_of
-    from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
+    from tasks.extras.meta_sets.provider import rate_of
+    from tasks.extras.meta_sets.proxy_study import ProxyPairs
 
     if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
@@ -124,7 +124,7 @@ def proxy_study(
 
 
 def _print_study(result: ProxyResult) -> None:
-    from tasks.report.proxy_page import correlation_text
+    from tasks.extras.meta_sets.proxy_page import correlation_text
 
     columns = ("evaluator", "rank", "generated %", "pairs", "rank", "degraded %", "pairs", "failed")
     rows = [
@@ -148,7 +148,7 @@ def _write(result: ProxyResult, folder: Path) -> None:
     import json
 
     from storage_schemas.commit import write_atomic
-    from tasks.report.proxy_page import proxy_files
+    from tasks.extras.meta_sets.proxy_page import proxy_files
 
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result.as_json(), indent=1, ensure_ascii=False) + "\n"
@@ -211,7 +211,7 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
 
     Example: `slvmeval meta-sets list`
     """
-    from tasks.scoring.judges.meta_sets.provider import SETS, descriptions
+    from tasks.extras.meta_sets.provider import SETS, descriptions
 
     own = descriptions()
     if as_json:
@@ -242,7 +242,7 @@ def check(
     """
     from collections import Counter
 
-    from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
+    from tasks.extras.meta_sets.provider import meta_set_from_text
 
     pairs = meta_set_from_text(where)
     loaded = pairs.loaded()
@@ -285,8 +285,8 @@ def agreement(
     Example: `slvmeval meta-sets agreement uve:UVE --store STORE`
     """
     from storage_schemas.judgements import JudgementsStore
-    from tasks.scoring.judges.meta_sets.agreement import agreements
-    from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
+    from tasks.extras.meta_sets.agreement import agreements
+    from tasks.extras.meta_sets.provider import meta_set_from_text
 
     policy = tie_policy(ties)
     pairs = meta_set_from_text(where)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from storage_schemas.release import Release
+    from tasks.extras.meta_sets.judged_set import JudgedSet
     from tasks.publish.submission import Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
-    from tasks.report.judged_set import JudgedSet
     from tasks.report.published import Against
     from tasks.report.table import Table
     from tasks.report.write import Report
@@ -156,7 +156,7 @@ def report(
             about = f"{judged.release.name}, version {judged.release.version}"
             made = report_of(judged, interval, published, margin / 100)
         else:
-            from tasks.report.set_report import set_report_of
+            from tasks.extras.meta_sets.set_report import set_report_of
 
             _only_for_releases(
                 {"RELEASE": release, "--version": version, "--campaign": campaigns, "--against": against}
@@ -313,8 +313,8 @@ def _judged_pairs(
 
 
 def _judged_set(where: str, site: Site, counting: Counting, evaluators: Collection[str] = ()) -> JudgedSet:
-    from tasks.report.judged_set import load_judged_set
-    from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
+    from tasks.extras.meta_sets.judged_set import load_judged_set
+    from tasks.extras.meta_sets.provider import meta_set_from_text
 
     return load_judged_set(terminal.open_store(*site), meta_set_from_text(where), evaluators, **counting)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.prompts.parameters import PromptsParameters
+from flows.extras.prompt_suite.parameters import PromptsParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Only, with_options
 from slvmeval.cli.store.publish import OutOption
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tasks.extras.prompt_suite.maker import Expected, Made
+    from tasks.extras.prompt_suite.settings import PromptSuiteSettings
     from tasks.llm.usage import Prices
-    from tasks.prompt_suite.maker import Expected, Made
-    from tasks.prompt_suite.settings import PromptSuiteSettings
     from tasks.scoring.setup import Setup
     from tasks.scoring.user_files import UnusedLine
 
@@ -146,8 +146,8 @@ def make(
     Example: `slvmeval suite prompts make VIDEOS --out PROMPTS --store STORE --profile SITE`
     """
     from flows.command_runs import run_flow
-    from flows.prompts.flow import PROMPTS
-    from flows.prompts.run import PromptsRun, prompts_options
+    from flows.extras.prompt_suite.flow import PROMPTS
+    from flows.extras.prompt_suite.run import PromptsRun, prompts_options
     from infra.progress import BuildProgress
 
     site = parameters.site()
@@ -185,8 +185,8 @@ def review(
 
     Example: `slvmeval suite prompts review PROMPTS`
     """
-    from tasks.prompt_suite.edit_files import write_edit_files
-    from tasks.prompt_suite.project import Project
+    from tasks.extras.prompt_suite.edit_files import write_edit_files
+    from tasks.extras.prompt_suite.project import Project
 
     project = Project(folder)
     if edit:
@@ -197,7 +197,7 @@ def review(
             f"`left_out`, then `slvmeval suite prompts accept {folder}`"
         )
         return
-    from slvmeval.web.prompt_review.app import ReviewDesk, prepare_review
+    from slvmeval.extras.prompt_suite.review.app import ReviewDesk, prepare_review
 
     with prepare_review(ReviewDesk(project, by), port) as ready:
         terminal.say(
@@ -221,8 +221,8 @@ def accept(
 
     Example: `slvmeval suite prompts accept PROMPTS`
     """
-    from tasks.prompt_suite.edit_files import import_edits
-    from tasks.prompt_suite.project import Project
+    from tasks.extras.prompt_suite.edit_files import import_edits
+    from tasks.extras.prompt_suite.project import Project
 
     project = Project(folder)
     if as_drafted:
@@ -274,12 +274,12 @@ def statistics(
 
     Example: `slvmeval suite prompts statistics PROMPTS/prompts.jsonl --out TABLES`
     """
-    from tasks.prompt_suite.complexity import rated, statistics_tables
-    from tasks.prompt_suite.lengths import length_table, word_table
+    from tasks.extras.locot2v.suite import Locot2vBench
+    from tasks.extras.prompt_suite.complexity import rated, statistics_tables
+    from tasks.extras.prompt_suite.lengths import length_table, word_table
     from tasks.report.prompt_figures import length_figures
     from tasks.report.suite_tables import write_tables
     from tasks.scoring.setup import Setup
-    from tasks.scoring.suites.locot2v.suite import Locot2vBench
     from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
 
     reader = Locot2vBench(Setup(store_path=""))
@@ -315,7 +315,7 @@ def _setup_and_settings(
 ) -> tuple[Setup, PromptSuiteSettings]:
     from flows.score.options import settings_from_text
     from storage_schemas.store import Store
-    from tasks.prompt_suite.settings import prompt_suite_settings
+    from tasks.extras.prompt_suite.settings import prompt_suite_settings
     from tasks.scoring.setup import Setup
 
     wanted = prompt_suite_settings(settings_from_text(given or []))

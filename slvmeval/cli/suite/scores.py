@@ -408,8 +408,8 @@ def aesthetics_bound(
 
     Example: `slvmeval suite aesthetics-bound PICTURES --models MODELS`
     """
+    from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
     from tasks.models.hub import ModelHub
-    from tasks.scoring.suites.locot2v.aesthetics_bound import bound_of, pictures_in
 
     site = terminal.settings(profile, model_folders=model_folders)
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])

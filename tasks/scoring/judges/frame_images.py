@@ -77,10 +77,15 @@ def _address(video: Side, place: int, id_: str, model: VlmModel) -> str:
 
 def video_parts(line: str, video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
     """Return a video's frames as parts of a message, after a line that names the video."""
-    parts: list[dict[str, Any]] = [{"type": "text", "text": line}]
-    for place, id_ in zip(places, video.frame_ids(places), strict=True):
-        parts.append({"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}})
-    return parts
+    return [{"type": "text", "text": line}, *image_parts(video, places, model)]
+
+
+def image_parts(video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
+    """Return a video's frames as parts of a message."""
+    return [
+        {"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}}
+        for place, id_ in zip(places, video.frame_ids(places), strict=True)
+    ]
 
 
 def whole_video_parts(

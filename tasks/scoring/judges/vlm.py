@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -63,6 +64,8 @@ class FrameJudge(PairwiseJudge):
     _prompt: ClassVar[str] = "video_judge"
     _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS
+    #: What the videos are called, in the order in which they are shown.
+    _names: tuple[str, str] = ("first", "second")
     #: The provider whose form of videos is sent.
     _provider: ProviderName = "openai"
 
@@ -90,6 +93,12 @@ class FrameJudge(PairwiseJudge):
     def _model_settings(self) -> dict[str, Any]:
         """Return what of the model answers depend on."""
 
+    def with_exchanged_names(self) -> PairwiseJudge:
+        """Return this judge, which calls the video that is shown first the second."""
+        other = copy(self)
+        other._names = ("second", "first")
+        return other
+
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video the model names."""
         text = self._text(prompt, aspect)
@@ -104,7 +113,7 @@ class FrameJudge(PairwiseJudge):
         )
 
     def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
-        lines = [filled(self._line, name=name) for name in ("first", "second")]
+        lines = [filled(self._line, name=name) for name in self._names]
         frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._time_line)
         return [{"type": "text", "text": text}, *frames]
 

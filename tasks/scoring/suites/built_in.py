@@ -6,6 +6,6 @@ from collections.abc import Mapping
 
 #: Built-in suites: name to ``module:factory``.
 BUILT_IN: Mapping[str, str] = {
-    "video-bench": "tasks.scoring.suites.video_bench.suite:VideoBench",
-    "locot2v-bench": "tasks.scoring.suites.locot2v.suite:Locot2vBench",
+    "video-bench": "tasks.extras.video_bench.suite:VideoBench",
+    "locot2v-bench": "tasks.extras.locot2v.suite:Locot2vBench",
 }

@@ -13,9 +13,9 @@ from pydantic import Field
 from typer.testing import CliRunner
 
 from flows.annotate.parameters import AnnotateParameters
-from flows.build.parameters import BuildParameters
+from flows.extras.prompt_suite.parameters import PromptsParameters
 from flows.parameters import FlowParameters, Given
-from flows.prompts.parameters import PromptsParameters
+from flows.release.parameters import BuildParameters
 from flows.score.parameters import EvaluateParameters, SuiteParameters
 from slvmeval.cli import declared, main
 from slvmeval.cli.declared import Only, Without, with_options

@@ -187,7 +187,7 @@ def test_what_cannot_be_meant_is_said_before_any_work(
 
 
 def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
-    from flows.build.options import recipe_with
+    from flows.release.options import recipe_with
 
     recipe = recipe_with("cpu-approx", ["clips_per_pair=3", "aspects.aesthetics.parameters.contrast=-0.5"])
     assert (recipe.name, recipe.clips_per_pair) == ("cpu-approx-changed", 3)

@@ -128,7 +128,7 @@ def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: 
     assert "aesthetics" in output
     assert "directory" in run("submission", "make", tmp_path, *more, code=2).err
     broken = tmp_path / "broken.json"
-    broken.write_text(file.read_text(encoding="utf-8").replace("high_first", "low_first", 1))
+    broken.write_text(file.read_text(encoding="utf-8").replace('"orders": "one"', '"orders": "both"'))
     assert "is invalid" in run("submission", "check", broken, *store, code=1).err
     card.rename(tmp_path / "folder.toml")
     run("leaderboard", tmp_path, *store, "--out", board, code=3)

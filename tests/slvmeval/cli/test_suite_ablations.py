@@ -12,10 +12,10 @@ from scipy import stats
 
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
+from tasks.extras.video_bench.dimensions import BY_NAME
 from tasks.scoring.suites.human_agreement import alpha_with_machine
 from tasks.scoring.suites.human_ratings import Rating, VideoKey
 from tasks.scoring.suites.score_store import ScoresStore
-from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 from tests.slvmeval.cli.running import Run
 from tests.slvmeval.cli.test_suite import RATINGS, read
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from flows.build import run
-from flows.build.options import BuildOptions
+from flows.release import run
+from flows.release.options import BuildOptions
 from infra.progress import BuildProgress
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.release import Release

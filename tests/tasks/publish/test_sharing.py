@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from slvmeval.cli.main import main
 from storage_schemas.commit import MANIFEST_NAME, Manifest, StoredFile, payload_files
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError

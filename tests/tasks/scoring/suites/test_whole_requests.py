@@ -11,6 +11,11 @@ from typing import Any
 import pytest
 
 from tasks.aspects.registry import aspect
+from tasks.extras.locot2v.askers import LiveComparer, roles_of
+from tasks.extras.locot2v.dimensions import HERD_NAMES
+from tasks.extras.locot2v.events import event_clips
+from tasks.extras.video_bench.few_shot import VideoGroup
+from tasks.extras.video_bench.scorers import QualityScorer
 from tasks.pairs.view import Pair, open_record
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import aspect_text
@@ -18,18 +23,13 @@ from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge
 from tasks.scoring.judges.vlm_text import Descriptions
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.conversation_scorer import suite_answers
-from tasks.scoring.suites.locot2v.askers import LiveComparer, roles_of
-from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
-from tasks.scoring.suites.locot2v.events import event_clips
 from tasks.scoring.suites.pairwise import prompt_of, video_of
 from tasks.scoring.suites.shown_videos import SampledVideo
-from tasks.scoring.suites.video_bench.few_shot import VideoGroup
-from tasks.scoring.suites.video_bench.scorers import QualityScorer
+from tests.tasks.extras.locot2v import talking as locot2v
+from tests.tasks.extras.video_bench import talking as video_bench
 from tests.tasks.pairs.synthetic import ASPECTS, Made
 from tests.tasks.scoring.judges.asked import MODEL, client
-from tests.tasks.scoring.suites.locot2v import talking as locot2v
 from tests.tasks.scoring.suites.told import Told
-from tests.tasks.scoring.suites.video_bench import talking as video_bench
 
 PROMPT = "A man waves.\nThe sun rises."
 #: Dimensions of LoCoT2V-Bench that ask models, but for the rest of the questions.
