@@ -17,6 +17,9 @@ app = typer.Typer(
 )
 
 
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")]
+
+
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     parent.add_typer(app, name="prompts", rich_help_panel="Judges")
@@ -55,7 +58,7 @@ def list_prompts(
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
+    folder: FolderArgument,
     area: Annotated[
         list[str] | None,
         typer.Option("--area", metavar="AREA", help="Only this area. May be given several times."),
@@ -136,7 +139,7 @@ def from_paper(
         Path,
         typer.Argument(metavar="FILE", help="Your copy of a paper's text, or of VideoScore's model card."),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
+    folder: FolderArgument,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """Take the wording of prompts out of a paper's text into a folder, by section; existing files are kept.

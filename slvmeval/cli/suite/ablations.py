@@ -9,6 +9,7 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.against import AgainstOption, compared_with
 from slvmeval.cli.suite.scores import RatingsOption, SuiteArgument, print_left_out, the_suite
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def ablations(
         bool,
         typer.Option("--common-videos", help="Count only videos that all variants have scored."),
     ] = False,
+    against: AgainstOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -71,9 +73,9 @@ def ablations(
     scored = scored_variants(ScoresStore(held), made, variants or ())
     tables = ablation_tables(made.dimensions, scored, given.rows, prompts, common)
     left_out = replace(left_out_table(given.left_out), name="ablations-left-out")
-    paths = write_tables(out, [*tables, left_out], [])
     for table in tables:
         _print_by_dimension(table)
+    paths = write_tables(out, [*tables, left_out, *compared_with(against, made, tables)], [])
     print_left_out(given.left_out)
     terminal.say(f"{len(paths)} files: {out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)

@@ -13,6 +13,7 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.against import AgainstOption, compared_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,6 +101,7 @@ def leaderboard(
     common: Annotated[
         bool, typer.Option("--common-prompts", help="Count only prompts for which every model has a score.")
     ] = False,
+    against: AgainstOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -123,11 +125,11 @@ def leaderboard(
     rows, others = current(ScoresStore(held).rows(made.name), settings or ())
     rows = common_prompts(rows) if common else rows
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
-    page = write_board(board, out)
-    remember_page(held, "leaderboard", page, made.title)
     table = board_table(board)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    page = write_board(board, out, compared_with(against, made, [table]))
+    remember_page(held, "leaderboard", page, made.title)
     terminal.say(f"leaderboard: {page}")
 
 
@@ -241,6 +243,7 @@ def alignment(
         int,
         typer.Option("--most-different", min=0, help="Videos of each dimension in differences.html."),
     ] = 5,
+    against: AgainstOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -292,7 +295,8 @@ def alignment(
         missing = write_differences(owned, made.title, dimensions, differences, files, prompts)
         terminal.say(*(f"{PAGE} does not show {video}: {why}" for video, why in missing.items()))
 
-    paths = write_tables(out, [table, left_out_table(left_out)], figures, page)
+    held_against = compared_with(against, made, [table])
+    paths = write_tables(out, [table, left_out_table(left_out), *held_against], figures, page)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     print_left_out(given.left_out)
@@ -337,6 +341,7 @@ def correlations(
         ),
     ] = None,
     settings: SettingsOption = None,
+    against: AgainstOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
@@ -372,7 +377,7 @@ def correlations(
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]
-    paths = write_tables(out, tables, figures)
+    paths = write_tables(out, [*tables, *compared_with(against, made, tables)], figures)
     first = tables[0]
     titles = [column.title for column in first.shown]
     terminal.console().print(terminal.table(first.title, titles, first.cells()))

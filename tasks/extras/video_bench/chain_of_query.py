@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from storage_schemas.judgements import Failure
-from tasks.extras.video_bench.instructions import instruction, sections_of
+from tasks.extras.video_bench.headings import value_under_headings
+from tasks.extras.video_bench.instructions import instruction, sections_of, whole_step
 from tasks.extras.video_bench.settings import VideoBenchSettings
 from tasks.llm.answers import objects, score_in, text_in, texts_in
 from tasks.llm.conversation import Asker, Role, Step
@@ -20,9 +21,6 @@ from tasks.llm.requests import CheckWithText
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
-from tasks.extras.video_bench.headings import (value_under_headings)
-from tasks.extras.video_bench.instructions import (instruction, sections_of, whole_step)
-from tasks.extras.video_bench.settings import (VideoBenchSettings)
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 
 from storage_schemas.judgements import Failure
-from tasks.llm.printed_prompts import take_prompts, write_prompts
-from tasks.llm.usage import NotJudged
-from tasks.scoring.suites.base import ScoredVideo
 from tasks.extras.video_bench.chain_of_query import ChainOfQuery
 from tasks.extras.video_bench.dimensions import ALIGNMENT, BY_NAME, DIMENSIONS
 from tasks.extras.video_bench.headings import value_under_headings
 from tasks.extras.video_bench.settings import VideoBenchSettings
-from tests.tasks.llm.made_up_paper import VIDEO_BENCH
-from tests.tasks.scoring.sides import Damaged
-from tests.tasks.scoring.suites.told import Told
+from tasks.llm.printed_prompts import take_prompts, write_prompts
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.base import ScoredVideo
 from tests.tasks.extras.video_bench.talking import (
     MODELS,
     PROMPT,
@@ -33,6 +30,7 @@ from tests.tasks.extras.video_bench.talking import (
     text,
     video,
 )
+from tests.tasks.llm.made_up_paper import VIDEO_BENCH
 from tests.tasks.scoring.sides import Damaged
 from tests.tasks.scoring.suites.told import Told
 from tests.tiny_models.faulty_server import Reply
