@@ -140,7 +140,7 @@ def test_predicted_report_is_not_kept_for_frames_of_another_build(one_aspect: Bu
     again = known_reports.KnownReports(build.store, build.recipe, build.work.open()[1])
     again.keep(build.state.sources.values(), build.state.reports)
     later = prepared(one_aspect)
-    assert later.reports[predicted.source_id].exact
+    assert later.state.reports[predicted.source_id].exact
 
 
 def test_a_pair_that_was_made_again_is_listed_as_it_is_now(one_aspect: BuildOptions) -> None:
