@@ -67,11 +67,11 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
     known = (deployment.parameter_openapi_schema or {}).get("properties", {})
     values: dict[str, Any] = {}
     for text in texts:
-        key, value = key_value(text, f"--param {text}", "KEY=VALUE, such as release=eight")
+        key, value = key_value(text, f"--set {text}", "KEY=VALUE, such as release=eight")
         if known and key not in known:
             hint = did_you_mean(key, known)
             raise UserInputError(
-                f"--param {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
+                f"--set {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
             )
         values[key] = value
         if known.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
@@ -93,7 +93,7 @@ def start(client: SyncPrefectClient, deployment: DeploymentResponse, parameters:
         if problem.response.status_code not in (409, 422):
             raise
         detail = problem.response.json().get("detail", problem.response.text)
-        raise UserInputError(f"--param: {detail}") from problem
+        raise UserInputError(f"--set: {detail}") from problem
 
 
 def page(run: FlowRun) -> str:

@@ -32,7 +32,7 @@ from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
-from tasks.scoring.base import Evaluator
+from tasks.scoring.base import Evaluator, PrefixJudge
 from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judging import Judging, JudgingWork
@@ -45,6 +45,7 @@ from tasks.scoring.request import (
     Request,
     changed_texts,
     settings_digest,
+    shared_beginnings,
 )
 from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
 
@@ -130,6 +131,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             placement=options.placement,
             allow_cpu_models=options.allow_cpu_models,
             batch=options.batch,
+            beginnings=self._shared_beginnings(),
         )
         texts = {pair.aspect: self.work.text(pair.aspect, pair.dimension) for pair in self.wanted}
         others = self.pairs.facts()
@@ -149,6 +151,13 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         if ask_servers:
             self.check_missing()
             self._require_one()
+
+    def _shared_beginnings(self) -> frozenset[str]:
+        """Return the beginnings that requests share; none unless a judge puts what is shared first."""
+        judges = [judge.evaluator for judge in self.judges]
+        if any(isinstance(judge, PrefixJudge) and judge.shares_beginnings for judge in judges):
+            return shared_beginnings(self.wanted, self.options.repeats)
+        return frozenset()
 
     def _leave_out_batches(self) -> None:
         """Leave out evaluators whose requests wait in batches if this run would ask, and pay, again."""
@@ -238,7 +247,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         servers = [server for kind in kinds if isinstance(kind, Judging) for server in kind.servers]
         names = {one.name for one in servers if one.offline is not None and waiting_batches(one.offline)}
         for name in sorted(names):
-            command = f"slvmeval serve-llm MODEL --name {name} --batches --submit"
+            command = f"slvmeval serve-llm MODEL --name {name} --batch --submit"
             self.progress.say(f"batches of {name} wait for a job: `{command}`")
 
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Judgement]:

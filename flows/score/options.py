@@ -18,7 +18,7 @@ from storage_schemas.names import key_value
 from storage_schemas.release import name_and_version
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
-from tasks.scoring.pair_sets import NamedPairs, pairs_from_text
+from tasks.scoring.pair_sets import (NamedPairs, pairs_from_text)
 from tasks.scoring.probes import probes_in
 from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_from_file
 from tasks.scoring.registry import factory as evaluator_factory
@@ -204,8 +204,9 @@ def evaluate_options(
     UserInputError
         For an unknown evaluator, an invalid setting, or pairs of two sets.
     """
-    choices = [choice_from_text(text) for text in parameters.evaluators]
-    choices += choices_from_file(Path(parameters.evaluators_file)) if parameters.evaluators_file else []
+    choices: list[EvaluatorChoice] = []
+    for text in (*parameters.evaluators, *filter(None, [parameters.evaluators_file])):
+        choices += choices_from_file(Path(text)) if text.endswith(".toml") else [choice_from_text(text)]
     for place, choice in enumerate(choices):
         evaluator_factory(choice.use)
         if own := choice.settings.get("prompts"):

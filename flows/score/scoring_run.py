@@ -261,8 +261,8 @@ class ScoringRun(ABC, Generic[U, Result]):
         for place, part in enumerate(usable):
             assert part.kind is not None
             stage = Stage[Work[U], Task[U], Outcome](part.name, self.pool_of(part.kind), answer_stage)
-            missing = self.missing(part, known)
             kind = part.kind
+            missing = kind.in_order(self.missing(part, known))
             for units in batches(missing, kind.concurrency, most, kind.splits_shared, kind.form.most_units):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ReleaseParameters, SiteParameters
+from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import OtherPairs
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
@@ -34,16 +34,18 @@ if TYPE_CHECKING:
 
 
 TiesOption = Annotated[
-    str, Given(("--ties",), "half|wrong|dropped"), Field(description="How an answer without a winner counts.")
+    str,
+    Given(("--ties",), "half|wrong|dropped", RARE),
+    Field(description="How an answer without a winner counts."),
 ]
 IntervalOption = Annotated[
     str,
-    Given(("--interval",), "clustered|wilson|paper"),
+    Given(("--interval",), "clustered|wilson|paper", RARE),
     Field(description="The interval on the page; the CSV has all."),
 ]
 FailuresOption = Annotated[
     str,
-    Given(("--failures",), "ignored|half|wrong"),
+    Given(("--failures",), "ignored|half|wrong", RARE),
     Field(description="How a request without an answer counts."),
 ]
 
@@ -74,7 +76,7 @@ class ReportOptions(JudgedOptions):
     )
     interval: IntervalOption = "clustered"
     campaigns: terminal.VotesOption = ()
-    pair_pages: int = Field(
+    pair_pages: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
         default=20,
         ge=0,
         description="Number of pairs with a page of their own: those on which the evaluators disagree most.",
@@ -221,10 +223,10 @@ class JuryOptions(JudgedOptions):
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME")] = Field(
         default=(), description="A member, named as in the report; by default all."
     )
-    price: Annotated[float | None, Given(metavar="DOLLARS")] = Field(
+    price: Annotated[float | None, Given(("--max-dollars",), metavar="DOLLARS")] = Field(
         default=None, ge=0.0, description="Maximum price of a best jury per pair."
     )
-    most: Annotated[int, Given(metavar="K")] = Field(
+    most: Annotated[int, Given(("--max-members",), metavar="K")] = Field(
         default=5, ge=1, description="Maximum size of the best juries."
     )
     as_json: terminal.JsonOption = False
@@ -357,10 +359,10 @@ class MakeOptions(ReleaseParameters):
         Given(("--evaluator", "-e"), "NAME"),
     ] = Field(description="Whose answers.")
     card: CardOption
-    settings: Annotated[str, Given(metavar="CHECKSUM")] = Field(
+    settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", panel=RARE)] = Field(
         default="", description="Prefix of the settings' checksum, if there are several."
     )
-    prices: Annotated[Path | None, Given(metavar="FILE")] = Field(
+    prices: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
         default=None, description="The price list used; by default the built-in one."
     )
 
@@ -530,7 +532,7 @@ def pull(
 class LeaderboardOptions(SiteParameters):
     """Options of `leaderboard`."""
 
-    files: Annotated[tuple[Path, ...], Given(("files",), "SUBMISSION...")] = Field(
+    files: Annotated[tuple[Path, ...], Given(("files",), "SUBMISSION")] = Field(
         description="JSON files, or folders of them."
     )
     out: OutOption

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, SiteParameters
+from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
 from storage_schemas.model import Frozen
@@ -36,7 +36,7 @@ SuiteArgument = Annotated[
 ]
 SettingsOption = Annotated[
     tuple[str, ...],
-    Given(("--settings",), "CHECKSUM"),
+    Given(("--checksum",), "CHECKSUM", RARE),
     Field(
         description="Use the settings with this prefix of their checksum instead of a dimension's newest "
         "ones."
@@ -102,7 +102,7 @@ class LeaderboardOptions(SiteParameters):
     out: OutOption
     suite: SuiteArgument = None
     settings: SettingsOption = ()
-    common: Annotated[bool, Given(("--common-prompts",))] = Field(
+    common: Annotated[bool, Given(("--common",))] = Field(
         default=False, description="Count only prompts for which every model has a score."
     )
 
@@ -226,7 +226,7 @@ class AlignmentOptions(SiteParameters):
     out: OutOption
     suite: SuiteArgument = None
     settings: SettingsOption = ()
-    seed: int = Field(default=0, description="Seed of the bootstrap.")
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of the bootstrap.")
     videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Folder of the videos, so that differences.html shows them."
     )
@@ -236,7 +236,9 @@ class AlignmentOptions(SiteParameters):
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="The prompts, so that differences.html shows them."
     )
-    most_different: int = Field(default=5, ge=0, description="Videos of each dimension in differences.html.")
+    most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=5, ge=0, description="Videos of each dimension in differences.html."
+    )
 
 
 def alignment(

@@ -41,7 +41,7 @@ def aesthetics_bound(
     The paper's pictures are the part data_1024_10K of Text-to-Image-2M, unpacked into a folder. Without a
     bound, the scores of aesthetic quality are raw.
 
-    Example: `slvmeval suite aesthetics-bound PICTURES --models MODELS`
+    Example: `slvmeval suite aesthetics-bound PICTURES --model-folder MODELS`
     """
     from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
     from tasks.models.hub import ModelHub

@@ -80,9 +80,9 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
 @pytest.mark.parametrize(
     ("words", "model", "without"),
     [
-        ("build", BuildParameters, ()),
-        ("plan", BuildParameters, ("gallery", "workers")),
-        ("evaluate", EvaluateParameters, ("version",)),
+        ("build", BuildParameters, ("settle_s", "damaged")),
+        ("plan", BuildParameters, ("gallery", "workers", "settle_s", "damaged")),
+        ("evaluate", EvaluateParameters, ("version", "evaluators_file")),
         ("suite video-bench", SuiteParameters, ("suite",)),
         ("suite prompts make", PromptsParameters, ()),
         (

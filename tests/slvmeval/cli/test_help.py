@@ -173,9 +173,9 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         ("-s /x --set aspects.color.parameters.no_such=1", "no_such"),
         ("-s /x --set clips_per_pair", "write KEY=VALUE"),
         ("-s /x --set clips_per_pair=0", "clips_per_pair"),
-        ("-s /x --release ../up", "a release's name has at most 64 letters"),
+        ("-s /x ../up", "a release's name has at most 64 letters"),
         ("-s /x --profile /none.toml", "profile /none.toml: No such file"),
-        ("-s /x --damaged conceil", "error: --damaged conceil: did you mean conceal?\n"),
+        ("-s /x --set damaged=conceil", "damaged: must be"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_any_work(
@@ -184,8 +184,6 @@ def test_what_cannot_be_meant_is_said_before_any_work(
     store = tmp_path / "store"
     said = run("build", "--store", store, *words.split(), code=1).err
     assert message in said
-    if "--damaged" in words:
-        assert said == message == run("plan", "--store", store, *words.split(), code=1).err
     assert not store.exists()
 
 
