@@ -52,9 +52,9 @@ from tasks.publish.release import ReleaseMoved
 from tasks.recipe import Recipe
 
 #: Maximum number of threads that decode one source: what one thread can store in the meantime.
-MOST_THREADS = 8
+MAX_THREADS = 8
 #: Maximum number of tasks per run: with many more, the server's recorder falls behind and loses some.
-MOST_TASKS = 2000
+MAX_TASKS = 2000
 #: Share of them that inspects sources.
 INSPECTING = 0.2
 
@@ -69,7 +69,7 @@ class Build:
     known: KnownReports = field(init=False)
     state: BuildState = field(init=False)
     unsettled: int = 0
-    tasks_left: int = MOST_TASKS
+    tasks_left: int = MAX_TASKS
 
     def __post_init__(self) -> None:
         self.state = BuildState(self.options.recipe)
@@ -294,7 +294,7 @@ class Build:
     def _decode_threads(self, executor: Executor, missing: Iterable[str]) -> int:
         """Return how many threads decode a source: several where there are fewer sources than cores."""
         to_ingest = sum(not self.state.reports[source_id].exact for source_id in missing)
-        return min(executor.cores // to_ingest or 1, MOST_THREADS) if to_ingest else 1
+        return min(executor.cores // to_ingest or 1, MAX_THREADS) if to_ingest else 1
 
     def _through(self, executor: Executor, items: list[StageItem], turns: int, decode_threads: int) -> None:
         taken: Counter[str] = Counter()
@@ -308,7 +308,7 @@ class Build:
                 self.stage_seconds.ran(stage, units(stage, source_id), seconds)
 
         inspects = all(item.next.name == "inspect" for item in items)
-        tasks = round(INSPECTING * MOST_TASKS) if inspects else self.tasks_left
+        tasks = round(INSPECTING * MAX_TASKS) if inspects else self.tasks_left
 
         def unfinished(outcome: StageResult) -> bool:
             taken[outcome.source_id] += outcome.unfinished
@@ -320,13 +320,13 @@ class Build:
             items,
             self.progress,
             self._take,
-            self._died,
+            self._on_worker_death,
             Batching(tasks, seconds, ran),
             self.store_wait,
             unfinished,
         )
         # what comes after all tasks are used up still has some
-        self.tasks_left = max(self.tasks_left - started, MOST_TASKS // 10)
+        self.tasks_left = max(self.tasks_left - started, MAX_TASKS // 10)
         self.stage_seconds.keep()
 
     def _lengths(self) -> dict[str, float]:
@@ -346,7 +346,7 @@ class Build:
             if pair.aspect in items[source_id].aspects and not pair.done and self._degraded_in(pair) == stage
         )
 
-    def _died(self, item: StageItem, message: str) -> StageResult:
+    def _on_worker_death(self, item: StageItem, message: str) -> StageResult:
         """Return the rows of a source that killed its worker; their keys make the next build skip it."""
         stage, source = item.next.name, item.source
         row = source_row(source, stage, Reason.WORKER_DIED, message)

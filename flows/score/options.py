@@ -18,7 +18,7 @@ from storage_schemas.names import key_value
 from storage_schemas.release import name_and_version
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
-from tasks.scoring.pair_sets import (NamedPairs, pairs_from_text)
+from tasks.scoring.pair_sets import NamedPairs, pairs_from_text
 from tasks.scoring.probes import probes_in
 from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_from_file
 from tasks.scoring.registry import factory as evaluator_factory
