@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from flows.release.run import MOST_TASKS
+from flows.release.run import MAX_TASKS
 from flows.score.results import RequestProgress
 from flows.stages import Item, through_stages
 from infra.executor import Executor
@@ -35,7 +35,7 @@ from tasks.scoring.engine import (
 from tasks.scoring.submitted import BatchRecords
 
 #: Number of tasks with repeated deaths of processes that ends the run of their kind.
-MOST_DEAD_TASKS = 5
+MAX_DEAD_TASKS = 5
 
 Result = TypeVar("Result")
 _TaskItem = Item[Work[U], Task[U], Outcome]
@@ -244,10 +244,12 @@ class ScoringRun(ABC, Generic[U, Result]):
                     self.progress.expect(name, count)
                 again: list[_TaskItem[U]] = []
 
-                def died(item: _TaskItem[U], message: str, again: list[_TaskItem[U]] = again) -> Outcome:
-                    return self._died(item, message, again)
+                def on_worker_death(
+                    item: _TaskItem[U], message: str, again: list[_TaskItem[U]] = again
+                ) -> Outcome:
+                    return self._on_worker_death(item, message, again)
 
-                through_stages(executor, self.work, items, self.progress, self._came, died)
+                through_stages(executor, self.work, items, self.progress, self._came, on_worker_death)
                 items = again
         self.copy_known()
 
@@ -255,7 +257,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         """Return the tasks; those that share something expensive are neighbours."""
         known = self.rows.known()
         usable = [part for part in self.parts if part.usable]
-        most = math.ceil(MOST_TASKS / max(len(usable), 1))
+        most = math.ceil(MAX_TASKS / max(len(usable), 1))
         ranks: dict[str, int] = {}
         placed = []
         for place, part in enumerate(usable):
@@ -292,7 +294,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             self.progress.say(f"{outcome.name} cannot be used: {part.refused}")
         return False
 
-    def _died(self, item: _TaskItem[U], message: str, again: list[_TaskItem[U]]) -> Outcome:
+    def _on_worker_death(self, item: _TaskItem[U], message: str, again: list[_TaskItem[U]]) -> Outcome:
         """Store failures for the units that killed a task's processes, and retry the others."""
         task, part = item.source, self.part(item.source.name)
         self.progress.say(message)
@@ -304,7 +306,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             for unit in lost:
                 self.rows.add(part.kind.failed(unit, Failure.INTERNAL_ERROR, message))
         part.deaths += 1
-        if part.deaths >= MOST_DEAD_TASKS:
+        if part.deaths >= MAX_DEAD_TASKS:
             why = f"its processes died again and again; the last time: {message}"
             self.work.spending.stop(task.name, why)
         elif lost and others:

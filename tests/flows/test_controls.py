@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
-from flows.release.run import BuildResult
+from flows.release.result import BuildResult
 from storage_schemas.errors import Reason
 from storage_schemas.parquet import read_dicts
 from storage_schemas.set_aside import CONTROL_STAGE
