@@ -249,8 +249,13 @@ class Recipe(Frozen):
             ]
         return list(dict.fromkeys(points))
 
-    def check(self) -> None:
+    def check(self, *, analyser: bool = True) -> None:
         """Resolve every aspect, operation, parameter and strength, and the caption analyser.
+
+        Parameters
+        ----------
+        analyser
+            Whether what the caption analyser needs has to be installed.
 
         Raises
         ------
@@ -275,7 +280,9 @@ class Recipe(Frozen):
                     f"severity.strengths: no operation of this recipe has the strength {strength!r}: choose "
                     f"from {', '.join(known)}{numbers}"
                 )
-        make_analyser(self.caption_analysis).check()
+        made = make_analyser(self.caption_analysis)
+        if analyser:
+            made.check()
 
 
 class SeverityPoint(Frozen):
@@ -408,13 +415,18 @@ def _values(table: Any) -> Iterable[Any]:
     return table.values() if isinstance(table, Mapping) else ()
 
 
-def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
+def recipe_from(values: Mapping[str, Any], folder: Path = Path(), *, stored: bool = False) -> Recipe:
     """Return the recipe with these fields; `base` names a built-in one with the default fields.
 
     Without a name, a recipe with a `base` is called ``BASE-changed``.
 
     A text parameter of an operation or of the caption analysis that starts with ``@`` is a path relative to
     `folder`: it is replaced by the file's content, which is thus part of the ids.
+
+    Parameters
+    ----------
+    stored
+        Whether it is the recipe of a release, which can be read without what the caption analyser needs.
 
     Raises
     ------
@@ -440,7 +452,7 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise UserInputError(f"{where}: {value_problem(first)} (got {first['input']!r:.200})") from problem
-    recipe.check()
+    recipe.check(analyser=not stored)
     return recipe
 
 

@@ -11,6 +11,12 @@ from flows.parameters import SITE, FlowParameters, Given, OwnPrompts, ReleaseNam
 #: When to filter the release: when every pair has its votes, now with the existing votes, or never.
 FilterTime = Literal["complete", "now", "never"]
 
+Database = Annotated[
+    str | None,
+    Given(metavar="URL", panel=SITE, variable="SLVMEVAL_ANNOTATION_DATABASE"),
+    Field(description="postgresql+psycopg://USER:PASSWORD@HOST/NAME; by default SQLite in the store."),
+]
+
 
 class AnnotateParameters(FlowParameters):
     """Publish a release for annotation, collect the votes, and filter the release when they are complete.
@@ -27,12 +33,7 @@ class AnnotateParameters(FlowParameters):
     settings: Annotated[str | None, Given(metavar="FILE", path=True)] = Field(
         default=None, description="Settings of the campaign, a .toml file."
     )
-    database: Annotated[
-        str | None, Given(metavar="URL", panel=SITE, variable="SLVMEVAL_ANNOTATION_DATABASE")
-    ] = Field(
-        default=None,
-        description="postgresql+psycopg://USER:PASSWORD@HOST/NAME; by default SQLite in the store.",
-    )
+    database: Database = None
     private_audience: bool = Field(
         default=False,
         description="Also include sources that may not be redistributed: all viewers are covered by your "

@@ -113,7 +113,8 @@ class Annotation:
         if newest != self.release.version and options.version is None:
             self.progress.say(
                 f"campaign {self.campaign.name} shows version {self.release.version} of release "
-                f"{self.release.name}, but version {newest} exists: --version {newest} publishes that one"
+                f"{self.release.name}, but version {newest} exists: {self.release.name}@{newest} publishes "
+                "that one"
             )
         self.shown = showing(self.release, self.campaign, self.key, options.private_audience)
 

@@ -22,6 +22,28 @@ from infra.profile import ENVIRONMENT_PREFIX
 #: Default recipe.
 DEFAULT_RECIPE = "cpu-approx"
 
+RecipeName = Annotated[
+    str,
+    Given(metavar="NAME|FILE", panel=INPUT),
+    Field(
+        description="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json "
+        "file; a pinned recipe rebuilds exactly its pairs."
+    ),
+]
+RecipeChanges = Annotated[
+    tuple[str, ...],
+    Given(("--set",), "KEY=VALUE", INPUT),
+    Field(
+        description="A changed value of the recipe: clips_per_pair=3, "
+        "aspects.aesthetics.parameters.contrast=-0.5."
+    ),
+]
+Settle = Annotated[
+    float | None,
+    Given(("--settle",), "SECONDS", SITE, variable=ENVIRONMENT_PREFIX + "SETTLE_S"),
+    Field(ge=0, description="Leave files that changed less than this many seconds ago to the next run."),
+]
+
 
 class BuildParameters(FlowParameters):
     """Build or update an SLVMEval release: only missing pairs are built.
@@ -36,29 +58,14 @@ class BuildParameters(FlowParameters):
         description="A data set: folder:PATH or vript:PATH; a plain PATH is a folder. Options follow a ?: "
         "'vript:PATH?unpack=true&only_present=true'.",
     )
-    recipe: Annotated[str, Given(metavar="NAME|FILE", panel=INPUT)] = Field(
-        default=DEFAULT_RECIPE,
-        description="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json "
-        "file; a pinned recipe rebuilds exactly its pairs.",
-    )
-    changes: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE", INPUT)] = Field(
-        default=(),
-        description="A changed value of the recipe: clips_per_pair=3, "
-        "aspects.aesthetics.parameters.contrast=-0.5.",
-    )
+    recipe: RecipeName = DEFAULT_RECIPE
+    changes: RecipeChanges = ()
     release: Annotated[
         str | None, Given(metavar="NAME", panel=OUTPUT, variable=ENVIRONMENT_PREFIX + "RELEASE")
     ] = Field(default=None, description="Name of the release; a new version extends its newest one.")
     fresh: bool = Field(default=False, description="Extend no older version: draw all candidates again.")
     retry: Retry = False
-    settle_s: Annotated[
-        float | None,
-        Given(("--settle",), "SECONDS", SITE, variable=ENVIRONMENT_PREFIX + "SETTLE_S"),
-    ] = Field(
-        default=None,
-        ge=0,
-        description="Leave files that changed less than this many seconds ago to the next run.",
-    )
+    settle_s: Settle = None
     gallery: Annotated[str | None, Given(metavar="DIR", panel=OUTPUT, path=True)] = Field(
         default=None, description="Also write a gallery to this folder."
     )

@@ -15,6 +15,7 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Failure
 from storage_schemas.names import key_value
+from storage_schemas.release import name_and_version
 from storage_schemas.store import Store
 from tasks.extras.meta_sets.provider import MetaSetPairs, meta_set_from_text
 from tasks.extras.meta_sets.proxy_study import ProxyPairs
@@ -214,14 +215,15 @@ def evaluate_options(
             choices[place] = choice.model_copy(update={"settings": settings})
     probes = probes_in(parameters.probes)
     choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
+    release, version = name_and_version(parameters.release, parameters.version)
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(
         site,
         **_common(parameters),
         evaluators=tuple(choices),
-        release=parameters.release,
-        version=parameters.version,
+        release=release,
+        version=version,
         pairs_from=meta_set_from_text(parameters.pairs) if parameters.pairs else pairs_from,
         batch=parameters.batch,
         wait=parameters.wait,

@@ -23,6 +23,18 @@ from flows.parameters import (
 #: Sections of the help.
 _PAIRS, _VIDEOS = "Which pairs", "Which videos and dimensions"
 
+OtherPairs = Annotated[
+    str | None,
+    Given(("--pairs",), "NAME:PATH", _PAIRS),
+    Field(
+        description="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE."
+    ),
+]
+PairIds = Annotated[tuple[str, ...], Given(("--pair",), "ID", _PAIRS), Field(description="Only this pair.")]
+Aspects = Annotated[
+    tuple[str, ...], Given(("--aspect",), "NAME", _PAIRS), Field(description="Only pairs of this aspect.")
+]
+
 
 class ScoringParameters(FlowParameters):
     """Parameters that evaluations and suites' runs have in common."""
@@ -55,16 +67,9 @@ class EvaluateParameters(ScoringParameters):
     )
     release: ReleaseName = None
     version: ReleaseVersion = None
-    pairs: Annotated[str | None, Given(metavar="NAME:PATH", panel=_PAIRS)] = Field(
-        default=None,
-        description="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE.",
-    )
-    pair_ids: Annotated[tuple[str, ...], Given(("--pair",), "ID", _PAIRS)] = Field(
-        default=(), description="Only this pair."
-    )
-    aspects: Annotated[tuple[str, ...], Given(("--aspect",), "NAME", _PAIRS)] = Field(
-        default=(), description="Only pairs of this aspect."
-    )
+    pairs: OtherPairs = None
+    pair_ids: PairIds = ()
+    aspects: Aspects = ()
     strengths: Annotated[tuple[str, ...], Given(("--strength",), "NAME", _PAIRS)] = Field(
         default=(), description="Only pairs of this severity."
     )
@@ -87,8 +92,7 @@ class EvaluateParameters(ScoringParameters):
     )
     wait: bool = Field(
         default=True,
-        description="With batches: wait for the answers, or end when all is handed over; the same command "
-        "collects them later.",
+        description="Wait for the answers of batches; the same command can collect them later too.",
     )
 
     def paths(self) -> Mapping[str, Sequence[str]]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import cv2
 import numpy as np
 from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from tasks.aspects.base import (
     Aspect,
@@ -44,6 +44,8 @@ from tasks.media.color_names import (
     rgb_to_lab,
 )
 from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
+
+cv2 = lazy_package("cv2")
 
 
 class HueShiftParameters(FoundParameters):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from tasks.aspects.base import (
     Aspect,
@@ -31,6 +31,8 @@ from tasks.aspects.base import (
 from tasks.aspects.object_diffusion import GroundedInpainting
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
 from tasks.models.base import Models
+
+cv2 = lazy_package("cv2")
 
 
 class InpaintingParameters(FoundParameters):

@@ -157,7 +157,7 @@ def main_points(
 
     A release without additional severities has one point, whatever its pairs record.
     """
-    recipe = recipe_from(release.recipe)
+    recipe = recipe_from(release.recipe, stored=True)
     used: dict[str, list[str]] = {}
     for record in records:
         if record.control:

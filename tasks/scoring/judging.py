@@ -30,7 +30,7 @@ from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
-from tasks.llm.prompt_files import prompts_label
+from tasks.llm.printed_prompts import prompts_label
 from tasks.llm.providers.batches import open_batches
 from tasks.llm.requests import AnswerNotStored, usage_of_kept
 from tasks.llm.servers import ChatServer, require_address

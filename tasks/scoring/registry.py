@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
+from storage_schemas.extras import explain_missing_packages
 from storage_schemas.model import Frozen
 from storage_schemas.names import key_value
 from storage_schemas.regular_files import read_regular_text
@@ -202,7 +203,8 @@ def load_factory(
     try:
         if name in built_in:
             module, _, attribute = where.partition(":")
-            loaded: Any = getattr(importlib.import_module(module), attribute)
+            with explain_missing_packages():
+                loaded: Any = getattr(importlib.import_module(module), attribute)
         else:
             loaded = added[name].load()
     except (ImportError, AttributeError) as problem:

@@ -197,7 +197,7 @@ def test_a_new_version_is_shown_only_when_it_is_asked_for(published: Path) -> No
     progress.say = output.append  # type: ignore[method-assign, assignment]
     result = annotate_inline(asked(store), progress)
     assert (result.published.campaign.name, result.published.new) == ("small-1", 0)
-    assert "--version 2 publishes that one" in output[0]
+    assert "@2 publishes that one" in output[0]
     other = annotate_inline(asked(store, version=2)).published
     assert (other.campaign.name, other.campaign.version, other.new) == ("small-2", 2, 4)
     assert len(shown(store)) == 8

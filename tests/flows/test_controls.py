@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import BuildResult
 
+from flows.release.options import BuildOptions, SourceRoot
+from flows.release.run import BuildResult
 from storage_schemas.errors import Reason
 from storage_schemas.parquet import read_dicts
 from storage_schemas.set_aside import CONTROL_STAGE

@@ -14,7 +14,7 @@ import typer
 
 from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only, Without, with_options
+from slvmeval.cli.declared import Only, Without
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel="Build")(with_options(plan))
+    app.command(rich_help_panel="Build")(plan)
 
 
 def plan(

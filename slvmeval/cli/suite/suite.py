@@ -8,8 +8,10 @@ import typer
 from typer.core import TyperGroup
 
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.suite import ablations, prompts, scores
 from slvmeval.cli.suite.run import suite_command
+from storage_schemas.model import Frozen
 from tasks.scoring.suites.built_in import BUILT_IN
 
 
@@ -31,12 +33,12 @@ class SuiteGroup(TyperGroup):
 
         if cmd_name not in added_suites():
             return None
-        one = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        one = CommandGroup(add_completion=False, rich_markup_mode="markdown")
         one.command(name=cmd_name)(suite_command(cmd_name))
         return typer.main.get_command(one)
 
 
-app = typer.Typer(
+app = CommandGroup(
     cls=SuiteGroup,
     no_args_is_help=True,
     help="Systems that score generated videos in many dimensions.",
@@ -53,12 +55,18 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="suite", rich_help_panel="Judges")
 
 
+class ListSuitesOptions(Frozen):
+    """Options of `list-suites`."""
+
+    as_json: terminal.JsonOption = False
+
+
 @app.command(name="list")
-def list_suites(as_json: terminal.JsonOption = False) -> None:
+def list_suites(options: ListSuitesOptions) -> None:
     """List the built-in suites and those of installed packages. None of them is imported.
 
     Example: `slvmeval suite list`
     """
     from tasks.scoring.suites.registry import added_suites
 
-    terminal.print_factories(BUILT_IN, added_suites(), as_json)
+    terminal.print_factories(BUILT_IN, added_suites(), options.as_json)

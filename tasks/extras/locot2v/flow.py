@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from storage_schemas.extras import lazy_package
 from storage_schemas.model import Frozen
 from tasks.pairs.view import Side
+
+cv2 = lazy_package("cv2")
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -42,13 +44,6 @@ class FlowSettings(Frozen):
     preset: Literal["ultrafast", "fast", "medium"] = "medium"
 
 
-_PRESETS = {
-    "ultrafast": cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST,
-    "fast": cv2.DISOPTICAL_FLOW_PRESET_FAST,
-    "medium": cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
-}
-
-
 def dis_flow(first: Bytes, second: Bytes, preset: str = "medium") -> Floats:
     """Return the flow between two frames by OpenCV's DIS; see :data:`Flow`.
 
@@ -58,7 +53,8 @@ def dis_flow(first: Bytes, second: Bytes, preset: str = "medium") -> Floats:
         RGB frames ``(H, W, 3)`` uint8, at least 16 pixels wide and high.
     """
     # one per call: it has buffers, and threads may run this concurrently
-    finder = cv2.DISOpticalFlow.create(_PRESETS[preset])
+    effort = getattr(cv2, f"DISOPTICAL_FLOW_PRESET_{preset.upper()}")
+    finder = cv2.DISOpticalFlow.create(effort)
     start = np.zeros((*first.shape[:2], 2), np.float32)
     flow: Floats = finder.calc(grey(first), grey(second), start).astype(np.float32)
     return flow
@@ -68,9 +64,10 @@ def warp(frame: NDArray[Any], flow: Floats) -> NDArray[Any]:
     """Return a frame warped back along the flow: its value at each pixel's target, bilinear."""
     height, width = flow.shape[:2]
     x, y = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
-    return cv2.remap(
+    warped: NDArray[Any] = cv2.remap(
         frame, x + flow[..., 0], y + flow[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
     )
+    return warped
 
 
 def visible(forward: Floats, backward: Floats) -> NDArray[np.bool_]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import cv2
-
+from storage_schemas.extras import lazy_package
 from storage_schemas.placement import Hardware
 from tasks.extras.locot2v.flow import Bytes, Floats, FlowSettings, dis_flow
 from tasks.extras.locot2v.picture_models import VisualModel
 from tasks.models.base import FlowModel, Models
+
+cv2 = lazy_package("cv2")
 
 
 class DisFlow:

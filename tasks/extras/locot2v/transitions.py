@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from storage_schemas.extras import lazy_package
 from storage_schemas.model import Frozen
 from tasks.extras.locot2v.flow import Bytes, Floats, Flow, FlowSettings, grey, reduced
 from tasks.extras.locot2v.pixel_metrics import Features, Measured, cosines
 from tasks.pairs.view import Side
+
+cv2 = lazy_package("cv2")
 
 #: Gives the features of frames by place, ``(n, dimensions)``.
 FeaturesOf = Callable[[Sequence[int]], Features]

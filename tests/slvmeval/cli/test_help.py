@@ -50,7 +50,7 @@ COMMANDS = {
     "evaluators": "list new",
     "judgements": "export import batches give-up",
     "submission": "make from check push pull",
-    "prompts": "list export check",
+    "prompts": "list export check from-paper",
     "meta-sets": "list check agreement proxy-study",
     "suite": (
         "list video-bench locot2v-bench manifest leaderboard scores alignment ablations correlations "
@@ -140,12 +140,12 @@ RESUME = "interrupted; run the same command again to resume\n"
 def test_an_end_is_a_message_and_an_exit_code(
     ending: Callable[[], None], code: int, message: str, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    monkeypatch.setattr("slvmeval.cli.terminal.settings", lambda *_, **__: ending())
+    monkeypatch.setattr("slvmeval.cli.terminal.open_store", lambda *_, **__: ending())
     assert run("status", code=code).err == message
 
 
 def test_an_unforeseen_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    monkeypatch.setattr("slvmeval.cli.terminal.settings", lambda *_, **__: raising(ZeroDivisionError())())
+    monkeypatch.setattr("slvmeval.cli.terminal.open_store", lambda *_, **__: raising(ZeroDivisionError())())
     with pytest.raises(ZeroDivisionError):
         run("status")
 
@@ -195,3 +195,13 @@ def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
     assert recipe_with("cpu-approx", ["name=mine", "fps=1/2"]).name == "mine"
     with pytest.raises(UserInputError, match="'paper' is a built-in recipe with other values"):
         recipe_with("paper", ["name=paper", "clips_per_pair=3"])
+
+
+def test_the_store_and_the_profile_may_stand_before_a_command(tmp_path: Path, run: Run) -> None:
+    store = tmp_path / "none"
+    for words in (["--store", store, "status"], [f"--store={store}", "status"], ["status", "--store", store]):
+        assert f"no store at {store}" in run(*words, code=1).err
+    assert "No such option: --store" in run("--store", store, "schema", "show", "recipe", code=2).error
+    assert "next: slvmeval" in run("--store", store).out
+    (tmp_path / "bad.toml").write_text("no_such = 1\n")
+    assert "unknown key 'no_such'" in run("--profile", tmp_path / "bad.toml", "status", code=1).err

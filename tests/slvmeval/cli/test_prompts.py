@@ -13,6 +13,7 @@ from storage_schemas.errors import UserInputError
 from tasks.llm.prompt_files import prompt_catalogue, prompt_text
 from tests.slvmeval.cli.running import Run
 from tests.slvmeval.cli.test_help import every_command
+from tests.tasks.llm.made_up_paper import SLVMEVAL
 
 PAINT = "operations/color_instruction.txt: the placeholder {object} is missing"
 
@@ -29,6 +30,20 @@ def test_all_prompts_are_listed_with_where_a_paper_has_their_words(run: Run) -> 
     # the commands that send a prompt exist
     senders = {command for one in prompt_catalogue().values() for command in one.used_by.split(", ")}
     assert senders <= every_command().keys()
+
+
+def test_the_wording_of_a_paper_s_text_becomes_a_folder(tmp_path: Path, run: Run) -> None:
+    paper, folder = tmp_path / "paper.txt", tmp_path / "exact"
+    paper.write_text(SLVMEVAL.replace("| color |", "| hue |"), encoding="utf-8")
+    printed = run("prompts", "from-paper", paper, folder, code=3).out
+    assert "descriptions/color: not found" in printed
+    # the made-up paper's words are not those of the real one
+    assert "judges/caption_user: other words than the paper that we know" in printed
+    assert "16 prompts of SLVMEval written into" in printed
+    run("prompts", "check", folder)
+    found = run("prompts", "from-paper", paper, folder, "--json", code=3).json
+    assert (found["written"], found["existed"]) == (0, 16)
+    run("prompts", "from-paper", paper, paper, code=1)
 
 
 def test_an_export_is_ours_and_keeps_what_is_there(tmp_path: Path, run: Run) -> None:
