@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
-from flows.release.run import BuildResult
+from flows.release.run import Build, BuildResult
 from flows.score.options import EvaluateOptions
+from infra.executor import InlineExecutor
+from infra.progress import BuildProgress
+from slvmeval.cli.build.plan import plan_values
 from storage_schemas.errors import Reason
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.parquet import read_dicts
+from storage_schemas.placement import Placement
 from storage_schemas.set_aside import CONTROL_STAGE
 from tasks.pairs.verify import verify_deep
 from tasks.publish.export import export_recipe, export_release
@@ -146,3 +150,23 @@ def test_trivial_numbers_are_at_chance_on_controls_or_as_far_as_on_damage(built:
                 assert apart[True] == apart[False] > 0, (aspect, name)
             else:
                 assert abs(apart[True]) < abs(apart[False]) / 5, (aspect, name)
+
+
+def test_a_plan_counts_controls_wherever_their_aspect_runs(
+    site: BuildOptions, tmp_path: Path, add_film: AddFilm
+) -> None:
+    film = add_film(tmp_path / "videos", 1)
+    plain_captions(film.with_suffix(".jsonl"), "On the left a ball rolls in front of a green meadow.")
+    placed = Placement(pools={"cpu": "cpu", "h100": "gpu"}, placed={"technical_quality": "h100"})
+    sources = (SourceRoot(path=str(tmp_path / "videos")),)
+    options = changed(site, sources=sources, store=str(tmp_path / "store"), placement=placed)
+    with BuildProgress(quiet=True) as progress:
+        build = Build(options, progress)
+        build.prepare()
+        build.inspect(InlineExecutor)
+        planned = plan_values(build)["aspects"]
+    # a pair and a control each, but there is no control of aesthetics: all captions name a side
+    assert {name: row["planned"] for name, row in planned.items()} == {
+        name: 1 if name == "aesthetics" else 2 for name in ASPECTS
+    }
+    assert planned["aesthetics"]["no_pair"] == {"too_few_eligible_clips (control)": 1}
