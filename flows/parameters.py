@@ -74,12 +74,12 @@ INPUT, OUTPUT, LIMITS, SITE, RARE = "Input", "Output", "Limits", "Site", "Rarely
 
 ModelFolders = Annotated[
     tuple[str, ...],
-    Given(("--models",), "DIR", SITE, path=True, variable=ENVIRONMENT_PREFIX + "MODEL_FOLDERS"),
+    Given(("--model-folder",), "DIR", SITE, path=True, variable=ENVIRONMENT_PREFIX + "MODEL_FOLDERS"),
     Field(description="Folders with downloaded weights."),
 ]
 Workers = Annotated[
     int | None,
-    Given(panel=SITE, variable=ENVIRONMENT_PREFIX + "WORKERS"),
+    Given(panel=RARE, variable=ENVIRONMENT_PREFIX + "WORKERS"),
     Field(ge=1, description="Number of parallel tasks if the profile has no worker pools."),
 ]
 ReleaseName = Annotated[
@@ -101,18 +101,18 @@ MaxDollars = Annotated[
 ]
 MaxTokens = Annotated[
     int | None,
-    Given(panel=LIMITS),
+    Given(panel=RARE),
     Field(ge=0, description="Stop the run before it uses more."),
 ]
 PriceList = Annotated[
     str | None,
-    Given(metavar="FILE", panel=LIMITS, path=True),
+    Given(metavar="FILE", panel=RARE, path=True),
     Field(description="A price list that replaces the built-in one."),
 ]
 DryRun = Annotated[bool, Given(panel=LIMITS), Field(description="Only estimate the cost; send no requests.")]
 OwnPrompts = Annotated[
     str | None,
-    Given(metavar="DIR", panel=INPUT, path=True),
+    Given(metavar="DIR", panel=RARE, path=True),
     Field(
         description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
     ),

@@ -17,6 +17,15 @@ Database = Annotated[
     Field(description="postgresql+psycopg://USER:PASSWORD@HOST/NAME; by default SQLite in the store."),
 ]
 
+PrivateAudience = Annotated[
+    bool,
+    Given(("--private",)),
+    Field(
+        description="Also include sources that may not be redistributed: all viewers are covered by your "
+        "agreement with their owner."
+    ),
+]
+
 
 class AnnotateParameters(FlowParameters):
     """Publish a release for annotation, collect the votes, and filter the release when they are complete.
@@ -34,11 +43,7 @@ class AnnotateParameters(FlowParameters):
         default=None, description="Settings of the campaign, a .toml file."
     )
     database: Database = None
-    private_audience: bool = Field(
-        default=False,
-        description="Also include sources that may not be redistributed: all viewers are covered by your "
-        "agreement with their owner.",
-    )
+    private_audience: PrivateAudience = False
     workers: Workers = None
     translate_into: str = Field(
         default="",

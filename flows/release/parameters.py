@@ -9,7 +9,7 @@ from pydantic import Field
 from flows.parameters import (
     INPUT,
     OUTPUT,
-    SITE,
+    RARE,
     FlowParameters,
     Given,
     ModelFolders,
@@ -38,11 +38,6 @@ RecipeChanges = Annotated[
         "aspects.aesthetics.parameters.contrast=-0.5."
     ),
 ]
-Settle = Annotated[
-    float | None,
-    Given(("--settle",), "SECONDS", SITE, variable=ENVIRONMENT_PREFIX + "SETTLE_S"),
-    Field(ge=0, description="Leave files that changed less than this many seconds ago to the next run."),
-]
 
 
 class BuildParameters(FlowParameters):
@@ -61,15 +56,21 @@ class BuildParameters(FlowParameters):
     recipe: RecipeName = DEFAULT_RECIPE
     changes: RecipeChanges = ()
     release: Annotated[
-        str | None, Given(metavar="NAME", panel=OUTPUT, variable=ENVIRONMENT_PREFIX + "RELEASE")
+        str | None, Given(("release",), "RELEASE", variable=ENVIRONMENT_PREFIX + "RELEASE")
     ] = Field(default=None, description="Name of the release; a new version extends its newest one.")
-    fresh: bool = Field(default=False, description="Extend no older version: draw all candidates again.")
+    fresh: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="Extend no older version: draw all candidates again."
+    )
     retry: Retry = False
-    settle_s: Settle = None
+    settle_s: Annotated[float | None, Given(form_only=True)] = Field(
+        default=None,
+        ge=0,
+        description="Leave files that changed less than this many seconds ago to the next run.",
+    )
     gallery: Annotated[str | None, Given(metavar="DIR", panel=OUTPUT, path=True)] = Field(
         default=None, description="Also write a gallery to this folder."
     )
-    damaged: Annotated[str | None, Given(metavar="refuse|truncate|conceal", panel=INPUT)] = Field(
+    damaged: Annotated[str | None, Given(form_only=True)] = Field(
         default=None,
         description="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last "
         "whole picture (truncate), or use it as FFmpeg plays it (conceal). Short for damaged=….",

@@ -1,6 +1,6 @@
 """The flow `evaluate-slvmeval`: which evaluators are asked about which pairs, and their result.
 
-Also the estimate of an evaluation before its first request, and the result of the proxy study.
+Also the estimate of an evaluation before its first request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.score.options import EvaluateOptions, evaluate_options
@@ -30,7 +30,6 @@ from storage_schemas.offline_batches import waiting_batches
 from storage_schemas.rng import keyed_rank
 from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
-from tasks.extras.meta_sets.proxy_study import ProxyPairs
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
@@ -48,10 +47,6 @@ from tasks.scoring.request import (
     settings_digest,
 )
 from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
-
-if TYPE_CHECKING:
-    from tasks.extras.meta_sets.proxy_result import ProxyResult
 
 
 @dataclass
@@ -243,7 +238,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         servers = [server for kind in kinds if isinstance(kind, Judging) for server in kind.servers]
         names = {one.name for one in servers if one.offline is not None and waiting_batches(one.offline)}
         for name in sorted(names):
-            command = f"slvmeval serve-llm MODEL --name {name} --batches --submit"
+            command = f"slvmeval serve-llm MODEL --name {name} --batch --submit"
             self.progress.say(f"batches of {name} wait for a job: `{command}`")
 
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Judgement]:
@@ -349,26 +344,6 @@ def _cost(
             frames += request.pair.frames
     # images and tokens are proportional to the frames
     return EstimatedCost.of(estimates, prices, sum(request.pair.frames for request in requests) / frames)
-
-
-def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = DEFAULT_TIES) -> ProxyResult:
-    """Return the result of a study from its stored answers.
-
-    Parameters
-    ----------
-    options
-        The options of the study's run. Answers with other settings, samplings or texts do not count.
-    ties
-        What an evaluator's tie counts.
-    """
-    # it imports SciPy's statistics, for which every flow and every command on deployments would wait
-    from tasks.extras.meta_sets.proxy_result import proxy_result
-
-    evaluation = Evaluation(options, RequestProgress(quiet=True))
-    evaluation.prepare(ask_servers=False)
-    wanted = {(request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units}
-    rows = evaluation.judgements.rows(keys=[key for key, _ in wanted]) if wanted else []
-    return proxy_result(study, [row for row in rows if (row.key, row.pair_id) in wanted], ties)
 
 
 class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult]):

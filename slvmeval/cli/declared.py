@@ -1,7 +1,7 @@
 """Command-line options from models: a field is declared once, with its type, default and description.
 
 A command takes models in place of options. :func:`with_options` returns the function that Typer needs, with
-an option for each field; :func:`option` gives that of a single field to commands that take no model.
+an option for each field; :class:`CommandGroup` does that for the commands that it registers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.parameters import RARE, Given, SiteParameters, given, validated
@@ -95,11 +94,6 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
     return run
 
 
-def option(model: type[BaseModel], name: str) -> Any:
-    """Return the option, or argument, of a field of a model."""
-    return get_args(_parameter(name, model.model_fields[name]).annotation)[1]
-
-
 def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
     """Return a parameter's model and the fields that the command takes; None if it is no model."""
     model, rules = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
@@ -118,8 +112,9 @@ def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     """Return the parameter of a Typer command for a field."""
     how, many = given(field), get_origin(field.annotation) is tuple
+    is_argument = bool(how.flags) and not how.flags[0].startswith("-")
     default = inspect.Parameter.empty if how.required or field.is_required() else field.default
-    text = (field.description or "") + (" Repeatable." if many else "")
+    text = (field.description or "") + (" Repeatable." if many and not is_argument else "")
     if default is True:
         text = f"Do not {text[:1].lower()}{text[1:]}"
     text += f"  [env: {how.variable}]" if how.variable else ""
@@ -131,7 +126,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     }
     made: Any
     settings: dict[str, Any] = {"metavar": how.metavar, "help": text, **_of_path(how), **limits}
-    if how.flags and not how.flags[0].startswith("-"):
+    if is_argument:
         made = typer.Argument(**settings)
     else:
         settings |= {

@@ -40,7 +40,10 @@ class CompactCommand(TyperCommand):
             for option in rare:
                 option.hidden = False
         if rare:
-            names = ", ".join(f"{option.opts[0]} {option.metavar or ''}".strip() for option in rare)
+            names = ", ".join(
+                f"{(option.opts or option.secondary_opts)[0]} {option.metavar or ''}".strip()
+                for option in rare
+            )
             text = f"{RARE}, explained by --help-all: {names}"
             lines = textwrap.wrap(text, _WIDTH - 2, break_on_hyphens=False, break_long_words=False)
             formatter.write("".join(f" {line}\n" for line in lines))

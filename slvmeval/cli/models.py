@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ModelFolders, SiteParameters
+from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from storage_schemas.sizes import size_text
@@ -78,7 +78,7 @@ def list_models(
 ) -> None:
     """List the models and their paths. Sizes are compared, checksums are not: see `models verify`.
 
-    Example: `slvmeval models list --models MODELS`
+    Example: `slvmeval models list --model-folder MODELS`
     """
     from tasks.models.hub import ModelHub
 
@@ -146,9 +146,6 @@ class FetchOptions(SiteParameters):
         description="A model of `slvmeval models list`, or ORG/MODEL of the hub."
     )
     model_folders: ModelFolders = ()
-    index_url: Annotated[str | None, Given(metavar="URL")] = Field(
-        default=None, description="Package index to use."
-    )
     revision: str | None = Field(
         default=None, description="For ORG/MODEL: its commit; by default the newest."
     )
@@ -165,7 +162,7 @@ def fetch(
     HTTPS_PROXY names a proxy. ORG/MODEL is any image-text-to-text model of the hub, for the judge `hf`: it
     is pinned to the commit that was fetched.
 
-    Example: `slvmeval models fetch grounding-dino-base --models MODELS`
+    Example: `slvmeval models fetch grounding-dino-base --model-folder MODELS`
     """
     from tasks.models.fetch import fetch_model, fetch_repository
     from tasks.models.registry import model_spec
@@ -184,7 +181,7 @@ def fetch(
         place = fetch_model(
             options.name,
             folder,
-            ("--index-url", options.index_url) if options.index_url else (),
+            (),
             progress=step,
         )
     terminal.say(str(place))
@@ -202,17 +199,26 @@ class AddOptions(SiteParameters):
         description="How the model is loaded: detector, inpainter, image-editor, u2net, served, or a "
         "package's kind.",
     )
-    licence: str | None = Field(default=None, description="Licence of the weights.")
-    repository: str | None = Field(default=None, description="Origin of the weights.")
-    revision: str | None = Field(default=None, description="Version at the origin.")
-    memory: Annotated[float | None, Given(metavar="GB")] = Field(
+    licence: Annotated[str | None, Given(panel=RARE)] = Field(
+        default=None, description="Licence of the weights."
+    )
+    repository: Annotated[str | None, Given(panel=RARE)] = Field(
+        default=None, description="Origin of the weights."
+    )
+    revision: Annotated[str | None, Given(panel=RARE)] = Field(
+        default=None, description="Version at the origin."
+    )
+    memory: Annotated[float | None, Given(metavar="GB", panel=RARE)] = Field(
         default=None, ge=0, description="Memory needed on the device."
     )
-    link: bool = Field(default=False, description="Make hard links instead of copies.")
-    in_place: bool = Field(
-        default=False, description="Leave the files in place, and write the manifest next to them."
+    files: Annotated[Literal["copy", "link", "in-place"], Given(metavar="copy|link|in-place", panel=RARE)] = (
+        Field(
+            default="copy",
+            description="Copy the files, make hard links, or leave them in place with the manifest next to "
+            "them.",
+        )
     )
-    pickled: bool = Field(
+    pickled: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="Accept pickled weights, which can run code when loaded."
     )
     model_folders: ModelFolders = ()
@@ -231,8 +237,6 @@ def add(
     """
     from tasks.models.add import add_model
 
-    if options.link and options.in_place:
-        raise typer.BadParameter("--link and --in-place exclude each other", param_hint="--link")
     with file_bar("reading") as step:
         place = add_model(
             options.name,
@@ -243,7 +247,7 @@ def add(
             repository=options.repository,
             revision=options.revision,
             memory_bytes=None if options.memory is None else int(options.memory * 1e9),
-            how="in-place" if options.in_place else "link" if options.link else "copy",
+            how=options.files,
             pickled=options.pickled,
             progress=step,
         )
@@ -253,11 +257,13 @@ def add(
 class VerifyOptions(SiteParameters):
     """Options of `verify`."""
 
-    names: Annotated[tuple[str, ...], Given(("names",), "NAME...")] = Field(
+    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
         default=(), description="All by default."
     )
     model_folders: ModelFolders = ()
-    again: bool = Field(default=False, description="Also read files unchanged since the last check.")
+    again: Annotated[bool, Given(("--deep",))] = Field(
+        default=False, description="Also read files unchanged since the last check."
+    )
 
 
 @app.command()
@@ -268,7 +274,7 @@ def verify(
 
     A file is read once and remembered while unchanged, so an interrupted check resumes.
 
-    Example: `slvmeval models verify --models MODELS`
+    Example: `slvmeval models verify --model-folder MODELS`
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.hub import ModelHub

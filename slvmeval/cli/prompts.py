@@ -69,7 +69,7 @@ class ExportOptions(Frozen):
     """Options of `export`."""
 
     folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
-    area: Annotated[tuple[str, ...], Given(metavar="AREA")] = Field(
+    area: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
         default=(), description="Only this area; see `slvmeval prompts list`."
     )
 
@@ -82,7 +82,7 @@ def export(
 
     A file that you do not change, or remove, stands for the built-in prompt.
 
-    Example: `slvmeval prompts export my-prompts --area judges --area descriptions`
+    Example: `slvmeval prompts export my-prompts judges descriptions`
     """
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
@@ -91,9 +91,7 @@ def export(
     areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
     for name in options.area or ():
         if name not in areas:
-            raise typer.BadParameter(
-                f"there is no area {name!r}, only {', '.join(areas)}", param_hint="--area"
-            )
+            raise typer.BadParameter(f"there is no area {name!r}, only {', '.join(areas)}", param_hint="AREA")
     if options.folder.exists() and not options.folder.is_dir():
         raise UserInputError(f"{options.folder} is a file: name a folder")
     written = stayed = 0
@@ -153,15 +151,18 @@ def check(
         raise typer.Exit(1)
 
 
+class FromPaperOptions(Frozen):
+    """Options of `from-paper`."""
+
+    file: Annotated[Path, Given(("file",), "FILE")] = Field(
+        description="Your copy of a paper's text, or of VideoScore's model card."
+    )
+    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    as_json: terminal.JsonOption = False
+
+
 @app.command(name="from-paper")
-def from_paper(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="Your copy of a paper's text, or of VideoScore's model card."),
-    ],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
-    as_json: terminal.JsonOption = False,
-) -> None:
+def from_paper(options: FromPaperOptions) -> None:
     """Take the wording of prompts out of a paper's text into a folder, by section; existing files are kept.
 
     Exit code 3: a prompt is missing, cannot replace ours, or has other words than the paper that we know.
@@ -171,24 +172,24 @@ def from_paper(
     from storage_schemas.errors import UserInputError
     from tasks.llm.printed_prompts import take_prompts, write_prompts
 
-    if folder.exists() and not folder.is_dir():
-        raise UserInputError(f"{folder} is a file: name a folder")
-    taken = take_prompts(file)
-    written, stayed = write_prompts(folder, taken.texts)
+    if options.folder.exists() and not options.folder.is_dir():
+        raise UserInputError(f"{options.folder} is a file: name a folder")
+    taken = take_prompts(options.file)
+    written, stayed = write_prompts(options.folder, taken.texts)
     odd = {
         **dict.fromkeys(taken.missing, "not found"),
         **{key: f"not written: {why}" for key, why in taken.mistakes.items()},
         **dict.fromkeys(taken.strange, "other words than the paper that we know: compare it with yours"),
     }
-    if as_json:
+    if options.as_json:
         counts = {"written": written, "existed": stayed}
         terminal.print_json({"paper": taken.paper, **counts, "texts": sorted(taken.texts), "odd": odd})
     else:
         there = f"; {stayed} existed and are unchanged" if stayed else ""
         terminal.say(
             *(f"{key}: {what}" for key, what in odd.items()),
-            f"{written} prompts of {taken.paper} written into {folder}{there}.",
-            f"Read them, then `slvmeval prompts check {folder}`.",
+            f"{written} prompts of {taken.paper} written into {options.folder}{there}.",
+            f"Read them, then `slvmeval prompts check {options.folder}`.",
         )
     if odd:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

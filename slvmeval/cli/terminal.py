@@ -14,7 +14,7 @@ import typer
 from pydantic import Field
 
 from flows.annotate.parameters import Database
-from flows.parameters import LIMITS, OUTPUT, SITE, DryRun, Given, ReleaseParameters, SiteParameters
+from flows.parameters import OUTPUT, RARE, DryRun, Given, ReleaseParameters, SiteParameters
 from storage_schemas.model import Frozen
 from storage_schemas.printable import printable, printable_json
 
@@ -35,7 +35,7 @@ SOME_SET_ASIDE = 3
 
 
 DirectOption = Annotated[
-    bool, Given(panel=SITE), Field(description="Run without Prefect and Dask, in local processes.")
+    bool, Given(panel=RARE), Field(description="Run without Prefect and Dask, in local processes.")
 ]
 JsonOption = Annotated[bool, Given(("--json",), panel=OUTPUT), Field(description="Print JSON, for programs.")]
 QuietOption = Annotated[bool, Given(("--quiet", "-q"), panel=OUTPUT), Field(description="Show no progress.")]
@@ -46,6 +46,9 @@ GpuPoolOption = Annotated[
     Field(description="GPU pool of the job; the profile's first one by default."),
 ]
 
+MaxWait = Annotated[
+    float, Given(metavar="SECONDS"), Field(ge=1, description="Longest wait of a job for a node.")
+]
 VotesOption = Annotated[
     tuple[str, ...], Given(("--campaign",), "NAME"), Field(description="Only votes of this campaign.")
 ]
@@ -55,13 +58,13 @@ class RunSwitches(Frozen):
     """What a command does with a run, beside the run's parameters."""
 
     dry_run: DryRun = False
-    sample: Annotated[int | None, Given(panel=LIMITS)] = Field(
+    sample: Annotated[int | None, Given(panel=RARE)] = Field(
         default=None,
         ge=1,
         description="With --dry-run, look at only this number of items per row and extrapolate.",
     )
     direct: DirectOption = False
-    summary: Annotated[str | None, Given(metavar="FILE", panel=OUTPUT, path=True)] = Field(
+    summary: Annotated[str | None, Given(metavar="FILE", panel=RARE, path=True)] = Field(
         default=None, description="Write a summary of the result as JSON."
     )
     as_json: JsonOption = False

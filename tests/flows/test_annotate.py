@@ -101,7 +101,7 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
     assert first.in_words() == (
         "Campaign small-1 shows 8 pairs of release small version 1, 8 of them new. 8 of 8 pairs show "
         "captions that are not translated into 'ja', a language of the pages: `slvmeval annotate translate "
-        "small --into ja`, then publish again. 0 votes and 0 decisions "
+        "small --language ja`, then publish again. 0 votes and 0 decisions "
         "of campaign small-1 are new; 0 of 8 pairs have all their votes."
     )
     assert first.complete

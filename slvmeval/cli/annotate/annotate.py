@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given
+from flows.annotate.parameters import PrivateAudience
+from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import backups, exchange, filter, ratings, simulate
 from slvmeval.cli.declared import CommandGroup
@@ -41,26 +42,26 @@ class ServeOptions(terminal.DeskParameters):
     public_url: Annotated[str, Given(metavar="URL")] = Field(
         default="", description="The address that workers use; by default the campaign's public_url."
     )
-    behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]")] = Field(
+    behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]", panel=RARE)] = Field(
         default="", description="Trust X-Forwarded-For and -Proto from these addresses only."
     )
-    send_files: Annotated[str, Given(metavar="HEADER")] = Field(
+    send_files: Annotated[str, Given(metavar="HEADER", panel=RARE)] = Field(
         default="",
         description="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
     )
-    private_audience: exchange.PrivateOption = False
+    private_audience: PrivateAudience = False
     platform: Annotated[tuple[str, ...], Given(metavar="prolific|mturk")] = Field(
         default=(),
         description="Also admit workers with this platform's parameters, without a token.",
     )
     texts: exchange.TextsOption = None
-    processes: int = Field(
+    processes: Annotated[int, Given(panel=RARE)] = Field(
         default=1, ge=1, description="Number of server processes; more than one needs PostgreSQL."
     )
-    per_worker: int = Field(
+    per_worker: Annotated[int, Given(("--max-per-worker",), panel=RARE)] = Field(
         default=300, ge=0, description="Maximum requests per worker and minute; 0 for no limit."
     )
-    per_address: int = Field(
+    per_address: Annotated[int, Given(("--max-per-address",), panel=RARE)] = Field(
         default=6000, ge=0, description="Maximum requests per address and minute; 0 for no limit."
     )
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.annotate.parameters import AnnotateParameters
-from flows.parameters import Given, OwnPrompts, ReleaseParameters
+from flows.annotate.parameters import AnnotateParameters, PrivateAudience
+from flows.parameters import RARE, Given, OwnPrompts, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
-from slvmeval.cli.declared import Only, option
+from slvmeval.cli.declared import Only
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ TextsOption = Annotated[
     Given(("--texts",), "DIR"),
     Field(description="Folder of texts that replace the built-in ones."),
 ]
-PrivateOption = Annotated[bool, option(AnnotateParameters, "private_audience")]
 
 
 def register(annotate: typer.Typer) -> None:
@@ -64,23 +63,23 @@ class ExportOptions(terminal.DeskParameters):
     public_url: Annotated[str, Given(metavar="URL")] = Field(
         default="", description="Address of our pages, for links; by default the campaign's public_url."
     )
-    placeholder: str = Field(
+    placeholder: Annotated[str, Given(panel=RARE)] = Field(
         default="WORKER_ID", description="Placeholder that the platform replaces with its worker id."
     )
-    media_url: Annotated[str, Given(metavar="URL")] = Field(
+    media_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
         default="", description="Base address of the videos on the platform, without links."
     )
-    language: Annotated[str, Given(metavar="en|ja")] = Field(
+    language: Annotated[str, Given(metavar="en|ja", panel=RARE)] = Field(
         default="en", description="Language of the questions, without links."
     )
     texts: TextsOption = None
     every: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include tasks that already have their votes."
     )
-    encoding: Annotated[str, Given(metavar="utf-8|utf-8-sig|cp932")] = Field(
+    encoding: Annotated[str, Given(metavar="utf-8|utf-8-sig|cp932", panel=RARE)] = Field(
         default="utf-8", description="Encoding of the file."
     )
-    private_audience: PrivateOption = False
+    private_audience: PrivateAudience = False
 
 
 def export(
@@ -89,7 +88,7 @@ def export(
     """Write the tasks that still need votes as a table for another platform, one row per vote.
 
     Links of the kind `token` are new each time; earlier ones stay valid. Without links, sources that may
-    not be redistributed are left out unless --private-audience is given.
+    not be redistributed are left out unless --private is given.
 
     Example: `slvmeval annotate export demo-1 --store STORE --public-url https://HOST --out tasks.csv`
     """
@@ -132,7 +131,7 @@ def export(
 class ImportOptions(terminal.DeskParameters):
     """Options of `import`."""
 
-    files: Annotated[tuple[Path, ...], Given(("files",), "FILE…")] = Field(
+    files: Annotated[tuple[Path, ...], Given(("files",), "FILE")] = Field(
         description="Answers: .csv, .tsv or .jsonl; they are only read."
     )
     campaign: CampaignOption = None
@@ -140,7 +139,7 @@ class ImportOptions(terminal.DeskParameters):
         default=None, description="Mapping of columns and values, as TOML."
     )
     dry_run: bool = Field(default=False, description="Only report what would be imported.")
-    report: Annotated[Path | None, Given(metavar="FILE")] = Field(
+    report: Annotated[Path | None, Given(("--out",), metavar="FILE")] = Field(
         default=None, description="Report of the rows left out; by default next to the first file."
     )
     as_json: terminal.JsonOption = False
@@ -296,13 +295,13 @@ def publish(
 class TranslateOptions(ReleaseParameters):
     """Options of `translate`."""
 
-    into: Annotated[str, Given(metavar="LANGUAGE")] = Field(
+    into: Annotated[str, Given(("--language",), metavar="LANGUAGE")] = Field(
         default="ja", description="ja, en, or a language name known to the model."
     )
-    model: Annotated[str, Given(metavar="NAME")] = Field(
+    model: Annotated[str, Given(metavar="NAME", panel=RARE)] = Field(
         default="", description="The model; Qwen/Qwen3-Next-80B-A3B-Instruct-FP8 by default."
     )
-    server: Annotated[str, Given(metavar="NAME")] = Field(
+    server: Annotated[str, Given(metavar="NAME", panel=RARE)] = Field(
         default="", description="Its server in the profile's model_servers; translation by default."
     )
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
@@ -312,7 +311,7 @@ class TranslateOptions(ReleaseParameters):
         default="", description="The suite whose authors published that file."
     )
     prompts: OwnPrompts = None
-    plain_sampling: bool = Field(
+    plain_sampling: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="Omit vLLM's extra fields, for example for OpenAI's servers."
     )
     as_json: terminal.JsonOption = False
@@ -344,7 +343,7 @@ def translate(
         options.plain_sampling,
     )
     if parameters is None:
-        raise UserInputError("name the language: --into ja")
+        raise UserInputError("name the language: --language ja")
     site = options.site()
     if options.prompt_suite is None:
         opened = terminal.open_release(options)

@@ -29,7 +29,7 @@ class PublishRatingsOptions(terminal.DeskParameters):
     settings: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="Settings of the campaign, as TOML."
     )
-    guides: Annotated[Path | None, Given(metavar="DIR")] = Field(
+    guides: Annotated[Path | None, Given(("--texts",), metavar="DIR")] = Field(
         default=None, description="Folder with your own guides for raters, LANGUAGE/DIMENSION.txt."
     )
     as_json: terminal.JsonOption = False

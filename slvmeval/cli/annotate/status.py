@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import Given
+from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
@@ -31,7 +31,7 @@ class StatusOptions(terminal.DeskParameters):
     """Options of `status`."""
 
     campaign: CampaignArgument = None
-    rate: Annotated[float | None, Given(metavar="AMOUNT")] = Field(
+    rate: Annotated[float | None, Given(metavar="AMOUNT", panel=RARE)] = Field(
         default=None, ge=0, description="Pay per task, for the cost; by default what the campaign pays."
     )
     as_json: terminal.JsonOption = False

@@ -347,12 +347,9 @@ def links(
 class EraseOptions(terminal.DeskParameters):
     """Options of `erase`."""
 
-    worker: WorkerArgument = ""
-    platform: Annotated[str, Given(metavar="NAME")] = Field(
-        default="", description="The worker's platform: prolific, mturk, link, …"
-    )
-    identity: Annotated[str, Given(metavar="ID")] = Field(
-        default="", description="The worker's id on the platform, or a link's token, instead of WORKER."
+    worker: Annotated[str, Given(("worker",), "WORKER|PLATFORM:ID")] = Field(
+        description="Id of the worker, or an unambiguous prefix; or the id on a platform: prolific:5f3c9a, "
+        "link:TOKEN."
     )
     campaigns: Annotated[tuple[str, ...], Given(("--campaign",), "NAME")] = Field(
         default=(), description="Only this campaign."
@@ -370,7 +367,7 @@ def erase(
     A row of counts without a name remains, and the worker's pairs are given to other workers. Backups and
     exported files are not changed; docs/annotation-privacy.md describes what they contain.
 
-    Example: `slvmeval annotate erase --platform prolific --identity 5f3c9a --store STORE`
+    Example: `slvmeval annotate erase prolific:5f3c9a --store STORE`
     """
     from dataclasses import asdict
 
@@ -379,15 +376,14 @@ def erase(
     from storage_schemas.votes import VotesStore
     from tasks.annotation.sync import campaigns_of, erase_worker
 
-    if bool(options.worker) == bool(options.identity) or bool(options.identity) != bool(options.platform):
-        raise typer.BadParameter("give WORKER, or --platform with --identity", param_hint="WORKER")
+    platform, colon, identity = options.worker.partition(":")
     with opened_desk(options) as (opened, desk):
         files = VotesStore(opened)
         names = list(options.campaigns)
         whom = (
-            _one_worker(desk, files, options.worker, names)
-            if options.worker
-            else desk.workers.name_of(options.platform, options.identity)
+            desk.workers.name_of(platform, identity)
+            if colon
+            else _one_worker(desk, files, options.worker, names)
         )
         affected = campaigns_of(desk, files, whom, names)
         if not affected:

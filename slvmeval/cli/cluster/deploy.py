@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -26,8 +27,10 @@ def register(app: typer.Typer) -> None:
 class DeployOptions(SiteParameters):
     """Options of `deploy`."""
 
-    cron: Annotated[str | None, Given(metavar="'M H * * *'")] = Field(
-        default=None, description="Schedule of the nightly build; initially at 2:00."
+    cron: Annotated[tuple[str, ...], Given(metavar="[NAME=]'M H * * *'")] = Field(
+        default=(),
+        description="Schedule of the nightly build, initially at 2:00; evaluate='M H * * *' and "
+        "annotate='M H * * *' are those of the other flows, initially none.",
     )
     timezone: Annotated[str | None, Given(metavar="ZONE")] = Field(
         default=None, description="Time zone, such as Asia/Tokyo; initially UTC."
@@ -40,12 +43,6 @@ class DeployOptions(SiteParameters):
     )
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator",), "NAME")] = Field(
         default=(), description="An evaluator for runs of evaluate-slvmeval."
-    )
-    evaluate_cron: Annotated[str | None, Given(metavar="'M H * * *'")] = Field(
-        default=None, description="Schedule of evaluate-slvmeval; initially none."
-    )
-    annotate_cron: Annotated[str | None, Given(metavar="'M H * * *'")] = Field(
-        default=None, description="Schedule of annotate-slvmeval; initially none."
     )
     notify: Annotated[str | None, Given(metavar="URL|BLOCK", variable="SLVMEVAL_NOTIFY")] = Field(
         default=None,
@@ -62,9 +59,9 @@ def deploy(
     """Create or update the deployments on a Prefect server: builds, evaluation, annotation and suites.
 
     They are `build-slvmeval`, `nightly`, `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and
-    `prompts-slvmeval`. It also creates the work pool `slvmeval`, and an automation that ends runs whose
-    process is gone. The server is the profile's `prefect_api_url`, else that of PREFECT_API_URL. Run it again
-    to change options: those not given stay unchanged.
+    those of installed packages, such as `prompts-slvmeval`. It also creates the work pool `slvmeval`, and
+    an automation that ends runs whose process is gone. The server is the profile's `prefect_api_url`,
+    else that of PREFECT_API_URL. Run it again to change options: those not given stay unchanged.
 
     Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
     """
@@ -78,12 +75,12 @@ def deploy(
         ANNOTATE_FLOW_NAME,
         EVALUATE_FLOW_NAME,
         FLOW_NAME,
-        PROMPTS_FLOW_NAME,
         SUITE_FLOW_NAME,
     )
     from infra.profile import PROFILE_VARIABLE
     from storage_schemas.errors import UserInputError
 
+    crons = _crons(options.cron)
     profile = options.profile or os.environ.get(PROFILE_VARIABLE)
     if not profile:
         raise typer.BadParameter("name the profile for the runs", param_hint="--profile")
@@ -106,14 +103,14 @@ def deploy(
     if options.evaluators:
         evaluate_options(EvaluateParameters(evaluators=tuple(options.evaluators)), site)
         judging["evaluators"] = tuple(options.evaluators)
-    elif options.evaluate_cron:
+    elif crons["evaluate"]:
         raise typer.BadParameter("name the evaluators for the schedule", param_hint="--evaluator")
 
     from flows import deployments
+    from flows.flow_names import added_flows
 
-    deployments.check_schedule(options.cron, options.timezone)
-    deployments.check_schedule(options.evaluate_cron, options.timezone)
-    deployments.check_schedule(options.annotate_cron, options.timezone)
+    for cron in crons.values():
+        deployments.check_schedule(cron, options.timezone)
     with deployments.server(site.prefect_api_url) as client:
         address = str(client.api_url).rstrip("/")
         pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
@@ -122,19 +119,23 @@ def deploy(
         _report("work queue", f"{pool}/{deployments.NIGHTLY}, one run at a time", queue)
         for name in (FLOW_NAME, deployments.NIGHTLY):
             created = deployments.make_deployment(
-                client, name, deployments.run_parameters(name, given, site), options.cron, options.timezone
+                client,
+                name,
+                deployments.run_parameters(name, given, site),
+                crons["nightly"],
+                options.timezone,
             )
             _report("deployment", f"{FLOW_NAME}/{name}", created)
         created = deployments.make_deployment(
-            client, EVALUATE_FLOW_NAME, judging, options.evaluate_cron, options.timezone
+            client, EVALUATE_FLOW_NAME, judging, crons["evaluate"], options.timezone
         )
         _report("deployment", f"{EVALUATE_FLOW_NAME}/{EVALUATE_FLOW_NAME}", created)
         showing: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
         created = deployments.make_deployment(
-            client, ANNOTATE_FLOW_NAME, showing, options.annotate_cron, options.timezone
+            client, ANNOTATE_FLOW_NAME, showing, crons["annotate"], options.timezone
         )
         _report("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", created)
-        for name in (SUITE_FLOW_NAME, PROMPTS_FLOW_NAME):
+        for name in (SUITE_FLOW_NAME, *added_flows()):
             created = deployments.make_deployment(client, name, {"profile": given["profile"]})
             _report("deployment", f"{name}/{name}", created)
         _report("automation", deployments.AUTOMATION, deployments.make_automation(client))
@@ -160,6 +161,20 @@ def deploy(
         )
 
 
+def _crons(given: Sequence[str]) -> dict[str, str | None]:
+    """Return the schedule of each flow; None if it is not given."""
+    from storage_schemas.errors import UserInputError, suggestion
+
+    crons: dict[str, str | None] = dict.fromkeys(("nightly", "evaluate", "annotate"))
+    for text in given:
+        name, equals, cron = text.partition("=")
+        name, cron = (name, cron) if equals else ("nightly", text)
+        if name not in crons:
+            raise UserInputError(f"--cron {text}: {suggestion(name, list(crons), 'the schedules are of')}")
+        crons[name] = cron
+    return crons
+
+
 def _absolute(recipe: str) -> str:
     """Return a recipe for the worker: a file as an absolute path."""
     return str(Path(recipe).resolve()) if Path(recipe).suffix in (".toml", ".json") else recipe
@@ -176,7 +191,7 @@ class RunOptions(SiteParameters):
         description="build-slvmeval, nightly, evaluate-slvmeval, suite-slvmeval, annotate-slvmeval "
         "or prompts-slvmeval."
     )
-    parameters: Annotated[tuple[str, ...], Given(("--param",), "KEY=VALUE")] = Field(
+    parameters: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
         default=(), description="A parameter of the run; its value is JSON or text."
     )
     watch: bool = Field(default=False, description="Follow the run until it ends.")
@@ -190,7 +205,7 @@ def run(
     The profile only supplies the Prefect server's address. With --watch the exit code is 0 if the run is
     Completed, else 1; interrupting the command does not stop the run.
 
-    Example: `slvmeval run build-slvmeval --param 'sources=["folder:/videos"]' --param release=eight --watch`
+    Example: `slvmeval run build-slvmeval --set 'sources=["folder:/videos"]' --set release=eight --watch`
     """
     from flows import deployment_runs, deployments
 

@@ -34,11 +34,11 @@ class GpuCheckOptions(SiteParameters):
 
     recipe: RecipeName = "paper"
     changes: RecipeChanges = ()
-    here: bool = Field(default=False, description="Check this machine, although the profile has a GPU pool.")
-    pool: terminal.GpuPoolOption = ""
-    wait: float = Field(
-        default=600, ge=0, description="Maximum seconds for which the job may wait for a node."
+    direct: bool = Field(
+        default=False, description="Check this machine, although the profile has a GPU pool."
     )
+    pool: terminal.GpuPoolOption = ""
+    max_wait: terminal.MaxWait = 600.0
     model_folders: ModelFolders = ()
     as_json: terminal.JsonOption = False
 
@@ -65,7 +65,7 @@ def gpu_check(
     site = options.site()
     checked = recipe_with(options.recipe, options.changes or ())
     place = Store.create(Path(site.store).expanduser().resolve()).root
-    in_job = not options.here and (bool(options.pool) or any(one.gpus for one in site.pools.values()))
+    in_job = not options.direct and (bool(options.pool) or any(one.gpus for one in site.pools.values()))
     request = GpuCheckRequest(
         store=str(place),
         recipe=checked,
@@ -74,7 +74,7 @@ def gpu_check(
         allow_cpu_models=site.allow_cpu_models,
         pool=gpu_pool(site, "to check", options.pool) if in_job else "",
     )
-    report = _in_a_job(site, request, options.wait) if in_job else check_gpu(request, terminal.tell)
+    report = _in_a_job(site, request, options.max_wait) if in_job else check_gpu(request, terminal.tell)
     if options.as_json:
         terminal.print_json(report.model_dump())
     elif not report.problem:

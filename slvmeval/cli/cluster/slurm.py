@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ModelFolders, SiteParameters
+from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from storage_schemas.names import NAME_RULE, is_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from infra.vllm import VllmModel
     from tasks.models.hub import ModelHub
 
@@ -67,6 +69,10 @@ CAPTION_MODEL = "qwen3-8b"
 H100_WEIGHTS_GB = 70
 
 
+#: What `--set` changes of a served model.
+_SERVED_SETTINGS = ("gpus", "context", "images", "videos")
+
+
 class ServeLlmOptions(SiteParameters):
     """Options of `serve-llm`."""
 
@@ -83,32 +89,20 @@ class ServeLlmOptions(SiteParameters):
     submit: bool = Field(default=False, description="Submit the server to SLURM as a job of a GPU pool.")
     pool: terminal.GpuPoolOption = ""
     script: bool = Field(default=False, description="Print the job script without submitting it.")
-    batches: bool = Field(
+    batch: bool = Field(
         default=False,
         description="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
     )
-    command: Annotated[str, Given(metavar="PROGRAM")] = Field(
+    command: Annotated[str, Given(metavar="PROGRAM", panel=RARE)] = Field(
         default="vllm", description="vLLM's program, in its separate environment."
     )
     port: int = Field(default=8000, description="Port of the printed command.")
-    max_model_len: int | None = Field(
-        default=None,
-        ge=1024,
-        description="Maximum tokens of prompt and answer together; by default the model's in --list.",
+    settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
+        default=(),
+        description="How it is served, by default as --list says: gpus, context (tokens of prompt and answer "
+        "together), images and videos (of one prompt; 2 videos for judges with frames_as=video).",
     )
-    images: int | None = Field(
-        default=None, ge=0, description="Maximum images of one prompt; by default the model's."
-    )
-    videos: int | None = Field(
-        default=None,
-        ge=0,
-        description="Maximum videos of one prompt, 2 for judges with `frames_as=video`; by default the "
-        "model's.",
-    )
-    gpus: int | None = Field(
-        default=None, ge=1, description="Number of GPUs that share the model; by default the model's."
-    )
-    more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG")] = Field(
+    more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", panel=RARE)] = Field(
         default=(), description="An additional argument for vLLM."
     )
     model_folders: ModelFolders = ()
@@ -123,12 +117,11 @@ def serve_llm(
     OpenAI-compatible server works as well. A server that runs as a job announces its address in the
     store, where commands find it. `scancel` ends it.
 
-    With `--batches` no server runs: vLLM reads all waiting requests at once, answers them, and ends. The
+    With `--batch` no server runs: vLLM reads all waiting requests at once, answers them, and ends. The
     profile has `url = "offline"` for this server then.
 
     Example: `slvmeval serve-llm qwen3-vl-235b --submit --profile site.toml`
     """
-    name = options.name  # LOCAL
     from infra.serving import server_path
     from infra.slurm.server_job import batches_script, server_log, server_script, submit_server
     from infra.vllm import VLLM_ENVIRONMENT, vllm_command
@@ -142,16 +135,8 @@ def serve_llm(
         return
     site = options.site()
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    given = {
-        "context": options.max_model_len,
-        "images": options.images,
-        "videos": options.videos,
-        "gpus": options.gpus,
-    }
-    served = _served_model(options.model, hub).model_copy(
-        update={field: value for field, value in given.items() if value is not None}
-    )
-    name = name or served.server
+    served = _with_settings(_served_model(options.model, hub), options.settings)
+    name = options.name or served.server
     if not is_name(name):
         # used as the name of a file and of a job
         raise UserInputError(f"--name {name!r}: use {NAME_RULE}")
@@ -163,11 +148,11 @@ def serve_llm(
         revision=revision,
         program=options.command,
         more=options.more or (),
-        batches=options.batches,
+        batches=options.batch,
     )
     if served.weights_gb is not None:
         terminal.tell(_memory_note(served))
-    if options.batches and not (options.submit or options.script):
+    if options.batch and not (options.submit or options.script):
         folder = batches_folder(place, name)
         answering = ["python", "-P", "-m", "infra.offline_batches", str(folder), "--", *serving]
         terminal.say(shlex.join(answering))
@@ -187,7 +172,7 @@ def serve_llm(
         ):
             terminal.tell(line)
         return
-    if options.batches:
+    if options.batch:
         job = batches_script(site, serving, store=place, name=name, gpus=served.gpus, pool=options.pool)
     else:
         job = server_script(
@@ -203,7 +188,7 @@ def serve_llm(
         terminal.say(job.rstrip("\n"))
         return
     number = submit_server(site, job, place, name)
-    if options.batches:
+    if options.batch:
         count = len(waiting_batches(batches_folder(place, name)))
         terminal.say(
             f"job {number} answers the batches of {name}: {count} wait",
@@ -242,6 +227,18 @@ def _served_model(model: str, hub: ModelHub) -> VllmModel:
     return known[CAPTION_MODEL].model_copy(update={"repository": model, "weights_gb": None})
 
 
+def _with_settings(served: VllmModel, settings: Sequence[str]) -> VllmModel:
+    from flows.parameters import validated
+    from storage_schemas.errors import UserInputError, suggestion
+    from storage_schemas.names import key_value
+
+    given = dict(key_value(text, f"--set {text}") for text in settings)
+    for key in given:
+        if key not in _SERVED_SETTINGS:
+            raise UserInputError(f"--set {key}: {suggestion(key, _SERVED_SETTINGS, 'the settings are')}")
+    return validated(type(served), {**served.model_dump(), **given})
+
+
 def _weights(model: str, served: VllmModel, hub: ModelHub, required: bool) -> tuple[str, str | None]:
     """Return the folder with a model's weights; if it may be missing, the hub's repository and its commit."""
     from infra.vllm import VLLM_MODELS
@@ -274,7 +271,7 @@ def _memory_note(served: VllmModel) -> str:
         f"weights: {served.weights_gb:g} GB, {each:.0f} GB on each of {served.gpus} GPUs, besides the context"
     )
     if each > H100_WEIGHTS_GB:
-        note += "; an H100 has 80 GB: use GPUs with more memory, or more of them (--gpus)"
+        note += "; an H100 has 80 GB: use GPUs with more memory, or more of them (--set gpus=N)"
     return note
 
 

@@ -24,13 +24,10 @@ class DoctorOptions(SiteParameters):
     ask: bool = Field(
         default=True, description="Send each model server one small request; paid ones charge it."
     )
-    probe: bool = Field(default=True, description="Run a short job on each kind of node of the worker pools.")
     probe_nodes: Annotated[int, Given(metavar="N")] = Field(
-        default=1, ge=1, description="Probe N nodes of each kind."
+        default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
     )
-    probe_wait: Annotated[float, Given(metavar="SECONDS")] = Field(
-        default=120.0, ge=1, description="Seconds that these jobs may wait for a node."
-    )
+    max_wait: terminal.MaxWait = 120.0
     as_json: terminal.JsonOption = False
 
 
@@ -52,8 +49,8 @@ def doctor(
     findings = run_checks(
         options,
         ask=options.ask,
-        probe=options.probe,
-        probe_wait_s=options.probe_wait,
+        probe=options.probe_nodes > 0,
+        probe_wait_s=options.max_wait,
         per_kind=options.probe_nodes,
     )
     counts = Counter(finding.verdict for finding in findings)

@@ -45,7 +45,7 @@ def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
     With `--batch` it hands requests over, and collects the answers; nothing is handed over twice.
 
     More: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --max-dollars 20 --dry-run`,
-    `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
+    `slvmeval evaluate -e judges.toml --aspect color --max-per-aspect 50`
     """
     from flows.score.options import evaluate_options
 

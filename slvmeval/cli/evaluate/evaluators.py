@@ -45,7 +45,7 @@ _USE = {Shape.judge: "{}", Shape.scorer: "{}", Shape.model_judge: "'{}?model=MOD
 class ListEvaluatorsOptions(Frozen):
     """Options of `list-evaluators`."""
 
-    names: Annotated[tuple[str, ...], Given(("names",), "NAME...")] = Field(
+    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
         default=(), description="Show these with all their settings."
     )
     as_json: terminal.JsonOption = False
@@ -99,7 +99,7 @@ class NewOptions(Frozen):
     shape: Annotated[Shape, Given(("--kind",))] = Field(
         default=Shape.judge, description="A judge compares two videos, a scorer rates one; or ask a model."
     )
-    folder: Annotated[Path | None, Given(metavar="DIR")] = Field(
+    folder: Annotated[Path | None, Given(("--out",), metavar="DIR")] = Field(
         default=None, description="Where it is written; by default ./NAME."
     )
 
@@ -155,7 +155,7 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
     if importlib.util.find_spec(module) is not None:
         raise UserInputError(f"there is a Python module {module} already: choose another name")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise UserInputError(f"{place} exists and is not an empty folder: name another one with --folder")
+        raise UserInputError(f"{place} exists and is not an empty folder: name another one with --out")
     words = {"name": name, "module": module, "class_name": _class_name(name), "use": _USE[shape].format(name)}
     texts = files("slvmeval") / "evaluator_package"
     written = {

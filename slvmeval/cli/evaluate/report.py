@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ReleaseParameters, SiteParameters
+from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import OtherPairs
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from storage_schemas.release import Release
-    from tasks.extras.meta_sets.judged_set import JudgedSet
     from tasks.publish.submission import Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
@@ -35,16 +34,18 @@ if TYPE_CHECKING:
 
 
 TiesOption = Annotated[
-    str, Given(("--ties",), "half|wrong|dropped"), Field(description="How an answer without a winner counts.")
+    str,
+    Given(("--ties",), "half|wrong|dropped", RARE),
+    Field(description="How an answer without a winner counts."),
 ]
 IntervalOption = Annotated[
     str,
-    Given(("--interval",), "clustered|wilson|paper"),
+    Given(("--interval",), "clustered|wilson|paper", RARE),
     Field(description="The interval on the page; the CSV has all."),
 ]
 FailuresOption = Annotated[
     str,
-    Given(("--failures",), "ignored|half|wrong"),
+    Given(("--failures",), "ignored|half|wrong", RARE),
     Field(description="How a request without an answer counts."),
 ]
 
@@ -75,7 +76,7 @@ class ReportOptions(JudgedOptions):
     )
     interval: IntervalOption = "clustered"
     campaigns: terminal.VotesOption = ()
-    pair_pages: int = Field(
+    pair_pages: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
         default=20,
         ge=0,
         description="Number of pairs with a page of their own: those on which the evaluators disagree most.",
@@ -132,7 +133,7 @@ def report(
             about = f"{judged.release.name}, version {judged.release.version}"
             made = report_of(judged, options.interval, published, options.margin / 100)
         else:
-            from tasks.extras.meta_sets.set_report import set_report_of
+            from tasks.report.pair_reports import report_of_set
 
             _only_for_releases(
                 {
@@ -142,7 +143,8 @@ def report(
                 }
             )
             about = options.pairs
-            made = set_report_of(_judged_set(options, options.pairs, options.evaluators), options.interval)
+            judged_pairs = _judged_set(options, options.pairs, options.evaluators)
+            made = report_of_set(options.pairs, judged_pairs, options.interval)
         page = write_report(
             made, options.out.resolve(), private=not options.public, most=options.pair_pages, progress=step
         )
@@ -221,10 +223,10 @@ class JuryOptions(JudgedOptions):
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME")] = Field(
         default=(), description="A member, named as in the report; by default all."
     )
-    price: Annotated[float | None, Given(metavar="DOLLARS")] = Field(
+    price: Annotated[float | None, Given(("--max-dollars",), metavar="DOLLARS")] = Field(
         default=None, ge=0.0, description="Maximum price of a best jury per pair."
     )
-    most: Annotated[int, Given(metavar="K")] = Field(
+    most: Annotated[int, Given(("--max-members",), metavar="K")] = Field(
         default=5, ge=1, description="Maximum size of the best juries."
     )
     as_json: terminal.JsonOption = False
@@ -276,12 +278,10 @@ def _judged_pairs(options: JudgedOptions) -> JudgedPairs:
     return _judged_set(options, options.pairs)
 
 
-def _judged_set(options: JudgedOptions, where: str, evaluators: Collection[str] = ()) -> JudgedSet:
-    from tasks.extras.meta_sets.judged_set import load_judged_set
-    from tasks.extras.meta_sets.provider import meta_set_from_text
+def _judged_set(options: JudgedOptions, where: str, evaluators: Collection[str] = ()) -> JudgedPairs:
+    from tasks.report.pair_reports import judged_set
 
-    pairs = meta_set_from_text(where)
-    return load_judged_set(terminal.open_store(options), pairs, evaluators, **_counting(options))
+    return judged_set(terminal.open_store(options), where, evaluators, **_counting(options))
 
 
 def _only_for_releases(given: Mapping[str, object]) -> None:
@@ -359,10 +359,10 @@ class MakeOptions(ReleaseParameters):
         Given(("--evaluator", "-e"), "NAME"),
     ] = Field(description="Whose answers.")
     card: CardOption
-    settings: Annotated[str, Given(metavar="CHECKSUM")] = Field(
+    settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", panel=RARE)] = Field(
         default="", description="Prefix of the settings' checksum, if there are several."
     )
-    prices: Annotated[Path | None, Given(metavar="FILE")] = Field(
+    prices: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
         default=None, description="The price list used; by default the built-in one."
     )
 
@@ -532,7 +532,7 @@ def pull(
 class LeaderboardOptions(SiteParameters):
     """Options of `leaderboard`."""
 
-    files: Annotated[tuple[Path, ...], Given(("files",), "SUBMISSION...")] = Field(
+    files: Annotated[tuple[Path, ...], Given(("files",), "SUBMISSION")] = Field(
         description="JSON files, or folders of them."
     )
     out: OutOption

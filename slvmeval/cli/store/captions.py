@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, SiteParameters
+from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 
@@ -33,11 +33,15 @@ def register(parent: typer.Typer) -> None:
 class CompareOptions(SiteParameters):
     """Options of `compare`."""
 
-    first: Annotated[str, Given(metavar="NAME|RECIPE")] = Field(default="rules", description=_ANALYSER)
-    second: Annotated[str, Given(metavar="NAME|RECIPE")] = Field(
+    first: Annotated[str, Given(("first",), metavar="NAME|RECIPE")] = Field(
+        default="rules", description=_ANALYSER
+    )
+    second: Annotated[str, Given(("second",), metavar="NAME|RECIPE")] = Field(
         default="llm", description="The other analyser."
     )
-    examples: int = Field(default=3, ge=0, description="Maximum number of disagreements to show per field.")
+    examples: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=3, ge=0, description="Maximum number of disagreements to show per field."
+    )
     as_json: terminal.JsonOption = False
     as_csv: Annotated[bool, Given(("--csv",))] = Field(
         default=False, description="Print the two tables as CSV."

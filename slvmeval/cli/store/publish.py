@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ReleaseParameters, SiteParameters
+from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 
@@ -195,7 +195,9 @@ class ExportOptions(ReleaseParameters):
     private: bool = Field(
         default=False, description="Include sources that may not be redistributed, for internal use."
     )
-    votes: bool = Field(default=False, description="Include the votes of a filtered release.")
+    votes: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="Include the votes of a filtered release."
+    )
     packed: bool = Field(
         default=False, description="Include the release itself, which `slvmeval pull` opens in another store."
     )
@@ -208,7 +210,7 @@ class ExportOptions(ReleaseParameters):
         description="Write a task that this harness runs in place of a dataset: a row for each pair and "
         "order.",
     )
-    frames: int = Field(
+    frames: Annotated[int, Given(("--max-frames",), panel=RARE)] = Field(
         default=48, ge=2, description="With --harness: most pictures of a row, of both videos."
     )
     quiet: terminal.QuietOption = False

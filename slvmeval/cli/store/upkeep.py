@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ReleaseParameters, SiteParameters, Workers
+from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from storage_schemas.model import Frozen
@@ -43,7 +43,7 @@ class VerifyOptions(ReleaseParameters):
         ge=0,
         description="Also read N sources by the ffmpeg command on PATH, and compare every frame.",
     )
-    tolerance: Annotated[int, Given(metavar="STEPS")] = Field(
+    tolerance: Annotated[int, Given(metavar="STEPS", panel=RARE)] = Field(
         default=0,
         ge=0,
         le=255,
@@ -193,29 +193,35 @@ def _as_json(command: FfmpegCommand, compared: list[ComparedSource]) -> dict[str
     return {"path": command.path, "version": command.version, "sources": sources}
 
 
-class CollectOptions(SiteParameters):
-    """Options of `collect`."""
+class Droppable(StrEnum):
+    """What a clean-up can drop."""
 
-    frames: bool = Field(
-        default=False, description="Drop the sources' frames; they are recreated when needed."
+    FRAMES = "frames"
+    ENCODED = "encoded"
+    FEATURES = "features"
+    UNREFERENCED = "unreferenced"
+
+
+class GcOptions(SiteParameters):
+    """Options of `gc`."""
+
+    what: Annotated[tuple[Droppable, ...], Given(("what",), "WHAT")] = Field(
+        default=(),
+        description="frames of sources, encoded videos, features that evaluators computed: all are "
+        "made again "
+        "when needed; unreferenced: what no version of any release uses.",
     )
-    encoded: bool = Field(default=False, description="Drop encoded videos; they are recreated when needed.")
-    features: bool = Field(
-        default=False,
-        description="Drop features that evaluators computed from frames; they are recomputed when needed.",
-    )
-    unreferenced: bool = Field(default=False, description="Drop what no version of any release uses.")
     dry_run: bool = Field(default=False, description="Only print what would be freed.")
 
 
 def collect(
-    options: CollectOptions,
+    options: GcOptions,
 ) -> None:
     """Drop what can be recreated or is no longer used, and print the freed bytes.
 
     Leftovers of killed builds are always dropped. Releases are not changed.
 
-    Example: `slvmeval gc --frames --encoded --store STORE`
+    Example: `slvmeval gc frames encoded --store STORE`
     """
     from infra.leftovers import clear_cache
     from slvmeval.cli.store.build_states import refuse_while_running
@@ -234,23 +240,23 @@ def collect(
     freed = [
         clear_staging(opened, options.dry_run),
         clear_cache(opened, options.dry_run),
-        drop_partial_analyses(opened, options.unreferenced, options.dry_run),
+        drop_partial_analyses(opened, Droppable.UNREFERENCED in options.what, options.dry_run),
     ]
-    if options.unreferenced:
+    if Droppable.UNREFERENCED in options.what:
         freed += drop_unreferenced(opened, options.dry_run)
-    if options.frames:
+    if Droppable.FRAMES in options.what:
         freed.append(evict(opened, FRAMES, options.dry_run))
-    if options.encoded:
+    if Droppable.ENCODED in options.what:
         freed.append(evict(opened, ENCODED, options.dry_run))
-    if options.features:
+    if Droppable.FEATURES in options.what:
         freed.append(drop_features(opened, options.dry_run))
     for item in freed:
         if item.count:
             terminal.say(f"{item.kind + ':':<15} {item.count:>6}  {size_text(item.bytes):>10}")
     word = "would be freed" if options.dry_run else "freed"
     terminal.say(f"{size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
-    if not (options.frames or options.encoded or options.features or options.unreferenced):
-        terminal.say("more can be freed with --frames, --encoded, --features and --unreferenced (see --help)")
+    if not options.what:
+        terminal.say(f"more can be freed: slvmeval gc {' '.join(Droppable)} (see --help)")
 
 
 schemas = CommandGroup(no_args_is_help=True, help="Schemas of stored data and settings.")

@@ -36,7 +36,7 @@ class AblationsOptions(SiteParameters):
         default=None,
         description="The videos' prompts, for a table by kind of prompt, such as simple and complex.",
     )
-    common: Annotated[bool, Given(("--common-videos",))] = Field(
+    common: Annotated[bool, Given(("--common",))] = Field(
         default=False, description="Count only videos that all variants have scored."
     )
 

@@ -1,7 +1,7 @@
 """``slvmeval suite manifest|leaderboard|scores``: input and output of suites.
 
 ``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
-dimensions. ``slvmeval suite aesthetics-bound``: the bound of LoCoT2V-Bench's aesthetic quality.
+dimensions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ModelFolders, SiteParameters
+from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
 from storage_schemas.model import Frozen
@@ -36,7 +36,7 @@ SuiteArgument = Annotated[
 ]
 SettingsOption = Annotated[
     tuple[str, ...],
-    Given(("--settings",), "CHECKSUM"),
+    Given(("--checksum",), "CHECKSUM", RARE),
     Field(
         description="Use the settings with this prefix of their checksum instead of a dimension's newest "
         "ones."
@@ -63,7 +63,6 @@ def register(app: typer.Typer) -> None:
     app.command()(scores)
     app.command()(alignment)
     app.command()(correlations)
-    app.command(name="aesthetics-bound")(aesthetics_bound)
 
 
 class ManifestOptions(Frozen):
@@ -103,7 +102,7 @@ class LeaderboardOptions(SiteParameters):
     out: OutOption
     suite: SuiteArgument = None
     settings: SettingsOption = ()
-    common: Annotated[bool, Given(("--common-prompts",))] = Field(
+    common: Annotated[bool, Given(("--common",))] = Field(
         default=False, description="Count only prompts for which every model has a score."
     )
 
@@ -227,7 +226,7 @@ class AlignmentOptions(SiteParameters):
     out: OutOption
     suite: SuiteArgument = None
     settings: SettingsOption = ()
-    seed: int = Field(default=0, description="Seed of the bootstrap.")
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of the bootstrap.")
     videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Folder of the videos, so that differences.html shows them."
     )
@@ -237,7 +236,9 @@ class AlignmentOptions(SiteParameters):
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="The prompts, so that differences.html shows them."
     )
-    most_different: int = Field(default=5, ge=0, description="Videos of each dimension in differences.html.")
+    most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=5, ge=0, description="Videos of each dimension in differences.html."
+    )
 
 
 def alignment(
@@ -377,44 +378,3 @@ def correlations(
             "that all have one scale"
         )
     terminal.say(f"{len(paths)} files: {options.out}")
-
-
-class AestheticsBoundOptions(SiteParameters):
-    """Options of `aesthetics-bound`."""
-
-    pictures: Annotated[Path, Given(("pictures",), "PICTURES", folder=True)] = Field(
-        description="A folder of reference pictures."
-    )
-    siglip: Annotated[str | None, Given(metavar="NAME")] = Field(
-        default=None, description="Another SigLIP of the model folder."
-    )
-    head: Annotated[str | None, Given(metavar="NAME")] = Field(
-        default=None, description="Another head of the predictor."
-    )
-    model_folders: ModelFolders = ()
-    quiet: terminal.QuietOption = False
-
-
-def aesthetics_bound(
-    options: AestheticsBoundOptions,
-) -> None:
-    """Compute the upper bound of LoCoT2V-Bench's aesthetic quality: the mean of the best 10 % of PICTURES.
-
-    The paper's pictures are the part data_1024_10K of Text-to-Image-2M, unpacked into a folder. Without a
-    bound, the scores of aesthetic quality are raw.
-
-    Example: `slvmeval suite aesthetics-bound PICTURES --models MODELS`
-    """
-    from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
-    from tasks.models.hub import ModelHub
-
-    site = options.site()
-    hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    paths = pictures_in(options.pictures)
-    names = {key: name for key, name in (("siglip", options.siglip), ("head", options.head)) if name}
-    with terminal.step_bar("pictures", options.quiet) as step:
-        bound = bound_of(paths, hub, step, **names)
-    terminal.say(
-        f"{bound:.4f}: the mean of the best 10 % of {len(paths)} pictures",
-        f"""slvmeval suite locot2v-bench --set 'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
-    )

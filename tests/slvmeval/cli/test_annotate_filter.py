@@ -57,7 +57,7 @@ def test_from_votes_to_a_filtered_release(
     assert [path.name for path in (voted.store.root / "releases").iterdir()] == [name]
     # the report has people in it
     folder = tmp_path / "report"
-    command("report", name, "--out", folder, "--quiet", "--pair-pages", "0")
+    command("report", name, "--out", folder, "--quiet", "--max-shown", "0")
     tables = {path.stem: path.read_text(encoding="utf-8") for path in (folder / "tables").glob("*.csv")}
     assert ",human," in tables["accuracy"]
     assert "all,6,1,1,1,3,0.6" in tables["retention"]
@@ -111,10 +111,10 @@ def test_a_build_goes_on_with_the_unfiltered_release(
     recipe = judged_store.parent / "recipe.json"
     recipe.write_text(json.dumps(voted.recipe))
     build = ("build", "--sources", f"folder:{videos}", "--recipe", recipe, "--direct", "--quiet")
-    refusal = command(*build, "--release", f"{voted.name}-filtered", code=1).err
+    refusal = command(*build, f"{voted.name}-filtered", code=1).err
     assert f"was filtered from {voted.name}: build {voted.name}, and filter it again" in refusal
     # the old sources are gone: all their pairs remain, including those that people excluded
-    command(*build, "--release", voted.name, code=3)
+    command(*build, voted.name, code=3)
     after = Release.open(voted.store, voted.name)
     assert (after.version, after.info["extends"]) == (voted.version + 1, voted.version)
     assert after.pairs() == voted.pairs()

@@ -10,25 +10,28 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 import slvmeval
 from slvmeval.cli.main import app
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from tests.slvmeval.cli.running import Run
 
+CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    below = getattr(command, "commands", None)
-    if below is None:
+    # a group looks its suites up when they are used
+    if not isinstance(command, TyperGroup):
         yield words, str(getattr(command, "help", ""))
     else:
-        for name, sub in below.items():
-            yield from commands(sub, (*words, name))
+        for name in command.list_commands(CONTEXT):
+            yield from commands(command.get_command(CONTEXT, name), (*words, name))
 
 
 @cache
@@ -170,9 +173,9 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         ("-s /x --set aspects.color.parameters.no_such=1", "no_such"),
         ("-s /x --set clips_per_pair", "write KEY=VALUE"),
         ("-s /x --set clips_per_pair=0", "clips_per_pair"),
-        ("-s /x --release ../up", "a release's name has at most 64 letters"),
+        ("-s /x ../up", "a release's name has at most 64 letters"),
         ("-s /x --profile /none.toml", "profile /none.toml: No such file"),
-        ("-s /x --damaged conceil", "error: --damaged conceil: did you mean conceal?\n"),
+        ("-s /x --set damaged=conceil", "damaged: must be"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_any_work(
@@ -181,8 +184,6 @@ def test_what_cannot_be_meant_is_said_before_any_work(
     store = tmp_path / "store"
     said = run("build", "--store", store, *words.split(), code=1).err
     assert message in said
-    if "--damaged" in words:
-        assert said == message == run("plan", "--store", store, *words.split(), code=1).err
     assert not store.exists()
 
 

@@ -257,7 +257,7 @@ def accept(
 class StatisticsOptions(SiteParameters):
     """Options of `statistics`."""
 
-    files: Annotated[tuple[Path, ...], Given(("files",), "FILE…")] = Field(
+    files: Annotated[tuple[Path, ...], Given(("files",), "FILE")] = Field(
         description="Files of prompts: ours, or as the suite's authors publish."
     )
     out: OutOption

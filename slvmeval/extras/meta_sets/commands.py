@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 from pydantic import Field
 
-from flows.parameters import OUTPUT, Given, SiteParameters
+from flows.parameters import OUTPUT, RARE, Given, SiteParameters
 from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, Only
+from slvmeval.cli.evaluate.report import FailuresOption, TiesOption
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
 
 
 STUDY_PANEL = "The study"
-
-TiesOption = Annotated[
-    str, Given(("--ties",), "half|wrong|dropped"), Field(description="What an evaluator's tie counts.")
-]
-
-
-FailuresOption = Annotated[
-    str,
-    Given(("--failures",), "ignored|half|wrong"),
-    Field(description="What a request without an answer counts."),
-]
 
 
 class ProxyStudyOptions(Frozen):
@@ -49,21 +39,19 @@ class ProxyStudyOptions(Frozen):
     videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Folder of the videos; FETV/datas/videos by default."
     )
-    models: Annotated[tuple[str, ...], Given(("--model",), "NAME", panel=STUDY_PANEL)] = Field(
+    models: Annotated[tuple[str, ...], Given(("--generator",), "NAME", panel=STUDY_PANEL)] = Field(
         default=(), description="Only this generating model."
     )
-    couples: Annotated[int | None, Given(panel=STUDY_PANEL)] = Field(
+    couples: Annotated[int | None, Given(("--max-pairs",), panel=STUDY_PANEL)] = Field(
         default=None, ge=1, description="At most so many joined prompts."
     )
-    score: Annotated[str, Given(panel=STUDY_PANEL)] = Field(
-        default="alignment", description="FETV's human score."
-    )
-    aspect: Annotated[str, Given(panel=STUDY_PANEL)] = Field(
+    score: Annotated[str, Given(panel=RARE)] = Field(default="alignment", description="FETV's human score.")
+    aspect: Annotated[str, Given(panel=RARE)] = Field(
         default="comprehensiveness", description="The aspect that is degraded."
     )
-    strength: Annotated[str, Given(panel=STUDY_PANEL)] = Field(default="", description="How strongly.")
-    seed: Annotated[int, Given(panel=STUDY_PANEL)] = Field(default=0, description="Key of all draws.")
-    fps: Annotated[str, Given(panel=STUDY_PANEL)] = Field(
+    strength: Annotated[str, Given(panel=RARE)] = Field(default="", description="How strongly.")
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Key of all draws.")
+    fps: Annotated[str, Given(panel=RARE)] = Field(
         default="1", description="Frames a second that are looked at."
     )
     ties: TiesOption = "half"
@@ -85,7 +73,8 @@ def proxy_study(
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
     """
     from flows.command_runs import run_flow
-    from flows.score.evaluate_run import EVALUATE, study_result
+    from flows.extras.meta_sets.proxy_run import study_result
+    from flows.score.evaluate_run import EVALUATE
     from flows.score.options import evaluate_options
     from tasks.extras.meta_sets.provider import rate_of
     from tasks.extras.meta_sets.proxy_study import ProxyPairs
@@ -232,7 +221,9 @@ class CheckOptions(Frozen):
     """Options of `check`."""
 
     where: SetArgument
-    most: int = Field(default=10, ge=0, description="Show so many of what is left out.")
+    most: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=10, ge=0, description="Show so many of what is left out."
+    )
     as_json: terminal.JsonOption = False
 
 
