@@ -21,7 +21,7 @@ from flows.parameters import (
 )
 
 #: Sections of the help.
-_PAIRS, _VIDEOS = "Which pairs", "Which videos and dimensions"
+_PAIRS, _VIDEOS, _THRESHOLDS = "Which pairs", "Which videos and dimensions", "Thresholds"
 
 
 class ScoringParameters(FlowParameters):
@@ -84,6 +84,22 @@ class EvaluateParameters(ScoringParameters):
         default=True,
         description="With batches: wait for the answers, or end when all is handed over; the same command "
         "collects them later.",
+    )
+
+    adaptive: Annotated[bool, Given(panel=_THRESHOLDS)] = Field(
+        default=False,
+        description="Find each evaluator's thresholds with few requests: the next severities follow from "
+        "its answers. Needs a release with severities.",
+    )
+    precision: Annotated[float, Given(panel=_THRESHOLDS)] = Field(
+        default=2.0,
+        gt=1,
+        description="With --adaptive: ratio of the ends of a threshold's interval at which to stop.",
+    )
+    round_pairs: Annotated[int, Given(panel=_THRESHOLDS)] = Field(
+        default=8,
+        ge=1,
+        description="With --adaptive: pairs per round, by evaluator and aspect; more with batches.",
     )
 
     def paths(self) -> Mapping[str, Sequence[str]]:

@@ -42,6 +42,8 @@ class PairFacts:
         Checksums of the frames of both videos.
     strength, clips
         Its severity point.
+    strength_number
+        The strength on its operation's scale; None without one.
     frames
         Number of frames of both videos.
     """
@@ -57,6 +59,7 @@ class PairFacts:
     strength: str = ""
     clips: int = 0
     frames: int = 0
+    strength_number: float | None = None
 
 
 class PairSet(Protocol):

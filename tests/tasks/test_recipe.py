@@ -130,8 +130,9 @@ def test_strength_is_a_number_between_and_beyond_the_presets() -> None:
     entry = {"operation": "lanczos-down-up", "strength": 0.5}
     severity = {"strengths": [0.25, "weak", 1, 2.0, 3], "clips": [1], "crossed": True}
     recipe = recipe_from(changed(aspects={"technical_quality": entry}, severity=severity))
-    sides = [recipe.parameters("technical_quality", point.strength) for point in recipe.points(
-        "technical_quality")]
+    sides = [
+        recipe.parameters("technical_quality", point.strength) for point in recipe.points("technical_quality")
+    ]
     assert [one.model_dump()["long_side"] for one in sides] == [
         362, 362, 431, 384, 256, 128, 64, 431, 384, 256, 128, 64
     ]  # fmt: skip
