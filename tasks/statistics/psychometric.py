@@ -175,8 +175,14 @@ class PsychometricFit:
 
     def accuracy(self, numbers: Sequence[float]) -> list[float]:
         """Return the fitted accuracy at some numbers of the axis."""
-        deviates = _WIDTH_SDS * (np.log2(numbers) - math.log2(self.threshold)) / self.width
-        return [float(one) for one in GUESS_RATE + (1 - GUESS_RATE - self.lapse) * ndtr(deviates)]
+        found = accuracy_at(np.asarray(numbers, np.float64), self.threshold, self.width, self.lapse)
+        return [float(one) for one in found]
+
+
+def accuracy_at(numbers: Array, threshold: float, width: float, lapse: float) -> Array:
+    """Return the accuracy of a psychometric function at some numbers of its axis."""
+    risen: Array = ndtr(_WIDTH_SDS * (np.log2(numbers) - math.log2(threshold)) / width)
+    return GUESS_RATE + (1 - GUESS_RATE - lapse) * risen
 
 
 @dataclass(frozen=True)
