@@ -284,8 +284,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         for number in itertools.count():
             known = self.rows.known()
             tasks = [
-                Task(f"{self.run_id}-collected{number}-{place}", judge.name, judge.name, units)
-                for place, judge in enumerate(self.judges)
+                Task(f"{self.run_id}-collected{number}-{index}", judge.name, judge.name, units)
+                for index, judge in enumerate(self.judges)
                 if judge.usable and (units := tuple(self._in_batches(judge, known)))
             ]
             count = sum(len(task.units) for task in tasks)

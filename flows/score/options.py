@@ -214,12 +214,12 @@ def evaluate_options(
     choices: list[EvaluatorChoice] = []
     for text in (*parameters.evaluators, *filter(None, [parameters.evaluators_file])):
         choices += choices_from_file(Path(text)) if text.endswith(".toml") else [choice_from_text(text)]
-    for place, choice in enumerate(choices):
+    for index, choice in enumerate(choices):
         evaluator_factory(choice.use)
         if own := choice.settings.get("prompts"):
             # in full, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
-            choices[place] = choice.model_copy(update={"settings": settings})
+            choices[index] = choice.model_copy(update={"settings": settings})
     probes = probes_in(parameters.probes)
     choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
     release, version = name_and_version(parameters.release, parameters.version)

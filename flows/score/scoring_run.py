@@ -270,7 +270,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         most = math.ceil(MAX_TASKS / max(len(usable), 1))
         ranks: dict[str, int] = {}
         placed = []
-        for place, part in enumerate(usable):
+        for index, part in enumerate(usable):
             assert part.kind is not None
             stage = Stage[Work[U], Task[U], Outcome](part.name, self.pool_of(part.kind), answer_stage)
             kind = part.kind
@@ -279,7 +279,7 @@ class ScoringRun(ABC, Generic[U, Result]):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
                 on_gpu = self.work.placement.known[stage.pool] == "gpu"
-                order = (place, rank) if on_gpu else (rank, place)
+                order = (index, rank) if on_gpu else (rank, index)
                 placed.append((order, units, part, stage))
         placed.sort(key=lambda one: one[0])
         items = []
