@@ -26,7 +26,7 @@ from prefect.client.schemas.sorting import LogSort
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.urls import url_for
 
-from infra.prefect_server import FLOW_NAMES
+from flows.flow_names import flow_names
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.names import key_value
 
@@ -44,12 +44,12 @@ def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
     UserInputError
         If there is none of that name, with the existing ones.
     """
-    for full in [name] if "/" in name else [f"{flow}/{name}" for flow in FLOW_NAMES]:
+    for full in [name] if "/" in name else [f"{flow}/{name}" for flow in flow_names()]:
         try:
             return client.read_deployment_by_name(full)
         except (ObjectNotFound, ValueError):
             continue
-    ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES))))
+    ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=list(flow_names()))))
     names = sorted(deployment.name for deployment in ours)
     hint = did_you_mean(name.rpartition("/")[2], names)
     have = f"it has {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` creates them"

@@ -16,16 +16,18 @@ from types import FrameType
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from infra.end_signals import end_signals
 from infra.surroundings import prepare_surroundings
 from slvmeval.cli import here, listing, models, prompts
+from slvmeval.cli.added import register_added
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, init, sources
 from slvmeval.cli.cluster import deploy, slurm
 from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.doctor import doctor
-from slvmeval.cli.evaluate import evaluate, meta_sets, report
+from slvmeval.cli.evaluate import evaluate, report
 from slvmeval.cli.help import CompactGroup
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
 from slvmeval.cli.suite import suite
@@ -40,7 +42,7 @@ class _App(CompactGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; what stands before a command may be the store and the profile."""
-        return super().parse_args(ctx, _behind_the_command(self, args))
+        return super().parse_args(ctx, _behind_the_command(self, ctx, args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -56,14 +58,18 @@ class _App(CompactGroup):
             raise
 
 
-def _behind_the_command(app: Any, words: list[str]) -> list[str]:
+def _behind_the_command(app: Any, ctx: Any, words: list[str]) -> list[str]:
     """Return the words of a command with the store and the profile behind the command's name."""
     start = 0
     while start < len(words) and words[start].partition("=")[0] in ("--store", "--profile"):
         start += 1 if "=" in words[start] else 2
-    end, command = start, app
-    while end < len(words) and words[end] in getattr(command, "commands", {}):
-        command = command.commands[words[end]]
+    end = start
+    command: Any = app
+    while end < len(words) and isinstance(command, TyperGroup):
+        # a group looks its suites up when they are used
+        command = command.get_command(ctx, words[end])
+        if command is None:
+            break
         end += 1
     return words if end == start else [*words[start:end], *words[:start], *words[end:]]
 
@@ -91,7 +97,6 @@ for group in (
     captions,
     annotate,
     evaluate,
-    meta_sets,
     prompts,
     report,
     suite,
@@ -99,6 +104,7 @@ for group in (
     slurm,
 ):
     group.register(app)
+register_added({"": app, "suite": suite.app})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

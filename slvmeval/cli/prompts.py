@@ -144,7 +144,7 @@ def check(
 
 
 class FromPaperOptions(Frozen):
-    """Options of the command."""
+    """Options of `from-paper`."""
 
     file: Annotated[Path, Given(("file",), "FILE")] = Field(
         description="Your copy of a paper's text, or of VideoScore's model card."
@@ -154,9 +154,7 @@ class FromPaperOptions(Frozen):
 
 
 @app.command(name="from-paper")
-def from_paper(
-    options: FromPaperOptions,
-) -> None:
+def from_paper(options: FromPaperOptions) -> None:
     """Take the wording of prompts out of a paper's text into a folder, by section; existing files are kept.
 
     Exit code 3: a prompt is missing, cannot replace ours, or has other words than the paper that we know.

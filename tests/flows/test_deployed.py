@@ -62,7 +62,8 @@ def server(
 
 
 #: The flows beside the build, each with a deployment of its name.
-FURTHER = ("evaluate", "suite", "annotate", "prompts")
+IN_THE_FILE = ("evaluate", "suite", "annotate")
+FURTHER = (*IN_THE_FILE, "prompts")
 #: What does not depend on the database is looked at once.
 on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
 
@@ -297,7 +298,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "job_variables",
         "parameter_openapi_schema",
     )
-    names = ("build-slvmeval", "nightly", *(f"{what}-slvmeval" for what in FURTHER))
+    names = ("build-slvmeval", "nightly", *(f"{what}-slvmeval" for what in IN_THE_FILE))
     ours = {name: deployed(server, name) for name in names}
     for before in ours.values():
         server.delete(f"/deployments/{before['id']}")

@@ -59,9 +59,9 @@ def deploy(
     """Create or update the deployments on a Prefect server: builds, evaluation, annotation and suites.
 
     They are `build-slvmeval`, `nightly`, `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and
-    `prompts-slvmeval`. It also creates the work pool `slvmeval`, and an automation that ends runs whose
-    process is gone. The server is the profile's `prefect_api_url`, else that of PREFECT_API_URL. Run it again
-    to change options: those not given stay unchanged.
+    those of installed packages, such as `prompts-slvmeval`. It also creates the work pool `slvmeval`, and
+    an automation that ends runs whose process is gone. The server is the profile's `prefect_api_url`,
+    else that of PREFECT_API_URL. Run it again to change options: those not given stay unchanged.
 
     Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
     """
@@ -75,7 +75,6 @@ def deploy(
         ANNOTATE_FLOW_NAME,
         EVALUATE_FLOW_NAME,
         FLOW_NAME,
-        PROMPTS_FLOW_NAME,
         SUITE_FLOW_NAME,
     )
     from infra.profile import PROFILE_VARIABLE
@@ -108,6 +107,7 @@ def deploy(
         raise typer.BadParameter("name the evaluators for the schedule", param_hint="--evaluator")
 
     from flows import deployments
+    from flows.flow_names import added_flows
 
     for cron in crons.values():
         deployments.check_schedule(cron, options.timezone)
@@ -135,7 +135,7 @@ def deploy(
             client, ANNOTATE_FLOW_NAME, showing, crons["annotate"], options.timezone
         )
         _report("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", created)
-        for name in (SUITE_FLOW_NAME, PROMPTS_FLOW_NAME):
+        for name in (SUITE_FLOW_NAME, *added_flows()):
             created = deployments.make_deployment(client, name, {"profile": given["profile"]})
             _report("deployment", f"{name}/{name}", created)
         _report("automation", deployments.AUTOMATION, deployments.make_automation(client))

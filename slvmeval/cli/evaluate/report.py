@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from storage_schemas.release import Release
-    from tasks.extras.meta_sets.judged_set import JudgedSet
     from tasks.publish.submission import Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
@@ -134,7 +133,7 @@ def report(
             about = f"{judged.release.name}, version {judged.release.version}"
             made = report_of(judged, options.interval, published, options.margin / 100)
         else:
-            from tasks.extras.meta_sets.set_report import set_report_of
+            from tasks.report.pair_reports import report_of_set
 
             _only_for_releases(
                 {
@@ -144,7 +143,8 @@ def report(
                 }
             )
             about = options.pairs
-            made = set_report_of(_judged_set(options, options.pairs, options.evaluators), options.interval)
+            judged_pairs = _judged_set(options, options.pairs, options.evaluators)
+            made = report_of_set(options.pairs, judged_pairs, options.interval)
         page = write_report(
             made, options.out.resolve(), private=not options.public, most=options.pair_pages, progress=step
         )
@@ -278,12 +278,10 @@ def _judged_pairs(options: JudgedOptions) -> JudgedPairs:
     return _judged_set(options, options.pairs)
 
 
-def _judged_set(options: JudgedOptions, where: str, evaluators: Collection[str] = ()) -> JudgedSet:
-    from tasks.extras.meta_sets.judged_set import load_judged_set
-    from tasks.extras.meta_sets.provider import meta_set_from_text
+def _judged_set(options: JudgedOptions, where: str, evaluators: Collection[str] = ()) -> JudgedPairs:
+    from tasks.report.pair_reports import judged_set
 
-    pairs = meta_set_from_text(where)
-    return load_judged_set(terminal.open_store(options), pairs, evaluators, **_counting(options))
+    return judged_set(terminal.open_store(options), where, evaluators, **_counting(options))
 
 
 def _only_for_releases(given: Mapping[str, object]) -> None:

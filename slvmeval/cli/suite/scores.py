@@ -1,7 +1,7 @@
 """``slvmeval suite manifest|leaderboard|scores``: input and output of suites.
 
 ``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
-dimensions. ``slvmeval suite aesthetics-bound``: the bound of LoCoT2V-Bench's aesthetic quality.
+dimensions.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, ModelFolders, SiteParameters
+from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.against import AgainstOption, compared_with
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def register(app: typer.Typer) -> None:
     app.command()(scores)
     app.command()(alignment)
     app.command()(correlations)
-    app.command(name="aesthetics-bound")(aesthetics_bound)
 
 
 class ManifestOptions(Frozen):
@@ -106,6 +106,7 @@ class LeaderboardOptions(SiteParameters):
     common: Annotated[bool, Given(("--common",))] = Field(
         default=False, description="Count only prompts for which every model has a score."
     )
+    against: AgainstOption = None
 
 
 def leaderboard(
@@ -131,11 +132,11 @@ def leaderboard(
     rows, others = current(ScoresStore(held).rows(made.name), options.settings or ())
     rows = common_prompts(rows) if options.common else rows
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
-    page = write_board(board, options.out)
-    remember_page(held, "leaderboard", page, made.title)
     table = board_table(board)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    page = write_board(board, options.out, compared_with(options.against, made, [table]))
+    remember_page(held, "leaderboard", page, made.title)
     terminal.say(f"leaderboard: {page}")
 
 
@@ -240,6 +241,7 @@ class AlignmentOptions(SiteParameters):
     most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
         default=5, ge=0, description="Videos of each dimension in differences.html."
     )
+    against: AgainstOption = None
 
 
 def alignment(
@@ -293,7 +295,8 @@ def alignment(
         missing = write_differences(owned, made.title, dimensions, differences, files, prompts)
         terminal.say(*(f"{PAGE} does not show {video}: {why}" for video, why in missing.items()))
 
-    paths = write_tables(options.out, [table, left_out_table(left_out)], figures, page)
+    held_against = compared_with(options.against, made, [table])
+    paths = write_tables(options.out, [table, left_out_table(left_out), *held_against], figures, page)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     print_left_out(given.left_out)
@@ -332,6 +335,7 @@ class CorrelationsOptions(SiteParameters):
         "Lines or Parquet with model, prompt_id, dimension and score.",
     )
     settings: SettingsOption = ()
+    against: AgainstOption = None
 
 
 def correlations(
@@ -369,7 +373,7 @@ def correlations(
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]
-    paths = write_tables(options.out, tables, figures)
+    paths = write_tables(options.out, [*tables, *compared_with(options.against, made, tables)], figures)
     first = tables[0]
     titles = [column.title for column in first.shown]
     terminal.console().print(terminal.table(first.title, titles, first.cells()))
@@ -379,45 +383,3 @@ def correlations(
             "that all have one scale"
         )
     terminal.say(f"{len(paths)} files: {options.out}")
-
-
-class AestheticsBoundOptions(SiteParameters):
-    """Options of `aesthetics-bound`."""
-
-    pictures: Annotated[Path, Given(("pictures",), "PICTURES", folder=True)] = Field(
-        description="A folder of reference pictures."
-    )
-    siglip: Annotated[str | None, Given(metavar="NAME")] = Field(
-        default=None, description="Another SigLIP of the model folder."
-    )
-    head: Annotated[str | None, Given(metavar="NAME")] = Field(
-        default=None, description="Another head of the predictor."
-    )
-    model_folders: ModelFolders = ()
-    quiet: terminal.QuietOption = False
-
-
-def aesthetics_bound(
-    options: AestheticsBoundOptions,
-) -> None:
-    """Compute the upper bound of LoCoT2V-Bench's aesthetic quality: the mean of the best 10 % of PICTURES.
-
-    The paper's pictures are the part data_1024_10K of Text-to-Image-2M, unpacked into a folder. Without a
-    bound, the scores of aesthetic quality are raw.
-
-    Example: `slvmeval suite aesthetics-bound PICTURES --model-folder MODELS`
-    """
-    from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
-    from tasks.models.hub import ModelHub
-
-    site = options.site()
-    hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    paths = pictures_in(options.pictures)
-    names = {key: name for key, name in (("siglip", options.siglip), ("head", options.head)) if name}
-    with terminal.step_bar("pictures", options.quiet) as step:
-        bound = bound_of(paths, hub, step, **names)
-    terminal.say(
-        f"{bound:.4f}: the mean of the best 10 % of {len(paths)} pictures",
-        "slvmeval suite run locot2v-bench --set "
-        f"""'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
-    )

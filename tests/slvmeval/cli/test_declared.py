@@ -105,7 +105,7 @@ def test_form_and_command_say_the_same_of_each_field(
 ) -> None:
     command: Any = typer.main.get_command(main.app)
     for word in words.split():
-        command = command.commands[word]
+        command = command.get_command(None, word)
     of_command = {parameter.name: parameter for parameter in command.params}
     for name, (_, _, description) in model.form().items():
         if name not in without:
@@ -113,6 +113,8 @@ def test_form_and_command_say_the_same_of_each_field(
 
 
 CLI = Path(declared.__file__).parent
+#: The commands of the core and of the extras.
+COMMAND_FILES = sorted([*CLI.rglob("*.py"), *(CLI.parent / "extras").rglob("*.py")])
 
 
 def declarations(of: str, under: Iterable[Path]) -> Iterator[tuple[Path, ast.Call]]:
@@ -125,14 +127,13 @@ def declarations(of: str, under: Iterable[Path]) -> Iterator[tuple[Path, ast.Cal
 
 def test_only_the_layer_makes_options() -> None:
     """An option is a field: `typer.Option` and `typer.Argument` stand in one file."""
-    files = sorted(CLI.rglob("*.py"))
-    made = {path for of in ("Option", "Argument") for path, _ in declarations(of, files)}
+    made = {path for of in ("Option", "Argument") for path, _ in declarations(of, COMMAND_FILES)}
     assert made <= {CLI / "declared.py", CLI / "here.py", CLI / "help.py"}
 
 
 def test_the_help_of_an_option_is_written_once() -> None:
     """No two fields have the same sentence: what several commands take is one type, or one base."""
-    files = [*CLI.rglob("*.py"), *Path(flows.__file__).parent.rglob("parameters.py")]
+    files = [*COMMAND_FILES, *Path(flows.__file__).parent.rglob("parameters.py")]
     seen = Counter[str]()
     for _, call in declarations("Field", files):
         seen.update(ast.unparse(word.value) for word in call.keywords if word.arg == "description")

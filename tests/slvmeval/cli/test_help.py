@@ -10,25 +10,28 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 import slvmeval
 from slvmeval.cli.main import app
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from tests.slvmeval.cli.running import Run
 
+CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    below = getattr(command, "commands", None)
-    if below is None:
+    # a group looks its suites up when they are used
+    if not isinstance(command, TyperGroup):
         yield words, str(getattr(command, "help", ""))
     else:
-        for name, sub in below.items():
-            yield from commands(sub, (*words, name))
+        for name in command.list_commands(CONTEXT):
+            yield from commands(command.get_command(CONTEXT, name), (*words, name))
 
 
 @cache

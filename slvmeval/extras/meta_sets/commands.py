@@ -74,7 +74,8 @@ def proxy_study(
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
     """
     from flows.command_runs import run_flow
-    from flows.score.evaluate_run import EVALUATE, study_result
+    from flows.extras.meta_sets.proxy_run import study_result
+    from flows.score.evaluate_run import EVALUATE
     from flows.score.options import evaluate_options
     from tasks.extras.meta_sets.provider import rate_of
     from tasks.extras.meta_sets.proxy_study import ProxyPairs
