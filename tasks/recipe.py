@@ -14,15 +14,24 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+)
 
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
+from storage_schemas.rng import keyed_rank
 from storage_schemas.source import DamageRule
 from storage_schemas.value_problems import value_problem
-from tasks.aspects.base import CUSTOM, Operation, Parameters
+from tasks.aspects.base import CUSTOM, Operation, Parameters, strength_number, strength_text
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
 from tasks.llm.prompt_files import own_prompts
@@ -30,11 +39,27 @@ from tasks.models.base import Models
 from tasks.votes.filter import FilterRule
 
 
+def _as_strength(value: Any) -> Any:
+    """Return the name of a strength; a number is one too."""
+    number = strength_number(value) if isinstance(value, str) else value
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        return strength_text(number)
+    return value
+
+
+#: A preset's name, or a number on the operation's scale.
+Strength = Annotated[
+    str,
+    BeforeValidator(_as_strength),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number", "exclusiveMinimum": 0}]}),
+]
+
+
 class AspectRecipe(Frozen):
-    """How one aspect is degraded: an operation, one of its presets, and individual overrides."""
+    """How one aspect is degraded: an operation, its strength, and individual overrides."""
 
     operation: str
-    strength: str | None = None
+    strength: Strength | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -42,11 +67,19 @@ class Severity(Frozen):
     """Additional points on the two axes of severity; every source of an aspect gets a pair at each.
 
     `clips` are numbers of degraded clips (``"all"`` means the maximum), at the aspect's own strength;
-    `strengths` are presets, at `clips_per_pair` clips, for operations that have them.
+    `strengths` are presets or numbers, at `clips_per_pair` clips, for operations that have them. With
+    `crossed` every strength comes with every number of clips.
     """
 
     clips: tuple[Annotated[int, Field(ge=1)] | Literal["all"], ...] = ()
-    strengths: tuple[str, ...] = ()
+    strengths: tuple[Strength, ...] = ()
+    crossed: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what older recipes do not have: their checksums stay."""
+        values: dict[str, Any] = handler(self)
+        return {key: value for key, value in values.items() if key != "crossed" or value}
 
 
 class Pin(Frozen):
@@ -88,6 +121,8 @@ class Recipe(Frozen):
         to its last whole picture, ``conceal`` takes the pictures that FFmpeg's decoder returns.
     aspects
         The aspects to build.
+    controls
+        Whether each pair gets a control, an edit that makes no side better; or the share of pairs that do.
     pins
         If not empty, exactly these pairs are built and their checksums compared.
     annotation
@@ -106,6 +141,7 @@ class Recipe(Frozen):
     caption_analysis: AnalyserRecipe = AnalyserRecipe()
     aspects: dict[str, AspectRecipe]
     severity: Severity = Severity()
+    controls: bool | Annotated[float, Field(gt=0, le=1)] = False
     pins: tuple[Pin, ...] = ()
     annotation: FilterRule = FilterRule()
 
@@ -126,10 +162,46 @@ class Recipe(Frozen):
     def digest(self) -> str:
         """Return the checksum that identifies the recipe in a release's version.
 
-        The annotation rule is included only if it is not the default.
+        The annotation rule and the controls are included only if they are not the default.
         """
         later = {"annotation"} if self.annotation == FilterRule() else set()
-        return digest_value(self.model_dump(mode="json", exclude=later))
+        return digest_value(self.model_dump(mode="json", exclude=later | self.unset))
+
+    @property
+    def unset(self) -> set[str]:
+        """Fields that are not stored in a release unless they are set."""
+        return set() if self.controls else {"controls"}
+
+    def has_control(self, aspect: str, source_id: str) -> bool:
+        """Return whether the main pair of a source and aspect gets a control, by a keyed draw.
+
+        A smaller share is a subset of a larger one.
+        """
+        if not self.controls or find_aspect(aspect).control is None:
+            return False
+        drawn = int(keyed_rank(self.seed, "control", aspect, source_id)[:13], 16) / 16**13
+        return drawn < float(self.controls)
+
+    def control_parameters(self, aspect: str) -> Parameters:
+        """Return the parameters of an aspect's control.
+
+        Raises
+        ------
+        ValueError
+            If the aspect has none.
+        """
+        control = find_aspect(aspect).control
+        if control is None:
+            raise ValueError(f"aspect {aspect} has no control")
+        return control.parameters(self.parameters(aspect))
+
+    def operations(self, aspect: str) -> list[tuple[Operation[Any], Parameters]]:
+        """Return the operations of an aspect with the parameters of each severity point, and its control."""
+        found = [(self.operation(aspect), self.parameters(aspect, p.strength)) for p in self.points(aspect)]
+        control = find_aspect(aspect).control
+        if self.controls and control is not None:
+            found.append((control.operation, self.control_parameters(aspect)))
+        return found
 
     def operation(self, aspect: str) -> Operation[Any]:
         """Return the operation that this recipe uses for an aspect."""
@@ -152,31 +224,38 @@ class Recipe(Frozen):
 
         A preset's name stands for exactly its parameters: ``paper`` for the paper's and no others. If the
         recipe overrides values, the label is the preset with these parameters, or else `CUSTOM`; at an
-        additional strength it is `CUSTOM` with that strength's name, so that the points remain distinct.
+        additional strength it is `CUSTOM` with that strength's name, so that the points remain distinct. A
+        number is its own label, unless a preset has its parameters.
         """
         main = self.strength(aspect)
         name = strength or main
         operation, parameters = self.operation(aspect), self.parameters(aspect, strength)
-        for preset in (name, *operation.strengths):
-            if operation.parameters(preset) == parameters:
-                return preset
+        first = [name] if name in operation.strengths else []
+        for known in dict.fromkeys((*first, *operation.strengths, name)):
+            if operation.parameters(known) == parameters:
+                return known
         return CUSTOM if name == main else f"{CUSTOM}-{name}"
 
     def points(self, aspect: str) -> list[SeverityPoint]:
         """Return the distinct severity points of an aspect, the recipe's main point first."""
-        main = self.strength(aspect)
-        presets = self.operation(aspect).strengths
+        main, severity = self.strength(aspect), self.severity
+        strengths = [name for name in severity.strengths if self.operation(aspect).has_strength(name)]
         points = [SeverityPoint(strength=main, clips=self.clips_per_pair)]
-        points += [SeverityPoint(strength=main, clips=clips) for clips in self.severity.clips]
-        points += [
-            SeverityPoint(strength=name, clips=self.clips_per_pair)
-            for name in self.severity.strengths
-            if name in presets
-        ]
+        points += [SeverityPoint(strength=main, clips=clips) for clips in severity.clips]
+        points += [SeverityPoint(strength=name, clips=self.clips_per_pair) for name in strengths]
+        if severity.crossed:
+            points += [
+                SeverityPoint(strength=name, clips=clips) for name in strengths for clips in severity.clips
+            ]
         return list(dict.fromkeys(points))
 
-    def check(self) -> None:
+    def check(self, *, analyser: bool = True) -> None:
         """Resolve every aspect, operation, parameter and strength, and the caption analyser.
+
+        Parameters
+        ----------
+        analyser
+            Whether what the caption analyser needs has to be installed.
 
         Raises
         ------
@@ -191,14 +270,19 @@ class Recipe(Frozen):
         for name in self.aspects:
             for point in self.points(name):
                 self.parameters(name, point.strength)
-        known = list(dict.fromkeys(s for name in self.aspects for s in self.operation(name).strengths))
+        operations = [self.operation(name) for name in self.aspects]
+        known = list(dict.fromkeys(name for operation in operations for name in operation.strengths))
+        most = max((operation.scale.most for operation in operations if operation.scale), default=None)
+        numbers = "" if most is None else f", or numbers above 0, up to {most:g}"
         for strength in self.severity.strengths:
-            if strength not in known:
+            if not any(operation.has_strength(strength) for operation in operations):
                 raise UserInputError(
                     f"severity.strengths: no operation of this recipe has the strength {strength!r}: choose "
-                    f"from {', '.join(known)}"
+                    f"from {', '.join(known)}{numbers}"
                 )
-        make_analyser(self.caption_analysis).check()
+        made = make_analyser(self.caption_analysis)
+        if analyser:
+            made.check()
 
 
 class SeverityPoint(Frozen):
@@ -331,13 +415,18 @@ def _values(table: Any) -> Iterable[Any]:
     return table.values() if isinstance(table, Mapping) else ()
 
 
-def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
+def recipe_from(values: Mapping[str, Any], folder: Path = Path(), *, stored: bool = False) -> Recipe:
     """Return the recipe with these fields; `base` names a built-in one with the default fields.
 
     Without a name, a recipe with a `base` is called ``BASE-changed``.
 
     A text parameter of an operation or of the caption analysis that starts with ``@`` is a path relative to
     `folder`: it is replaced by the file's content, which is thus part of the ids.
+
+    Parameters
+    ----------
+    stored
+        Whether it is the recipe of a release, which can be read without what the caption analyser needs.
 
     Raises
     ------
@@ -363,7 +452,7 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise UserInputError(f"{where}: {value_problem(first)} (got {first['input']!r:.200})") from problem
-    recipe.check()
+    recipe.check(analyser=not stored)
     return recipe
 
 
@@ -383,9 +472,10 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
     texts = own_prompts(prompts)
     fields = recipe.model_dump(mode="json")
     changed = False
-    if recipe.caption_analysis.name == "llm" and (text := texts.get("caption-analysis/caption_analysis")):
-        fields["caption_analysis"]["parameters"]["prompt"] = text
-        changed = True
+    for parameter, name in (("prompt", "caption_analysis"), ("again", "caption_analysis_again")):
+        if recipe.caption_analysis.name == "llm" and (text := texts.get(f"caption-analysis/{name}")):
+            fields["caption_analysis"]["parameters"][parameter] = text
+            changed = True
     for aspect in recipe.aspects:
         for parameter, key in recipe.operation(aspect).prompts.items():
             if text := texts.get(key):
@@ -401,5 +491,5 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
 def check_recipe(recipe: Recipe, check: Models) -> None:
     """Check every model that the operations of a recipe load."""
     for name in recipe.aspects:
-        for point in recipe.points(name):
-            recipe.operation(name).consumed_models(recipe.parameters(name, point.strength), check)
+        for operation, parameters in recipe.operations(name):
+            operation.consumed_models(parameters, check)

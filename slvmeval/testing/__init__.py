@@ -25,11 +25,13 @@ from tasks.aspects.base import (
     ClipContext,
     ClipNotDegradable,
     ClipSpan,
+    Control,
     FrameMapOperation,
     Operation,
     OrderOperation,
     Parameters,
     PixelOperation,
+    strength_text,
 )
 from tasks.aspects.drawn_clip import FULL_ANALYSIS, synthetic_clip
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
@@ -85,7 +87,10 @@ def check_aspect(
     """
     planes = synthetic_clip() if clip is None else clip
     breaches = list(_aspect_breaches(aspect, analysis, len(planes)))
-    for name, operation in aspect.operations.items():
+    operations = dict(aspect.operations)
+    if aspect.control is not None:
+        operations.setdefault(aspect.control.operation.name, aspect.control.operation)
+    for name, operation in operations.items():
         problems: list[str] = []
         try:
             changes = dict((overrides or {}).get(name, {}))
@@ -122,12 +127,28 @@ def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> 
     for name, operation in aspect.operations.items():
         if operation.name != name:
             yield f"operation {operation.name!r} is listed as {name!r}"
+    if aspect.control is not None:
+        yield from _control_breaches(aspect.control)
     span = ClipSpan(0, 0, frames)
     for what, value in (("full", analysis), ("empty", CaptionAnalysis())):
         if not isinstance(aspect.takes(value, span), bool):
             yield f"takes does not return a bool for the {what} analysis"
     if not aspect.takes(analysis, span):
         yield "takes refuses the given analysis: pass analysis=… with one that it accepts"
+
+
+def _control_breaches(control: Control) -> Iterator[str]:
+    if not control.needs or not control.reason:
+        yield "control: needs or reason is empty: say which clips it takes, and why no side is better"
+    known = control.operation.parameters_type.model_fields
+    for name in control.copies:
+        if name not in known:
+            yield f"control: copies {name!r}, which its operation lacks (it takes: {', '.join(known)})"
+    if not control.max_difference > 0:
+        yield f"control: max_difference is {control.max_difference}, it must be positive"
+    for what, value in (("full", FULL_ANALYSIS), ("empty", CaptionAnalysis())):
+        if not isinstance(control.takes(value, ClipSpan(0, 0, 3)), bool):
+            yield f"control: takes does not return a bool for the {what} analysis"
 
 
 def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
@@ -158,12 +179,31 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
         if text in seen:
             yield f"presets {seen[text]!r} and {strength!r} are the same"
         seen[text] = strength
+    yield from _scale_breaches(operation)
     for wrong in ({"strength": "no such preset"}, {"overrides": {"no_such_field": 1}}):
         try:
             operation.parameters(**wrong)
         except UserInputError:
             continue
         yield f"parameters({wrong}) does not raise UserInputError"
+
+
+def _scale_breaches(operation: Operation[Any]) -> Iterator[str]:
+    """Check that every number has parameters whose number is near, and that marks are on the scale."""
+    if operation.scale is None:
+        return
+    scale = operation.scale
+    if scale.field not in operation.parameters_type.model_fields:
+        yield f"scale: the parameters have no field {scale.field!r}"
+        return
+    if operation.strength_of(operation.parameters()) != 1:
+        yield f"scale: the strength of preset {operation.default_strength!r} is not 1"
+    numbers = [scale.most * step / 8 for step in range(1, 9)]
+    found = [operation.strength_of(operation.parameters(strength_text(number))) for number in numbers]
+    if sorted(found, key=float) != found or len(set(found)) < 4:  # type: ignore[arg-type]
+        yield f"scale: the strengths of the parameters do not rise with the number: {found}"
+    if found[-1] is None or abs(found[-1] - scale.most) > 0.01 * scale.most:
+        yield f"scale: the parameters at {scale.most:g} have the strength {found[-1]}"
 
 
 class _RecordingModels(Models):
@@ -306,6 +346,9 @@ def _arrangement_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan], c
     indices = [span.index for span in spans]
     if len(set(arrangement.order)) != len(arrangement.order) or not set(arrangement.order) <= set(indices):
         yield f"the order {arrangement.order} does not consist of the clips, each at most once"
+    if arrangement.trimmed:
+        yield from _trim_breaches(arrangement, spans)
+        return
     if len(set(arrangement.drawn)) != count or not set(arrangement.drawn) <= set(indices):
         yield f"{arrangement.drawn} are not {count} of the clips"
     if list(arrangement.order) == indices:
@@ -317,6 +360,17 @@ def _arrangement_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan], c
     rest = [index for index in arrangement.order if index not in arrangement.drawn]
     if rest != sorted(rest):
         yield "clips that were not drawn change their order"
+
+
+def _trim_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan]) -> Iterator[str]:
+    counts = {span.index: span.frame_count for span in spans}
+    if list(arrangement.order) != list(counts):
+        yield f"the order {arrangement.order} of trimmed clips is not the order of the clips"
+    if set(arrangement.trimmed) != set(arrangement.drawn):
+        yield f"the trimmed clips {sorted(arrangement.trimmed)} are not the drawn ones {arrangement.drawn}"
+    for index, kept in arrangement.trimmed.items():
+        if not 0 < kept < counts.get(index, 0):
+            yield f"clip {index} keeps {kept} of {counts.get(index, 0)} frames"
 
 
 __all__ = [

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, any_clip
+from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip
+from tasks.aspects.spatial_relationship import MIRRORED
 from tasks.media.planes import split_planes
 
 
@@ -51,6 +52,9 @@ class FfmpegEq(PixelOperation[EqParameters]):
         "medium": {"contrast": 0.2},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = Scale(
+        "contrast", lambda strength: 1 - 1.8 * strength, lambda contrast: (1 - contrast) / 1.8, 1.5
+    )
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 2.0
 
@@ -76,4 +80,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={FfmpegEq.name: FfmpegEq()},
+    control=MIRRORED,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ Category = Literal["quality", "consistency"]
 
 #: Strength of parameters that match no preset; no preset's name starts with it.
 CUSTOM = "custom"
+#: Strength of a control.
+CONTROL = "control"
 
 
 class Parameters(Frozen):
@@ -114,6 +117,46 @@ class ClipContext:
         return keyed_rng(*self.seed, purpose)
 
 
+@dataclass(frozen=True)
+class Scale:
+    """Strengths of an operation as numbers: 0 changes nothing, 1 is the full strength, such as the paper's.
+
+    Presets are marks on it: each has the number of its parameters. All draws are the same at every strength.
+
+    Parameters
+    ----------
+    field
+        The parameter that depends on the strength.
+    value, number
+        The parameter's value at a strength, and the strength of a value.
+    most
+        The highest strength.
+    """
+
+    field: str
+    value: Callable[[float], Any]
+    number: Callable[[Any], float]
+    most: float = 1.0
+
+
+def blending(field_name: str = "amount") -> Scale:
+    """Return the scale of an operation whose parameter is the weight of the degraded picture."""
+    return Scale(field_name, float, float)
+
+
+def strength_text(number: float) -> str:
+    """Return the name of a strength that is given as a number."""
+    return f"{number:g}"
+
+
+def strength_number(name: str) -> float | None:
+    """Return the number that a strength's name is; None for a preset's name."""
+    try:
+        return float(name)
+    except ValueError:
+        return None
+
+
 class Operation(ABC, Generic[P]):
     """One exactly defined degradation.
 
@@ -125,6 +168,8 @@ class Operation(ABC, Generic[P]):
         The frozen parameter model; its defaults are the preset named by `default_strength`.
     strengths
         Presets by name, from weak to strong; each holds the fields that differ from the defaults.
+    scale
+        Strengths as numbers; None for an operation without any.
     hardware
         What the workers that run it must have; the profile says where that is.
     models
@@ -136,24 +181,26 @@ class Operation(ABC, Generic[P]):
     parameters_type: ClassVar[type[Parameters]]
     strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     default_strength: ClassVar[str] = "paper"
+    scale: ClassVar[Scale | None] = None
     hardware: ClassVar[Hardware] = "cpu"
     models: ClassVar[tuple[str, ...]] = ()
     prompts: ClassVar[Mapping[str, str]] = {}
 
     def parameters(self, strength: str | None = None, overrides: Mapping[str, Any] | None = None) -> P:
-        """Return the parameters of a preset, with individual values replaced.
+        """Return the parameters of a strength, with individual values replaced.
+
+        Parameters
+        ----------
+        strength
+            A preset's name, or a number of the scale as text.
 
         Raises
         ------
         UserInputError
-            For an unknown preset or field.
+            For an unknown preset or field, or a number outside of the scale.
         """
         preset = strength or self.default_strength
-        if preset not in self.strengths:
-            raise UserInputError(
-                f"operation {self.name} has no strength {preset!r}: choose one of {', '.join(self.strengths)}"
-            )
-        values = {**self.strengths[preset], **(overrides or {})}
+        values = {**self._values(preset), **(overrides or {})}
         try:
             return self.parameters_type(**values)  # type: ignore[return-value]
         except ValidationError as problem:
@@ -163,6 +210,35 @@ class Operation(ABC, Generic[P]):
             raise UserInputError(
                 f"parameters of operation {self.name}: {where}: {value_problem(first)} (it takes: {known})"
             ) from problem
+
+    def _values(self, strength: str) -> dict[str, Any]:
+        """Return the fields of a strength that differ from the defaults."""
+        if strength in self.strengths:
+            return dict(self.strengths[strength])
+        number = strength_number(strength)
+        if number is None or self.scale is None:
+            scale = "" if self.scale is None else f", or a number up to {self.scale.most:g}"
+            raise UserInputError(
+                f"operation {self.name} has no strength {strength!r}: choose one of "
+                f"{', '.join(self.strengths)}{scale}"
+            )
+        if not self.has_strength(strength):
+            raise UserInputError(
+                f"operation {self.name}: strength {strength} is not above 0 and at most {self.scale.most:g}"
+            )
+        return {self.scale.field: self.scale.value(number)}
+
+    def has_strength(self, name: str) -> bool:
+        """Return whether a name is a preset, or a number of the scale."""
+        number = strength_number(name)
+        on_scale = self.scale is not None and number is not None and 0 < number <= self.scale.most
+        return name in self.strengths or on_scale
+
+    def strength_of(self, parameters: P) -> float | None:
+        """Return the strength of some parameters as a number; None without a scale."""
+        if self.scale is None:
+            return None
+        return self.scale.number(getattr(parameters, self.scale.field))
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:
         """Return whether this operation, with these parameters, accepts a clip eligible for the aspect."""
@@ -259,14 +335,25 @@ class FrameMapOperation(Operation[P]):
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """A new arrangement: `order` lists clip indices in sequence, `drawn` the clips removed or moved."""
+    """A new arrangement of clips.
+
+    Parameters
+    ----------
+    order
+        Clip indices in sequence.
+    drawn
+        The clips that are removed, moved or trimmed.
+    trimmed
+        Number of frames left, from the first on, by the index of a trimmed clip.
+    """
 
     order: tuple[int, ...]
     drawn: tuple[int, ...]
+    trimmed: Mapping[int, int] = field(default_factory=dict)
 
 
 class OrderOperation(Operation[P]):
-    """An operation that removes or moves whole clips."""
+    """An operation that removes or moves whole clips; a control's may trim clips."""
 
     @abstractmethod
     def most(self, clips: int, parameters: P) -> int:
@@ -283,6 +370,42 @@ class OrderOperation(Operation[P]):
         SetAside
             `no_arrangement` if none is possible for the source.
         """
+
+
+@dataclass(frozen=True)
+class Control:
+    """The control of an aspect: an edit as noticeable as the damage that makes no side better.
+
+    A judge that prefers the untouched side of a control more often than not notices edits, not damage.
+
+    Parameters
+    ----------
+    operation
+        The edit, with its default parameters.
+    takes
+        Whether a clip is eligible, as for :class:`Aspect`.
+    needs
+        What a caption must contain or lack, in words.
+    reason
+        Why neither side is better, in words.
+    copies
+        Parameters that it has in common with the aspect's operation, such as the model.
+    max_difference
+        Maximum mean difference of an edited clip, in 8-bit steps; beyond, the clip is replaced by another.
+    """
+
+    operation: Operation[Any]
+    takes: Callable[[CaptionAnalysis, ClipSpan], bool]
+    needs: str
+    reason: str
+    copies: tuple[str, ...] = ()
+    max_difference: float = math.inf
+
+    def parameters(self, damage: Parameters) -> Parameters:
+        """Return the parameters of the control beside a damage with these parameters."""
+        values = {name: getattr(damage, name) for name in self.copies if name in type(damage).model_fields}
+        parameters: Parameters = self.operation.parameters(overrides=values)
+        return parameters
 
 
 @dataclass(frozen=True)
@@ -308,6 +431,8 @@ class Aspect:
     description
         What the aspect concerns in a video, as judges are told; a user's folder of prompts may replace it.
         Empty for a built-in one, whose description is a prompt file.
+    control
+        The edit that makes no side better; None if there is none.
     """
 
     name: str
@@ -318,15 +443,18 @@ class Aspect:
     operations: Mapping[str, Operation[Any]] = field(default_factory=dict)
     least_clips: int = 1
     description: str = ""
+    control: Control | None = None
 
-    def operation(self, name: str) -> Operation[Any]:
-        """Return an operation by name.
+    def operation(self, name: str, control: bool = False) -> Operation[Any]:
+        """Return an operation by name; that of the control if `control` is set.
 
         Raises
         ------
         UserInputError
             If the aspect has none of that name.
         """
+        if control and self.control is not None and self.control.operation.name == name:
+            return self.control.operation
         if name not in self.operations:
             raise UserInputError(
                 f"aspect {self.name} has no operation {name!r}: choose one of {', '.join(self.operations)}"

@@ -1,14 +1,15 @@
-"""Dynamics degree: the clip is frozen (SLVMEval, 4.3 and appendix E.2)."""
+"""Dynamics degree: the clip is frozen (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
-from tasks.aspects.base import Aspect, ClipSpan, FrameMapOperation, Parameters
+from tasks.aspects.base import Aspect, ClipSpan, Control, FrameMapOperation, Parameters, Scale
 
 
 class MiddleFrameParameters(Parameters):
@@ -25,6 +26,19 @@ class MiddleFrameParameters(Parameters):
 
     run: int | None = Field(default=None, ge=2)
     human_actions: bool = False
+
+
+#: A run of this many frames is as strong as one run for the whole clip.
+_WHOLE = 16
+
+
+def _run_of(strength: float) -> int | None:
+    """Return the run of a strength: each doubling of it adds a quarter, and the whole clip is 1."""
+    return None if strength >= 1 else max(2, round(_WHOLE**strength))
+
+
+def _strength_of_run(run: int | None) -> float:
+    return 1.0 if run is None else min(1.0, math.log(run, _WHOLE))
 
 
 class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
@@ -44,6 +58,7 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
         "human-actions": {"human_actions": True},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = Scale("run", _run_of, _strength_of_run)
     threshold = 0.5
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: MiddleFrameParameters) -> bool:
@@ -58,6 +73,26 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
             length = min(run, count - start)
             shown += [start + length // 2] * length
         return shown
+
+
+class ReversedParameters(Parameters):
+    """No parameters."""
+
+
+class ReversedClip(FrameMapOperation[ReversedParameters]):
+    """The clip is played backwards: its frames differ from their neighbours by as much as before.
+
+    The threshold is that of :class:`MiddleFrame`: a clip without motion is not changed.
+    """
+
+    name = "reversed-clip"
+    parameters_type = ReversedParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"control": {}}
+    default_strength: ClassVar[str] = "control"
+
+    def frame_map(self, count: int, parameters: ReversedParameters) -> list[int]:
+        """Return the places from the last to the first."""
+        return list(range(count - 1, -1, -1))
 
 
 def moves(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
@@ -75,4 +110,10 @@ ASPECT = Aspect(
     needs="motion (`dynamic_degree`), and a clip of two frames or more",
     takes=moves,
     operations={MiddleFrame.name: MiddleFrame()},
+    control=Control(
+        operation=ReversedClip(),
+        takes=moves,
+        needs="a motion or an action, and a clip of two frames or more",
+        reason="as much moves as before, only backwards",
+    ),
 )

@@ -14,7 +14,14 @@ from pydantic import Field, field_validator
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from storage_schemas.placement import Hardware
-from tasks.aspects.base import ClipContext, ClipNotDegradable, FindingOperation, FoundParameters
+from tasks.aspects.base import (
+    ClipContext,
+    ClipNotDegradable,
+    FindingOperation,
+    FoundParameters,
+    Scale,
+    blending,
+)
 from tasks.llm.prompt_files import checked_template, filled, prompt_text
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
 from tasks.models.base import Box, Detector, Inpainter, Models
@@ -222,6 +229,7 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         "medium": {"amount": 0.65},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = blending()
     hardware: ClassVar[Hardware] = "gpu"
     models: ClassVar[tuple[str, ...]] = ("grounding-dino-base", "stable-diffusion-inpainting")
     prompts: ClassVar[Mapping[str, str]] = {

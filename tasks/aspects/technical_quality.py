@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -10,7 +11,16 @@ from PIL import Image
 from pydantic import Field
 
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, Parameters, PixelOperation, any_clip
+from tasks.aspects.base import (
+    Aspect,
+    ClipContext,
+    ClipNotDegradable,
+    Parameters,
+    PixelOperation,
+    Scale,
+    any_clip,
+)
+from tasks.aspects.shifted_picture import SHIFTED
 
 
 class ScaleParameters(Parameters):
@@ -36,6 +46,9 @@ class LanczosDownUp(PixelOperation[ScaleParameters]):
         "medium": {"long_side": 320},
         "paper": {},
     }
+    scale: ClassVar[Scale | None] = Scale(
+        "long_side", lambda strength: round(512 / 2**strength), lambda side: math.log2(512 / side), 4.0
+    )
     works_on: ClassVar[Literal["planes", "rgb"]] = "rgb"
     threshold = 0.15
 
@@ -79,4 +92,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={LanczosDownUp.name: LanczosDownUp()},
+    control=SHIFTED,
 )

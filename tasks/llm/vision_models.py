@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 
 from storage_schemas.errors import UserInputError, suggestion
+from storage_schemas.extras import is_installed
 from storage_schemas.model import Frozen
 from tasks.llm.json_answers import AnswerForm
 
@@ -107,7 +108,8 @@ class VlmModel(Frozen):
     square_px
         For ``merged-patches``: side of the square that counts as one token; None for Qwen3-VL's.
     characters_per_token
-        Mean for English text, for models that are not OpenAI's: estimates and the context check. For our
+        Mean for English text, for models that are not OpenAI's, or without the extra `tokenizer`: used by
+        estimates and the context check. For our
         prompts, descriptions of aspects and captions it is 4.4 to 4.8, with the vocabularies of both GPT-5
         and Qwen.
     schema_tokens
@@ -249,8 +251,11 @@ class VlmModel(Frozen):
         )
 
     def text_tokens(self, text: str) -> int:
-        """Return the number of tokens of a text: by GPT's vocabulary, or approximate for others."""
-        if _OF_OPENAI.match(self.model):
+        """Return the number of tokens of a text: by GPT's vocabulary, or approximate.
+
+        It is approximate for models that are not OpenAI's, and without the extra `tokenizer`.
+        """
+        if _OF_OPENAI.match(self.model) and is_installed("bpe_openai"):
             pieces = (text[begin : begin + _PIECE] for begin in range(0, len(text), _PIECE))
             return sum(len(_gpt_vocabulary().encode_ordinary(piece)) for piece in pieces)
         return math.ceil(len(text) / self.characters_per_token)
@@ -354,8 +359,8 @@ VLM_MODELS: Mapping[str, VlmModel] = {
         most_images=100_000,
         frames="all",
         frames_as="video",
-        # 98,304 tokens, so that two videos fill the context
-        video_pixels=201_326_592,
+        # 196,608 tokens: one video fills the context, and so do two together
+        video_pixels=402_653_184,
         images="merged-patches",
         thinking_tokens=2000,
         temperature=0.7,

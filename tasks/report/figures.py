@@ -9,16 +9,18 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from tasks.report.table import Table, aspect_title
+from tasks.statistics.psychometric import accuracy_at
 
 #: Text, secondary text and lines; the page replaces these colours, so that they suit a dark page.
 INK, QUIET, LINE = "#1c2027", "#59616e", "#dcdedb"
@@ -73,11 +75,13 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
         "content-categories": _categories,
         "source-durations": _durations,
         "accuracy-by-duration": _duration,
+        "signal-detection": _detection,
         "order-bias": _order,
         "calibration": _calibration,
         "filter-accuracies": _filter,
         "severity-clips": _clips,
         "severity-strength": _strength,
+        "psychometric-points": _psychometric,
     }
     figures = []
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
@@ -85,6 +89,9 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
         warnings.filterwarnings("ignore", message="Glyph")
         for name, draw in drawn.items():
             table = tables.get(name)
+            if table is not None and name == "signal-detection":
+                both = (row for row in table.rows if not {"hits", "alarms"} - row.keys())
+                table = replace(table, rows=tuple(both))
             if table is not None and table.rows:
                 canvas = draw(table, evaluators)
                 figures.append(Figure(name, table.title, name, _saved(canvas, "svg"), _saved(canvas, "pdf")))
@@ -197,6 +204,29 @@ def _strength(table: Table, evaluators: Sequence[str]) -> Canvas:
     return canvas
 
 
+def _psychometric(table: Table, evaluators: Sequence[str]) -> Canvas:
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        levels = sorted({row["level"] for row in rows})
+        span = np.geomspace(levels[0], levels[-1], 60)
+        for name in evaluators:
+            held = [row for row in rows if row["evaluator"] == name]
+            style = _style(evaluators, name)
+            for row in held:
+                axes.plot([row["level"]] * 2, [row["low"], row["high"]], color=style["color"], linewidth=0.6)
+                axes.plot([row["level"]], [row["accuracy"]], linestyle="none", clip_on=False, **style)
+            if held:
+                first = held[0]
+                curve = accuracy_at(span, first["threshold"], first["width"], first["lapse"])
+                axes.plot(span, curve, linewidth=1.2, color=style["color"])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(levels[:: max(1, len(levels) // 5)]))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
+        axes.set_xlabel("strength" if rows[0]["axis"] == "strength" else "degraded clips")
+    return canvas
+
+
 def _order(table: Table, evaluators: Sequence[str]) -> Canvas:
     rows = [row for row in table.rows if row["first_rate"] is not None]
     height = 0.3 * len(rows) + 0.75
@@ -219,6 +249,29 @@ def _order(table: Table, evaluators: Sequence[str]) -> Canvas:
     axes.grid(axis="x", color=LINE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines["left"].set_visible(False)
+    return canvas
+
+
+def _detection(table: Table, evaluators: Sequence[str]) -> Canvas:
+    """Hits against false alarms: damage is seen at the top in the middle, edits are noticed at the right."""
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.7, dashes=(2, 3))
+        axes.axvline(0.5, color=QUIET, linewidth=0.7, dashes=(2, 3))
+        for row in rows:
+            style = _style(evaluators, row["evaluator"])
+            for x, y in (
+                ((row["alarms_low"], row["alarms_high"]), (row["hits"], row["hits"])),
+                ((row["alarms"], row["alarms"]), (row["hits_low"], row["hits_high"])),
+            ):
+                axes.plot(x, y, color=style["color"], linewidth=0.8, alpha=0.6)
+            axes.plot([row["alarms"]], [row["hits"]], linestyle="none", clip_on=False, **style)
+        axes.set_xlim(-0.02, 1.02)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+        axes.set_xlabel("false alarms, %")
+    for axes, _ in panels:
+        if axes.get_ylabel():
+            axes.set_ylabel("hits, %")
     return canvas
 
 

@@ -246,6 +246,14 @@ class PairwiseJudge(Evaluator):
         """Return whether pairs of an aspect are judged in both orders; by default, `both_orders`."""
         return self.both_orders
 
+    def with_exchanged_names(self) -> PairwiseJudge | None:
+        """Return this judge with the names of the two videos exchanged; None if it does not name them.
+
+        That judge calls the video that is shown first what the other one is called, and answers with these
+        names.
+        """
+        return None
+
     @abstractmethod
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video is better for an aspect.

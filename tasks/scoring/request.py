@@ -43,8 +43,12 @@ class PairFacts:
         Checksums of the frames of both videos.
     strength, clips
         Its severity point.
+    strength_number
+        The strength on its operation's scale; None without one.
     frames
         Number of frames of both videos.
+    control
+        Whether it is a control, of which no side is better.
     """
 
     pair_id: str
@@ -58,6 +62,8 @@ class PairFacts:
     strength: str = ""
     clips: int = 0
     frames: int = 0
+    control: bool = False
+    strength_number: float | None = None
 
 
 class PairSet(Protocol):
@@ -92,6 +98,8 @@ class Request:
     pair: PairFacts
     order: Order
     repeat: int = 0
+    #: The pair whose prompt is shown; empty for its own.
+    prompt_of: str = ""
 
     @property
     def ids(self) -> tuple[RowId]:

@@ -57,15 +57,32 @@ def operations_table() -> str:
     return table(("operation", "version", "aspect", "what it makes", "threshold", "model, one of"), rows)
 
 
+def controls_table() -> str:
+    rows = []
+    for name in ASPECT_NAMES:
+        control = aspect(name).control
+        assert control is not None
+        operation = control.operation
+        if isinstance(operation, PixelOperation | FrameMapOperation):
+            threshold = f"{operation.threshold:g}"
+        else:
+            threshold = "–"
+        rows.append((f"`{name}`", f"`{operation.name}`", control.needs, control.reason, threshold))
+    return table(("aspect", "control", "a clip needs", "why no side is better", "threshold"), rows)
+
+
 def strengths_table() -> str:
     rows = []
     for name in ASPECT_NAMES:
         for operation in aspect(name).operations.values():
             for strength in operation.strengths:
-                values = operation.parameters(strength).model_dump(mode="json")
+                chosen = operation.parameters(strength)
                 default = " (default)" if strength == operation.default_strength else ""
-                rows.append((f"`{operation.name}`", f"`{strength}`{default}", parameters(values)))
-    return table(("operation", "strength", "parameters"), rows)
+                number = operation.strength_of(chosen)
+                mark = "–" if number is None else f"{number:.3g}"
+                values = chosen.model_dump(mode="json")
+                rows.append((f"`{operation.name}`", f"`{strength}`{default}", mark, parameters(values)))
+    return table(("operation", "strength", "number", "parameters"), rows)
 
 
 def parameters(values: Mapping[str, Any]) -> str:
@@ -148,6 +165,7 @@ def vlm_table() -> str:
 GENERATED: Mapping[str, Callable[[], str]] = {
     "aspects": aspects_table,
     "operations": operations_table,
+    "controls": controls_table,
     "strengths": strengths_table,
     "built-in": built_in_table,
     "tables": tables,

@@ -78,7 +78,7 @@ def test_an_analyser_that_does_not_exist_is_refused(analysis: dict[str, Any]) ->
 def test_a_missing_language_model_is_told_before_any_work(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.captions.rules.find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr("storage_schemas.extras.is_installed", lambda name: name != missing)
     with pytest.raises(PrerequisiteError, match="pip install"):
         BUILT_IN["cpu-approx"].check()
 
@@ -124,6 +124,53 @@ def test_changed_values_make_a_strength_custom_or_the_preset_that_they_are() -> 
     assert labels(contrast=-0.8) == ["paper", "paper", "paper"]
     assert labels(contrast=0.6) == ["weak", "weak", "weak"]
     assert labels(contrast=-0.1) == ["custom", "custom", "custom-weak"]
+
+
+def test_strength_is_a_number_between_and_beyond_the_presets() -> None:
+    entry = {"operation": "lanczos-down-up", "strength": 0.5}
+    severity = {"strengths": [0.25, "weak", 1, 2.0, 3], "clips": [1], "crossed": True}
+    recipe = recipe_from(changed(aspects={"technical_quality": entry}, severity=severity))
+    sides = [
+        recipe.parameters("technical_quality", point.strength) for point in recipe.points("technical_quality")
+    ]
+    assert [one.model_dump()["long_side"] for one in sides] == [
+        362, 362, 431, 384, 256, 128, 64, 431, 384, 256, 128, 64
+    ]  # fmt: skip
+    labels = [recipe.strength_label("technical_quality", name) for name in ("0.25", "weak", "1", "2")]
+    assert labels == ["0.25", "weak", "paper", "2"]
+    assert recipe.strength_label("technical_quality") == "0.5"
+    assert recipe_from(json.loads(recipe.model_dump_json())) == recipe
+
+
+@pytest.mark.parametrize("strength", [0, -1, 9, "9", "nan", True, [1]])
+def test_strength_outside_of_every_scale_is_refused(strength: Any) -> None:
+    with pytest.raises(UserInputError, match=r"severity\.strengths"):
+        recipe_from(changed(severity={"strengths": [strength]}))
+    with pytest.raises(UserInputError, match="strength"):
+        recipe_from(changed(aspects={"aesthetics": {"operation": "ffmpeg-eq", "strength": strength}}))
+
+
+def test_operation_without_a_scale_has_no_numbers() -> None:
+    entry = {"operation": "horizontal-flip", "strength": 0.5}
+    with pytest.raises(UserInputError, match=r"horizontal-flip has no strength '0\.5': choose one of paper$"):
+        recipe_from(changed(aspects={"spatial_relationship": entry}))
+    recipe = recipe_from(changed(severity={"strengths": [0.5]}))
+    assert len(recipe.points("spatial_relationship")) == 1
+    assert recipe.strength_label("background_consistency", "0.5") == "custom-0.5"
+
+
+def test_recipe_without_new_fields_keeps_its_checksum_and_its_file() -> None:
+    digests = {name: recipe.digest()[:16] for name, recipe in BUILT_IN.items()}
+    assert digests == {
+        "paper": "09cb88e8d502bc36",
+        "paper-lightning": "67f894f37bcc2b58",
+        "cpu-approx": "7209a03dff5706e7",
+        "paper-eight": "8fc9850760b6281b",
+    }
+    ladder = {"clips": [1, 2, "all"], "strengths": ["weak", "medium"]}
+    recipe = recipe_from({"base": "cpu-approx", "name": "ladder", "severity": ladder})
+    assert recipe.digest()[:16] == "f90221d3b52050b1"
+    assert recipe.model_dump(mode="json")["severity"] == ladder
 
 
 @pytest.mark.parametrize("name", [None, "paper", "cpu-approx"])

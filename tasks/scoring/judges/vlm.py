@@ -65,6 +65,8 @@ class FrameJudge(PairwiseJudge):
     _prompt: ClassVar[str] = "video_judge"
     _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS
+    #: What the videos are called, in the order in which they are shown.
+    _names: tuple[str, str] = ("first", "second")
     #: The provider whose form of videos is sent.
     _provider: ProviderName = "openai"
 
@@ -81,6 +83,7 @@ class FrameJudge(PairwiseJudge):
         self._user = [prompt_text(f"judges/{name}", prompts) for name in names]
         self._shared = SharedBeginning()
         self._line = prompt_text("judges/video_line", prompts)
+        self._time_line = prompt_text("judges/time_line", prompts) if self._timed else ""
         self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
 
@@ -89,12 +92,18 @@ class FrameJudge(PairwiseJudge):
         return {
             "model": self._model_settings(),
             "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._system, *self._user, self._line),
+            "prompts": prompt_digest(self._system, *self._user, self._line, self._time_line),
         }
 
     @abstractmethod
     def _model_settings(self) -> dict[str, Any]:
         """Return what of the model answers depend on."""
+
+    def with_exchanged_names(self) -> PairwiseJudge:
+        """Return this judge, which calls the video that is shown first the second."""
+        other = copy(self)
+        other._names = ("second", "first")
+        return other
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video the model names."""
@@ -113,8 +122,8 @@ class FrameJudge(PairwiseJudge):
         self, texts: Sequence[str], first: Side, second: Side, sent: SentFrames
     ) -> tuple[list[dict[str, Any]], list[int]]:
         """Return the user's message, and the numbers of its parts at which a shared beginning ends."""
-        lines = [filled(self._line, name=name) for name in ("first", "second")]
-        frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._timed)
+        lines = [filled(self._line, name=name) for name in self._names]
+        frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._time_line)
         before, *after = ({"type": "text", "text": text} for text in texts)
         second_line = max(place for place, part in enumerate(frames) if part.get("text") == lines[1])
         ends = {1: 1 + second_line, 2: 1 + len(frames)}

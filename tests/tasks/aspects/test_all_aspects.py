@@ -95,3 +95,21 @@ def test_a_stronger_preset_changes_more(
     assert differences == sorted(set(differences))
     assert differences[-1] > operation.threshold
     assert list(operation.strengths)[-1] == operation.default_strength
+
+
+@pytest.mark.parametrize(
+    ("aspect_name", "operation", "marks"),
+    [
+        ("aesthetics", "ffmpeg-eq", {"weak": 0.222, "medium": 0.444, "paper": 1}),
+        ("technical_quality", "lanczos-down-up", {"weak": 0.415, "medium": 0.678, "paper": 1}),
+        ("appearance_style", "opencv-style", {"weak": 0.35, "medium": 0.65, "paper": 1}),
+        ("dynamics_degree", "middle-frame", {"weak": 0.25, "medium": 0.5, "human-actions": 1, "paper": 1}),
+        ("color", "named-colour-hue-shift", {"weak": 0.35, "medium": 0.65, "standard": 1}),
+    ],
+)
+def test_presets_are_marks_on_the_scale(aspect_name: str, operation: str, marks: dict[str, float]) -> None:
+    made = aspect(aspect_name).operation(operation)
+    found = {name: made.strength_of(made.parameters(name)) for name in made.strengths}
+    assert found == pytest.approx(marks, abs=0.001)
+    # the number of the default is its preset, to the bit
+    assert made.parameters("1") == made.parameters()
