@@ -3,7 +3,7 @@
 ``python -m bench.own_pairs``. The pairs are drawn from 40 films of 256×144, 8 frames a second and 6 s, each
 with a prompt and an aspect. Each is judged in both orders by one worker process against servers of this
 process, which answer at once. CPU is that of the commands with their workers; memory is the resident set of
-the largest process of a command.
+the largest process that a command started, its worker.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from tests.tiny_models.provider_server import KEY, Said
 from tests.tiny_models.serving import Handler, Serving, completion
 
 PAIRS, FILMS = int(os.environ.get("PAIRS", "2000")), 40
+#: Requests after which the memory has to be flat.
+FIRST = 1000
 
 
 class _Answers(Handler):
@@ -66,7 +68,7 @@ class Live(Serving):
 
 @dataclass
 class Ran:
-    """A command: its exit code, wall and CPU seconds, and the memory of its largest process by requests."""
+    """A command: its exit code, wall and CPU seconds, and the memory of its worker by requests."""
 
     code: int
     wall_s: float
@@ -108,8 +110,8 @@ def run(words: list[str], asked: Callable[[], int] = lambda: 0, codes: tuple[int
 
 def _largest_mb(pid: int) -> float:
     try:
-        processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        return max(process.memory_info().rss for process in processes) / 1e6
+        workers = psutil.Process(pid).children(recursive=True)
+        return max((worker.memory_info().rss for worker in workers), default=0) / 1e6
     except psutil.Error:
         return 0.0
 
@@ -137,12 +139,21 @@ def make_pairs(folder: Path) -> Path:
 
 
 def steady(samples: list[tuple[int, float]]) -> dict[str, float]:
-    """Return the memory after a quarter of the requests, the most from there on, and how much more it is."""
-    quarter = PAIRS // 2
-    at = next((mb for asked, mb in samples if asked >= quarter), 0.0)
-    most = max((mb for asked, mb in samples if asked >= quarter), default=0.0)
-    growth = round(most / at - 1, 3) if at else 0.0
-    return {"rss_mb_at_a_quarter": round(at), "rss_mb_most": round(most), "growth": growth}
+    """Return the memory after the first thousand requests, the most after that, and how much more it is."""
+    after = [mb for asked, mb in samples if asked >= FIRST]
+    growth = round(max(after) / after[0] - 1, 3) if after and after[0] else 0.0
+    return {"rss_mb_after_first": round(after[0]), "rss_mb_most": round(max(after)), "growth": growth}
+
+
+def live_figures(words: list[str], live: Live) -> dict[str, Any]:
+    """Return what a command took that asked for all pairs, and its worker's memory."""
+    ran = run(words, lambda: live.asked)
+    assert live.asked == 2 * PAIRS, live.asked
+    return {
+        "wall_s": round(ran.wall_s),
+        "cpu_s_a_request": round(ran.cpu_s / (2 * PAIRS), 4),
+        **steady(ran.rss_mb),
+    }
 
 
 def figures(folder: Path) -> Mapping[str, Any]:
@@ -159,10 +170,8 @@ def figures(folder: Path) -> Mapping[str, Any]:
     judge = "vlm-video?vlm=mine&model=m&server=s&label={}"
     with Live() as live:
         entry(live.url)
-        ran = run(["evaluate", "-e", judge.format("live"), *common, *words], lambda: live.asked)
-        found["live"] = {"wall_s": round(ran.wall_s), "cpu_s_a_request": round(ran.cpu_s / (2 * PAIRS), 4)}
-        found["live"] |= steady(ran.rss_mb)
-        assert live.asked == 2 * PAIRS, live.asked
+        found["live"] = live_figures(["evaluate", "-e", judge.format("live"), *common, *words], live)
+        print(json.dumps(found), flush=True)
         again = run(["evaluate", "-e", judge.format("live"), *common, *words])
         assert live.asked == 2 * PAIRS
         found["live_again_s"] = round(again.wall_s)
