@@ -227,7 +227,7 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
     if not may_show:
         raise UserInputError(
             f"release {release.name} version {release.version} has nothing to show: its sources may not be "
-            "redistributed: give --private-audience if all workers are covered by your agreement "
+            "redistributed: give --private if all workers are covered by your agreement "
             "with the owner"
             if withheld
             else f"release {release.name} version {release.version} has no pairs"
@@ -366,7 +366,7 @@ def untranslated(campaign: Campaign, tasks: Sequence[PairTask]) -> str:
     count = sum(any(clip.caption and not clip.translation for clip in task.prompt_clips) for task in tasks)
     if not count:
         return ""
-    command = f"slvmeval annotate translate {campaign.release} --into {language}"
+    command = f"slvmeval annotate translate {campaign.release} --language {language}"
     return (
         f"{count} of {len(tasks)} pairs show captions that are not translated into {language!r}, a language "
         f"of the pages: `{command}`, then publish again"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from pydantic import Field
 
+from flows.parameters import Given
 from slvmeval.cli import terminal
 
 if TYPE_CHECKING:
@@ -16,11 +17,8 @@ if TYPE_CHECKING:
 
 AgainstOption = Annotated[
     str | None,
-    typer.Option(
-        "--against",
-        metavar="paper|FILE",
-        help="Show published values beside the tables': those of the suite's paper, or of a TOML file.",
-    ),
+    Given(metavar="paper|FILE"),
+    Field(description="Show published values beside ours: those of the suite's paper, or of a TOML file."),
 ]
 
 

@@ -127,7 +127,7 @@ def test_after_a_pilot_lengths_are_measured(against: Against) -> None:
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)
         for judge in ("gpt-5-video", "gpt-5-text"):
-            run.real("-e", judge, "--most-per-aspect", "2")
+            run.real("-e", judge, "--max-per-aspect", "2")
             basis = run.check(judge)
             assert basis.startswith("by 12 answers in the store: ")
             assert "±" in basis
@@ -179,7 +179,7 @@ def test_qwen3_vl_with_the_images_and_videos_of_its_own_processors(against: Agai
     with FaultyServer(plan, models=[QWEN]) as server:
         run = against(plan, server)
         for judge in ("qwen3-vl-video", "qwen3-vl-text", "qwen3-vl-video?frames_as=images&label=as-images"):
-            run.real("-e", judge, "--most-per-aspect", "2")
+            run.real("-e", judge, "--max-per-aspect", "2")
             run.check(judge)
 
 

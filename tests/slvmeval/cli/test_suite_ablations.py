@@ -104,7 +104,7 @@ def test_variants_stand_beside_the_suite(
     assert float(means[0]) == pytest.approx(
         (3 * float(table[0]["imaging_quality"]) + expected("video-bench", VIDEOS)) / 4
     )
-    assert "--common-videos" in (out / "ablations.md").read_text()
+    assert "--common" in (out / "ablations.md").read_text()
 
     alphas = read(out / "ablations-alpha.csv")
     # a metric on another scale has no α
@@ -124,7 +124,7 @@ def test_variants_stand_beside_the_suite(
     assert float(by_kind[4]["temporal_consistency"]) == pytest.approx(expected("video-bench", simple))
 
     no_more_figures()
-    run(*words, "--common-videos", "--variant", "mine")
+    run(*words, "--common", "--variant", "mine")
     table = read(out / "ablations.csv")
     assert [one["variant"] for one in table] == ["", "mine"]
     assert [one["temporal_consistency_videos"] for one in table] == ["7", "7"]
