@@ -27,7 +27,8 @@ def simulate(
         typer.Option(
             "--workers",
             metavar="KIND=COUNT,…",
-            help="Workers by kind: good, lazy, random, always-a, contrary.",
+            help="Workers by kind: good, lazy, random, always-a, contrary, late-lazy, tired, left, copying, "
+            "colluding, knows-checks, reads-bytes.",
         ),
     ] = "good=95,lazy=5,random=5,always-a=5,contrary=5",
     pairs: Annotated[int, typer.Option("--pairs", min=1, help="Number of pairs.")] = 500,
@@ -109,8 +110,8 @@ def _print(
         )
         for kind, number in paper.workers.items()
     ]
-    columns = ("workers", "number", "paper, by 8", "strict, by 8", "paper, ever", "strict, ever")
-    title = f"workers listed for review after eight tasks each, and ever; {runs} runs"
+    columns = ("workers", "number", "paper, in time", "strict, in time", "paper, ever", "strict, ever")
+    title = f"workers listed for review by their 12th task or the 10th after a change, and ever; {runs} runs"
     terminal.console().print(terminal.table(title, columns, found, numbers=5))
     rows = [
         (
