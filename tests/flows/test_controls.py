@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
-from flows.release.run import Build, BuildResult
+from flows.release.result import BuildResult
+from flows.release.run import Build
 from flows.score.options import EvaluateOptions
 from infra.executor import InlineExecutor
 from infra.progress import BuildProgress

@@ -112,7 +112,7 @@ def _print(
         (
             kind.value,
             number,
-            *(one.by_eighth[kind] for one in (paper, strict)),
+            *(one.in_time[kind] for one in (paper, strict)),
             *(one.listed[kind] for one in (paper, strict)),
         )
         for kind, number in paper.workers.items()

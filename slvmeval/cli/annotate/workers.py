@@ -119,9 +119,10 @@ class QualityOptions(SiteParameters):
     campaign: Annotated[str | None, Given(("campaign",), "CAMPAIGN")] = Field(
         default=None, description="Name of the campaign; all by default."
     )
-    rule: Annotated[str, Given(metavar="paper|strict|FILE")] = Field(
-        default="strict",
-        description="The paper's indicators, the worker model beside them, or your own thresholds, as TOML.",
+    rule: Annotated[str | None, Given(metavar="paper|strict|FILE")] = Field(
+        default=None,
+        description="The paper's indicators, the worker model beside them, or your own thresholds, as TOML; "
+        "each campaign's own rule by default.",
     )
     everybody: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include workers without flags."
@@ -154,9 +155,14 @@ def quality(
             f"{', '.join(known) or 'none'}): `slvmeval annotate collect` copies votes from the pages"
         )
     names = known if options.campaign is None else [options.campaign]
-    thresholds = find_quality_rule(options.rule)
+    rules = {name: find_quality_rule(options.rule or files.workers_rule(name) or "strict") for name in names}
     votes = files.votes(names)
-    rows = quality_of(votes, files.decisions(names), thresholds)
+    rows = [
+        row
+        for name, thresholds in rules.items()
+        for row in quality_of(files.votes([name]), files.decisions([name]), thresholds)
+    ]
+    rows.sort(key=lambda one: (not one.review, -len(one.flags), -one.votes))
     alphas: dict[tuple[str, str], float | None] = {}
     for name in names:
         counted = counting((vote for vote in votes if vote.campaign == name), (), FilterRule())
@@ -164,13 +170,13 @@ def quality(
     if options.as_json:
         terminal.print_json(
             {
-                "rule": thresholds.model_dump(mode="json"),
+                "rules": {name: one.model_dump(mode="json") for name, one in rules.items()},
                 "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in rows],
             }
         )
         return
     listed = [one for one in rows if options.everybody or one.flags or one.decision is not None]
-    _print_workers(listed, len(rows), alphas, thresholds)
+    _print_workers(listed, len(rows), alphas, rules)
 
 
 class DecideOptions(terminal.DeskParameters):
@@ -247,7 +253,7 @@ def _print_workers(
     listed: list[WorkerQuality],
     count: int,
     alphas: dict[tuple[str, str], float | None],
-    rule: QualityRule,
+    rules: Mapping[str, QualityRule],
 ) -> None:
     def alpha(one: WorkerQuality) -> str:
         value = alphas.get((one.campaign, one.worker))
@@ -284,10 +290,13 @@ def _print_workers(
     )
     terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
     reviews = sum(one.review for one in listed)
-    careless = ", or careless" if rule.name == "strict" else ""
-    terminal.say(
-        f"{reviews} to review: at least {rule.flags_for_review} flags{careless}, and no decision yet"
+    kinds = {(rule.name, rule.flags_for_review): name for name, rule in rules.items()}
+    needed = "; ".join(
+        f"at least {flags} flags{', or careless' if rule == 'strict' else ''}"
+        + (f" (rule {rule})" if len(kinds) > 1 else "")
+        for rule, flags in kinds
     )
+    terminal.say(f"{reviews} to review: {needed}, and no decision yet")
 
 
 class LinksOptions(terminal.DeskParameters):

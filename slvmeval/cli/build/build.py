@@ -16,7 +16,7 @@ from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from flows.release.options import BuildOptions
-    from flows.release.run import BuildResult
+    from flows.release.result import BuildResult
     from infra.profile import Profile
 
 

@@ -149,7 +149,15 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     first = values["workers"][0]
     assert (first["worker"], first["accuracy"], len(values["workers"])) == ("99bad", 0.0, 5)
     assert first["alpha"] < 0
-    assert values["rule"]["low_accuracy"] == 0.2
+    assert values["rules"]["spring"]["low_accuracy"] == 0.2
+    # a campaign's own rule, if it is known
+    assert values["rules"]["spring"]["name"] == "strict"
+    files.keep_rules("spring", None, "paper")
+    values = command("annotate", "quality", "--json").json
+    assert values["rules"]["spring"]["name"] == "paper"
+    assert {one["careful"] for one in values["workers"]} == {None}
+    values = command("annotate", "quality", "--json", "--rule", "strict").json
+    assert None not in {one["careful"] for one in values["workers"]}
     # thresholds can be others
     rule = tmp_path / "rule.toml"
     rule.write_text("flags_for_review = 3\nlow_least_votes = 20\n")
