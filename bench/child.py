@@ -42,7 +42,7 @@ def warm_up() -> dict[str, Any]:
     for module in (
         "tasks.pairs.ingest",
         "tasks.publish.pair_videos",
-        "flows.build.flow",
+        "flows.release.flow",
         "slvmeval.cli.main",
         "psutil",
     ):
@@ -76,8 +76,8 @@ def ingest(video: str, store: str, content_sha256: str, threads: str) -> dict[st
 
 def build(store: str, folder: str) -> dict[str, Any]:
     """Build the seven aspects of a folder's films, in this process."""
-    from flows.build.options import BuildOptions, SourceRoot
-    from flows.build.run import Build
+    from flows.release.options import BuildOptions, SourceRoot
+    from flows.release.run import Build
     from infra.executor import InlineExecutor
     from infra.progress import BuildProgress
 
@@ -143,8 +143,8 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
     """Build the seven aspects through the flow, or in processes, and time the part after the start-up."""
     import psutil
 
-    from flows.build import run
-    from flows.build.options import BuildOptions, SourceRoot
+    from flows.release import run
+    from flows.release.options import BuildOptions, SourceRoot
     from infra.executor import ProcessExecutor
     from infra.progress import BuildProgress
 
@@ -190,9 +190,9 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
         from infra.profile import Profile
 
         prefect_environment()
-        from flows.build.flow import BUILD
         from flows.command_runs import run_flow
         from flows.prefect_executor import PrefectExecutor
+        from flows.release.flow import BUILD
 
         # its workers have imported the stages when the cluster is there
         mark_start(PrefectExecutor, lambda _: None)

@@ -22,9 +22,9 @@ import numpy as np
 
 from bench.films import Films, run_ffmpeg
 from bench.measuring import ROOT, run
+from tasks.extras.locot2v.visual_settings import VisualSettings
 from tasks.pairs.view import Side
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
-from tasks.scoring.suites.locot2v.visual_settings import VisualSettings
 
 WIDTH, HEIGHT, FPS = 512, 288, 24
 #: Start of the minute in the film, seconds.
@@ -41,8 +41,8 @@ def _visual() -> VisualSettings:
 
 def _pixels(name: str) -> Callable[[Side], Any]:
     def measure(video: Side) -> Any:
-        from tasks.scoring.suites.locot2v import pixel_metrics
-        from tasks.scoring.suites.locot2v.flow import dis_flow
+        from tasks.extras.locot2v import pixel_metrics
+        from tasks.extras.locot2v.flow import dis_flow
 
         metric = getattr(pixel_metrics, name)(video, dis_flow, _visual().pixels)
         return {"value": metric.value, "steps": metric.steps}
@@ -51,9 +51,9 @@ def _pixels(name: str) -> Callable[[Side], Any]:
 
 
 def _both_of_flow(video: Side) -> Any:
+    from tasks.extras.locot2v.optical_flow import DisFlow
+    from tasks.extras.locot2v.pixel_scorers import KeptSteps
     from tasks.scoring.features import FeatureCache
-    from tasks.scoring.suites.locot2v.optical_flow import DisFlow
-    from tasks.scoring.suites.locot2v.pixel_scorers import KeptSteps
 
     with TemporaryDirectory() as folder:
         # as in two tasks of a run: the first one's steps are on disk
@@ -66,14 +66,14 @@ def _both_of_flow(video: Side) -> Any:
 
 
 def _cuts(video: Side) -> Any:
-    from tasks.scoring.suites.locot2v.transitions import find_cuts
+    from tasks.extras.locot2v.transitions import find_cuts
 
     return {"cuts": len(find_cuts(video))}
 
 
 def _transitions(video: Side) -> Any:
-    from tasks.scoring.suites.locot2v.flow import dis_flow
-    from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoothness, transitions
+    from tasks.extras.locot2v.flow import dis_flow
+    from tasks.extras.locot2v.transitions import find_cuts, transition_smoothness, transitions
 
     def features(places: Sequence[int]) -> Any:
         return np.stack([video.rgb(place).mean((0, 1)) for place in places]).astype(np.float64)
@@ -84,7 +84,7 @@ def _transitions(video: Side) -> Any:
 
 
 def _dover_views(video: Side) -> Any:
-    from tasks.scoring.suites.locot2v.technical_quality import pieces, views
+    from tasks.extras.locot2v.technical_quality import pieces, views
 
     parts = pieces(len(video), video.fps, 10.0)
     for number, piece in enumerate(parts):

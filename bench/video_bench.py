@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tasks.extras.video_bench.suite import VideoBench
 from tasks.llm.usage import Usage, load_prices
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.video_bench.suite import VideoBench
+from tests.tasks.extras.video_bench.talking import MODELS, Talk, addresses, setup, step, text
 from tests.tasks.scoring.sides import FrameList, noise
-from tests.tasks.scoring.suites.video_bench.talking import MODELS, Talk, addresses, setup, step, text
 from tests.tiny_models.counted_server import english, text_tokens
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 

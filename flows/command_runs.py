@@ -15,7 +15,10 @@ from infra.leftovers import end_left_jobs
 from infra.prefect_server import log_level, prefect_environment
 from infra.profile import Profile
 from infra.progress import read_runs
+from storage_schemas.extras import is_installed, require_package
 from storage_schemas.store import Store
+
+log = logging.getLogger(__name__)
 
 #: Maximum time in which a run without work tells Prefect's server of a killed one, seconds.
 TOLD_S = 30.0
@@ -37,16 +40,18 @@ def run_flow(
     site
         The site's profile.
     direct
-        Use local processes, without Prefect and Dask.
+        Use local processes, without Prefect and Dask. So does a run on this machine where they are not
+        installed.
     quiet
         Do not draw progress bars.
 
     Raises
     ------
     SlvmevalError
-        If the run cannot start or continue.
+        If the run cannot start or continue; a PrerequisiteError if it needs Prefect, which is not installed.
     """
     log_to_stderr(quiet)
+    direct = direct or not needs_prefect(site)
     if direct:
         options = flow.without_cluster(options)
     with (
@@ -73,6 +78,17 @@ def run_flow(
         from flows.shell import run_on_server
 
         return run_on_server(flow, run, progress, options, site)
+
+
+def needs_prefect(site: Profile) -> bool:
+    """Return whether a command's run is one of Prefect: a local one is not if Prefect is not installed."""
+    if site.pools or site.prefect_api_url or os.environ.get("PREFECT_API_URL") or is_installed("prefect"):
+        require_package("prefect")
+        return True
+    log.info(
+        "local processes do the work, without Prefect's pages: pip install 'slvmeval[cluster]' adds them"
+    )
+    return False
 
 
 def end_last_run(store: Store, site: Profile) -> None:

@@ -1,9 +1,11 @@
 """A stand-in for a model server: it answers every question validly, and knows nothing.
 
 ``python -m infra.stand_in_server --host HOST --port PORT``, with the key in ``VLLM_API_KEY``, as vLLM is
-started. It lets a site try its services, addresses and keys before it has a GPU. An answer is the smallest
-that the request's JSON schema allows, otherwise a sentence that says so: never use it for results. It
-refuses videos that are not JPEG frames with their rate, the form in which judges send them to vLLM.
+started. It lets a site try its services, addresses and keys before it has a GPU, and packages their
+evaluators. It speaks the chats of OpenAI, Anthropic and Gemini. An answer is the smallest that the request's
+JSON schema allows, otherwise a sentence that says so: never use it for results. Tokens are counted by simple
+rules, and those of a shared beginning as the provider would. It refuses videos that are not JPEG frames with
+their rate, the form in which judges send them to vLLM.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from infra.prefix_cache import Piece, PrefixCache, image_piece, text_pieces
 from storage_schemas.errors import UserInputError
 
 #: The name of its model, which appears in all records of its answers.
@@ -89,8 +94,8 @@ def check_videos(request: Mapping[str, Any]) -> None:
             raise UserInputError("a video is not data:video/jpeg;base64, with JPEG frames")
 
 
-def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of the answer to a chat request.
+def answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str, Any]:
+    """Return the body of the answer to a chat request in OpenAI's form.
 
     Raises
     ------
@@ -100,17 +105,84 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     check_videos(request)
     asked = request.get("response_format", {}).get("json_schema", {}).get("schema")
     asked = asked or request.get("structured_outputs", {}).get("json")
-    text = SENTENCE if asked is None else json.dumps(smallest(asked))
+    text = _text(asked)
     message = {"role": "assistant", "content": text}
     chances = {"logprobs": _logprobs(text, asked or {})} if request.get("logprobs") else {}
+    contents = (message.get("content") for message in request.get("messages", ()))
+    tokens, cached = cache.read(piece for content in contents for piece in _pieces(content))
+    out = len(list(text_pieces(text)))
+    usage: dict[str, Any] = {"prompt_tokens": tokens, "completion_tokens": out, "total_tokens": tokens + out}
     return {
         "id": MODEL,
         "object": "chat.completion",
         "created": 0,
         "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", **chances}],
-        "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+        "usage": {**usage, "prompt_tokens_details": {"cached_tokens": cached}},
     }
+
+
+def anthropic_answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str, Any]:
+    """Return the body of the answer to a message in Anthropic's form; errors as :func:`answer`."""
+    text = _text(request.get("output_config", {}).get("format", {}).get("schema"))
+    blocks = [*request.get("system", ()), *(b for m in request["messages"] for b in m["content"])]
+    pieces: list[Piece] = []
+    marks = []
+    for block in blocks:
+        pieces += _pieces([block])
+        if "cache_control" in block:
+            marks.append(len(pieces))
+    tokens, cached, written = cache.read_marked(pieces, marks)
+    return {
+        "id": MODEL,
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "usage": {
+            "input_tokens": tokens - cached - written,
+            "cache_read_input_tokens": cached,
+            "cache_creation_input_tokens": written,
+            "output_tokens": len(list(text_pieces(text))),
+        },
+    }
+
+
+def gemini_answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str, Any]:
+    """Return the body of the answer to contents in Gemini's form; errors as :func:`answer`."""
+    text = _text(request.get("generationConfig", {}).get("responseJsonSchema"))
+    contents = [request.get("systemInstruction", {}), *request.get("contents", ())]
+    tokens, cached = cache.read(piece for one in contents for piece in _pieces(one.get("parts", ())))
+    out = len(list(text_pieces(text)))
+    counts = {"promptTokenCount": tokens, "candidatesTokenCount": out, "totalTokenCount": tokens + out}
+    content = {"role": "model", "parts": [{"text": text}]}
+    return {
+        "candidates": [{"index": 0, "finishReason": "STOP", "content": content}],
+        "usageMetadata": {**counts, "cachedContentTokenCount": cached},
+        "modelVersion": MODEL,
+    }
+
+
+def _text(schema: Mapping[str, Any] | None) -> str:
+    return SENTENCE if schema is None else json.dumps(smallest(schema))
+
+
+def _pieces(content: str | Iterable[Mapping[str, Any]] | None) -> Iterator[Piece]:
+    """Yield the pieces of a message in the form of any provider."""
+    if isinstance(content, str):
+        yield from text_pieces(content)
+        return
+    for part in content or ():
+        data = part.get("image_url", {}).get("url") or part.get("source", {}).get("data")
+        data = data or part.get("inlineData", {}).get("data")
+        if "text" in part:
+            yield from text_pieces(part["text"])
+        elif data is not None:
+            yield image_piece(data.rpartition(",")[2])
+        elif "video_url" in part:
+            for frame in part["video_url"]["url"].partition(",")[2].split(","):
+                yield image_piece(frame)
 
 
 def _logprobs(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,16 +200,27 @@ def _logprobs(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 _MOST_BYTES, _MOST_STRANGE_BYTES = 256 << 20, 1 << 20
 
 
+#: What answers a request, by the end of its path; Gemini's is :func:`gemini_answer`.
+_ANSWERS: Mapping[str, Callable[[Mapping[str, Any], PrefixCache], dict[str, Any]]] = {
+    "/v1/chat/completions": answer,
+    "/v1/messages": anthropic_answer,
+}
+
+
 class _Handler(BaseHTTPRequestHandler):
+    server: StandIn
+
     def do_GET(self) -> None:
-        if self.path == "/health":
+        path = self.path.partition("?")[0]
+        model = {"id": MODEL, "object": "model", "type": "model", "name": f"models/{MODEL}"}
+        if path == "/health":
             self._send(200, {"status": "ok"})
-        elif self._may() and self.path == "/v1/models":
-            self._send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-        elif self._may():
-            self._refuse(404, f"there is no {self.path}")
-        else:
+        elif not self._may():
             self._refuse(401, "wrong key")
+        elif path in ("/v1/models", "/v1beta/models"):
+            self._send(200, {"object": "list", "data": [model], "models": [model], "has_more": False})
+        else:
+            self._refuse(404, f"there is no {self.path}")
 
     def do_POST(self) -> None:
         may, length = self._may(), self.headers.get("Content-Length", "0")
@@ -146,19 +229,23 @@ class _Handler(BaseHTTPRequestHandler):
             return
         # some of it is read whatever the answer is, or the connection breaks; of a stranger's, not all
         body = self.rfile.read(int(length) if may else min(int(length), _MOST_STRANGE_BYTES))
+        asked = gemini_answer if self.path.endswith(":generateContent") else _ANSWERS.get(self.path)
         if not may:
             self._refuse(401, "wrong key")
-        elif self.path != "/v1/chat/completions":
+        elif asked is None:
             self._refuse(404, f"there is no {self.path}")
         else:
             try:
-                self._send(200, answer(json.loads(body)))
-            except (ValueError, UserInputError) as problem:
+                self._send(200, asked(json.loads(body), self.server.cache))
+            except (ValueError, OSError, UserInputError) as problem:
                 self._refuse(400, str(problem))
 
     def _may(self) -> bool:
-        given = self.headers.get("Authorization", "").encode()
-        return hmac.compare_digest(given, f"Bearer {os.environ[_KEY_VARIABLE]}".encode())
+        if self.server.key is None:
+            return True
+        bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        given = bearer or self.headers.get("x-goog-api-key", "")
+        return hmac.compare_digest(given.encode(), self.server.key.encode())
 
     def _refuse(self, status: int, why: str) -> None:
         self._send(status, {"error": {"message": f"stand-in: {why}"}})
@@ -175,6 +262,40 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: questions contain captions."""
 
 
+class StandIn(ThreadingHTTPServer):
+    """The server.
+
+    Parameters
+    ----------
+    key
+        The key that clients have to send; None for none.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, key: str | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__((host, port), _Handler)
+        self.key, self.cache = key, PrefixCache()
+
+    @property
+    def url(self) -> str:
+        """Its address; that of OpenAI's interface has ``/v1`` at its end."""
+        return f"http://{self.server_address[0]!s}:{self.server_port}"
+
+
+@contextmanager
+def standing_in() -> Iterator[StandIn]:
+    """Serve without a key on the loopback interface, in a thread that ends with the block."""
+    with StandIn() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="stand-in", daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and serve until the process is ended."""
     parser = argparse.ArgumentParser(prog="python -m infra.stand_in_server", description=__doc__)
@@ -184,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not os.environ.get(_KEY_VARIABLE):
         print(f"error: set {_KEY_VARIABLE}, the key that clients send", file=sys.stderr)
         return 1
-    with ThreadingHTTPServer((options.host, options.port), _Handler) as server:
+    with StandIn(os.environ[_KEY_VARIABLE], options.host, options.port) as server:
         print(f"{SENTENCE} http://{options.host}:{server.server_port}/v1", flush=True)
         server.serve_forever()
     return 0

@@ -87,6 +87,7 @@ JUDGEMENTS = pa.schema(
         ("model", pa.string()),
         ("prompt_digest", pa.string()),
         ("prompts", pa.string()),
+        ("use", pa.string()),
         ("frames", pa.int64()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
@@ -97,6 +98,12 @@ JUDGEMENTS = pa.schema(
         ("at", pa.string()),
     ]
 )
+
+
+#: Key of a row's details that says that its pair is a control, of which no side is better.
+CONTROL_KEY = "control"
+#: Key of a row's details that names the probe of its evaluator, which is shown or told something else.
+PROBE_KEY = "probe"
 
 
 class EstimatedTokens(Frozen):
@@ -140,6 +147,8 @@ class Judgement(Frozen):
     prompts
         Whose wording the evaluator sends: `built-in`, or the name of the user's folder and its digest; empty
         for one that sends none.
+    use
+        The evaluator's own name, whatever its label in `evaluator`; empty for answers from elsewhere.
     frames
         Number of frames shown, of both videos.
     cost_usd
@@ -168,6 +177,7 @@ class Judgement(Frozen):
     model: str = ""
     prompt_digest: str = ""
     prompts: str = ""
+    use: str = ""
     frames: _Count = 0
     tokens_in: _Count = 0
     tokens_out: _Count = 0
@@ -196,6 +206,16 @@ class Judgement(Frozen):
     def p_first(self) -> float | None:
         """Probability of "first" according to the model's tokens, from the details; None if it is unknown."""
         return json.loads(self.details).get("p_first") if '"p_first"' in self.details else None
+
+    @property
+    def control(self) -> bool:
+        """Whether its pair is a control, from the details: `high` is then the untouched side."""
+        return f'"{CONTROL_KEY}"' in self.details and bool(json.loads(self.details).get(CONTROL_KEY))
+
+    @property
+    def probe(self) -> str:
+        """Name of the probe, from the details; empty for an evaluator as it is."""
+        return str(json.loads(self.details).get(PROBE_KEY, "")) if f'"{PROBE_KEY}"' in self.details else ""
 
     @property
     def estimated(self) -> EstimatedTokens | None:

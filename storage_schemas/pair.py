@@ -15,7 +15,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.placement import Hardware
 from storage_schemas.source import Damage
 
-SegmentKind = Literal["source", "gap", "degraded"]
+SegmentKind = Literal["source", "gap", "degraded", "trimmed"]
 
 PAIRS = pa.schema(
     [
@@ -44,6 +44,9 @@ PAIRS = pa.schema(
         ("seed", pa.string()),
     ]
 )
+
+#: The table of a release that has controls.
+PAIRS_WITH_CONTROLS = PAIRS.append(pa.field("control", pa.bool_()))
 
 EDITS = pa.schema(
     [
@@ -89,7 +92,7 @@ class Segment(Frozen):
     ----------
     kind
         ``source`` for an unchanged clip, ``gap`` for an uncaptioned interval kept in place, ``degraded`` for
-        a clip with other frames.
+        a clip with other frames, ``trimmed`` for one that ends early.
     clip
         Index of the clip in the source; None for a gap.
     first_frame, frame_count
@@ -117,7 +120,8 @@ class PairRecord(Frozen):
     Intervals are seconds in the timeline of their own side, ``[start, end)``. `choices` has the operation's
     random choices (a style, a subject, a colour) by clip index, `passed_over` the clips that were drawn but
     could not be degraded, with the reason. `parameters` is the operation's full parameter set, `bin_s` the
-    lower edge of the source's duration bin in seconds (set by the release).
+    lower edge of the source's duration bin in seconds (set by the release). `control` tells a control, whose
+    edit makes no side better: its "low" side is the edited one.
     """
 
     pair_id: str
@@ -144,6 +148,11 @@ class PairRecord(Frozen):
     low_intervals: tuple[Interval, ...]
     seed: str
     bin_s: int = 0
+    control: bool = False
+
+    def content(self) -> dict[str, Any]:
+        """Return it JSON-serialisable, as stored: a pair that is no control does not say so."""
+        return self.model_dump(mode="json", exclude=None if self.control else {"control"})
 
 
 class DegradedClipRow(Frozen):
@@ -169,7 +178,8 @@ class DegradedClipRow(Frozen):
 class PlannedPair(Frozen):
     """One pair of the plan.
 
-    `new_frames` is the number of frames with new pixels; `done` is True if the pair is stored and verified.
+    `new_frames` is the number of frames with new pixels; `done` is True if the pair is stored and verified;
+    `control` tells the control of the main pair.
     """
 
     pair_id: str
@@ -181,14 +191,16 @@ class PlannedPair(Frozen):
     new_frames: int
     hardware: Hardware
     done: bool
+    control: bool = False
 
 
 class NoPair(Frozen):
-    """Why a source has no pair for an aspect."""
+    """Why a source has no pair for an aspect, or no control beside its pair."""
 
     aspect: str
     reason: Reason
     message: str
+    control: bool = False
 
 
 class SourceReport(Frozen):

@@ -22,7 +22,7 @@ from storage_schemas.frames import FrameReader
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_column, read_dicts, read_rows
 from storage_schemas.regular_files import entries, is_there, leads_nowhere, read_regular, why_unread
-from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.set_aside import CONTROL_STAGE, SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
 
@@ -50,6 +50,11 @@ def release_names(store: Store) -> list[str]:
 def find_version(store: Store, name: str | None = None, version: int | None = None) -> tuple[str, int]:
     """Return name and number of a version: by default the newest complete one of the only release.
 
+    Parameters
+    ----------
+    name
+        Its name, or ``NAME@3`` for version 3.
+
     Raises
     ------
     UserInputError
@@ -57,6 +62,7 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
     StoreError
         If the folder of releases is a link that leads nowhere.
     """
+    name, version = name_and_version(name, version)
     names = release_names(store)
     if leads_nowhere(store.root / "releases"):
         raise StoreError(f"{store.root}/releases is a link that leads nowhere: put back what it led to")
@@ -76,6 +82,32 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
         raise UserInputError(f"no release {wanted} in {store.root} (it has {have})")
     number = versions[-1] if version is None else version
     return name, number
+
+
+def name_and_version(text: str | None, version: int | None = None) -> tuple[str | None, int | None]:
+    """Return name and version that ``NAME``, or ``NAME@3``, names.
+
+    Parameters
+    ----------
+    version
+        The version, where it is given apart from the name.
+
+    Raises
+    ------
+    UserInputError
+        If what follows the @ is no version, or there are two.
+
+    Examples
+    --------
+    >>> name_and_version("main@3"), name_and_version("main"), name_and_version("main", 2)
+    (('main', 3), ('main', None), ('main', 2))
+    """
+    name, at, number = (text or "").partition("@")
+    if not at:
+        return text, version
+    if version is not None or not (number.isascii() and number.isdigit() and int(number)):
+        raise UserInputError(f"release {text!r}: write NAME, or NAME@3 for its version 3")
+    return name, int(number)
 
 
 class Release:
@@ -204,7 +236,10 @@ class Release:
         return records
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:
-        """Return the pairs, optionally of one aspect or source, sorted by aspect, source and severity."""
+        """Return the pairs, optionally of one aspect or source, sorted by aspect, source and severity.
+
+        The controls of an aspect, if there are any, follow its damaged pairs.
+        """
         records = self._pairs if source_id is None else self._pairs_of_sources.get(source_id, ())
         return [record for record in records if aspect in (None, record.aspect)]
 
@@ -251,7 +286,8 @@ class Release:
         reasons: dict[str, Counter[str]] = defaultdict(Counter)
         for row in self.set_aside():
             if row.aspect:
-                reasons[row.aspect][row.reason.value] += 1
+                of = " (control)" if row.stage == CONTROL_STAGE else ""
+                reasons[row.aspect][f"{row.reason.value}{of}"] += 1
         planned: dict[str, int] = self.info["planned"]
         return {
             aspect: {

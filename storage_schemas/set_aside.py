@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 #: Stage of a row about clips of a source that is used without them.
 CLIPS_STAGE = "clips"
+#: Stage of a row about a control, beside whose pair nothing else is missing.
+CONTROL_STAGE = "control"
 
 SET_ASIDE = pa.schema(
     [

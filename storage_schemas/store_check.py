@@ -48,6 +48,7 @@ _LINES = (
     "partial/captions/*/*.jsonl",
     "judgements/running/*.jsonl",
     "judgements/captions/*.jsonl",
+    "judgements/answers/*.jsonl",
     "suites/running/*.jsonl",
     "suites/answers/*.jsonl",
     "annotation/translations/*.jsonl",

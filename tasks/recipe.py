@@ -28,6 +28,7 @@ from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
+from storage_schemas.rng import keyed_rank
 from storage_schemas.source import DamageRule
 from storage_schemas.value_problems import value_problem
 from tasks.aspects.base import CUSTOM, Operation, Parameters, strength_number, strength_text
@@ -120,6 +121,8 @@ class Recipe(Frozen):
         to its last whole picture, ``conceal`` takes the pictures that FFmpeg's decoder returns.
     aspects
         The aspects to build.
+    controls
+        Whether each pair gets a control, an edit that makes no side better; or the share of pairs that do.
     pins
         If not empty, exactly these pairs are built and their checksums compared.
     annotation
@@ -138,6 +141,7 @@ class Recipe(Frozen):
     caption_analysis: AnalyserRecipe = AnalyserRecipe()
     aspects: dict[str, AspectRecipe]
     severity: Severity = Severity()
+    controls: bool | Annotated[float, Field(gt=0, le=1)] = False
     pins: tuple[Pin, ...] = ()
     annotation: FilterRule = FilterRule()
 
@@ -158,10 +162,46 @@ class Recipe(Frozen):
     def digest(self) -> str:
         """Return the checksum that identifies the recipe in a release's version.
 
-        The annotation rule is included only if it is not the default.
+        The annotation rule and the controls are included only if they are not the default.
         """
         later = {"annotation"} if self.annotation == FilterRule() else set()
-        return digest_value(self.model_dump(mode="json", exclude=later))
+        return digest_value(self.model_dump(mode="json", exclude=later | self.unset))
+
+    @property
+    def unset(self) -> set[str]:
+        """Fields that are not stored in a release unless they are set."""
+        return set() if self.controls else {"controls"}
+
+    def has_control(self, aspect: str, source_id: str) -> bool:
+        """Return whether the main pair of a source and aspect gets a control, by a keyed draw.
+
+        A smaller share is a subset of a larger one.
+        """
+        if not self.controls or find_aspect(aspect).control is None:
+            return False
+        drawn = int(keyed_rank(self.seed, "control", aspect, source_id)[:13], 16) / 16**13
+        return drawn < float(self.controls)
+
+    def control_parameters(self, aspect: str) -> Parameters:
+        """Return the parameters of an aspect's control.
+
+        Raises
+        ------
+        ValueError
+            If the aspect has none.
+        """
+        control = find_aspect(aspect).control
+        if control is None:
+            raise ValueError(f"aspect {aspect} has no control")
+        return control.parameters(self.parameters(aspect))
+
+    def operations(self, aspect: str) -> list[tuple[Operation[Any], Parameters]]:
+        """Return the operations of an aspect with the parameters of each severity point, and its control."""
+        found = [(self.operation(aspect), self.parameters(aspect, p.strength)) for p in self.points(aspect)]
+        control = find_aspect(aspect).control
+        if self.controls and control is not None:
+            found.append((control.operation, self.control_parameters(aspect)))
+        return found
 
     def operation(self, aspect: str) -> Operation[Any]:
         """Return the operation that this recipe uses for an aspect."""
@@ -209,8 +249,13 @@ class Recipe(Frozen):
             ]
         return list(dict.fromkeys(points))
 
-    def check(self) -> None:
+    def check(self, *, analyser: bool = True) -> None:
         """Resolve every aspect, operation, parameter and strength, and the caption analyser.
+
+        Parameters
+        ----------
+        analyser
+            Whether what the caption analyser needs has to be installed.
 
         Raises
         ------
@@ -235,7 +280,9 @@ class Recipe(Frozen):
                     f"severity.strengths: no operation of this recipe has the strength {strength!r}: choose "
                     f"from {', '.join(known)}{numbers}"
                 )
-        make_analyser(self.caption_analysis).check()
+        made = make_analyser(self.caption_analysis)
+        if analyser:
+            made.check()
 
 
 class SeverityPoint(Frozen):
@@ -368,13 +415,18 @@ def _values(table: Any) -> Iterable[Any]:
     return table.values() if isinstance(table, Mapping) else ()
 
 
-def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
+def recipe_from(values: Mapping[str, Any], folder: Path = Path(), *, stored: bool = False) -> Recipe:
     """Return the recipe with these fields; `base` names a built-in one with the default fields.
 
     Without a name, a recipe with a `base` is called ``BASE-changed``.
 
     A text parameter of an operation or of the caption analysis that starts with ``@`` is a path relative to
     `folder`: it is replaced by the file's content, which is thus part of the ids.
+
+    Parameters
+    ----------
+    stored
+        Whether it is the recipe of a release, which can be read without what the caption analyser needs.
 
     Raises
     ------
@@ -400,7 +452,7 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise UserInputError(f"{where}: {value_problem(first)} (got {first['input']!r:.200})") from problem
-    recipe.check()
+    recipe.check(analyser=not stored)
     return recipe
 
 
@@ -420,9 +472,10 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
     texts = own_prompts(prompts)
     fields = recipe.model_dump(mode="json")
     changed = False
-    if recipe.caption_analysis.name == "llm" and (text := texts.get("caption-analysis/caption_analysis")):
-        fields["caption_analysis"]["parameters"]["prompt"] = text
-        changed = True
+    for parameter, name in (("prompt", "caption_analysis"), ("again", "caption_analysis_again")):
+        if recipe.caption_analysis.name == "llm" and (text := texts.get(f"caption-analysis/{name}")):
+            fields["caption_analysis"]["parameters"][parameter] = text
+            changed = True
     for aspect in recipe.aspects:
         for parameter, key in recipe.operation(aspect).prompts.items():
             if text := texts.get(key):
@@ -438,5 +491,5 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
 def check_recipe(recipe: Recipe, check: Models) -> None:
     """Check every model that the operations of a recipe load."""
     for name in recipe.aspects:
-        for point in recipe.points(name):
-            recipe.operation(name).consumed_models(recipe.parameters(name, point.strength), check)
+        for operation, parameters in recipe.operations(name):
+            operation.consumed_models(parameters, check)

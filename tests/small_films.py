@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from tasks.recipe import BUILT_IN, AspectRecipe, Recipe
 from tests.once import Once
 
@@ -37,7 +37,9 @@ def make_film(ffmpeg: str, path: Path, number: int) -> None:
     """Write a film of 42 s and 160×90; each number has other pictures."""
     source = f"testsrc2=size=160x90:rate=5:duration={CLIPS * CLIP_S},hue=h={number * 40}"
     command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "25"]
-    subprocess.run([*command, "-pix_fmt", "yuv420p", str(path)], check=True, timeout=60)
+    # with one thread a film has the same bytes, and so the same id and draws, on every machine
+    command += ["-threads", "1", "-pix_fmt", "yuv420p", str(path)]
+    subprocess.run(command, check=True, timeout=60)
 
 
 @pytest.fixture(scope="session")

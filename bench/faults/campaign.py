@@ -19,7 +19,8 @@ import psutil
 from bench.faults.disturbed import MARK, DisturbedBuild, StoppableServer, variable_of
 from bench.faults.kinds import KINDS, Took
 from bench.faults.outcome import Outcome, compare, shared_memory, what_is_left
-from flows.build.options import BuildOptions, SourceRoot
+from bench.films import FFMPEG
+from flows.release.options import BuildOptions, SourceRoot
 from storage_schemas.errors import TRANSIENT_REASONS
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rng
@@ -151,7 +152,7 @@ class Campaign:
                 shutil.rmtree(path, ignore_errors=True)
             videos.mkdir()
             for number in range(1, self.films + 1):
-                make_film("ffmpeg", videos / f"film{number}.mp4", number)
+                make_film(FFMPEG, videos / f"film{number}.mp4", number)
                 write_captions(videos / f"film{number}.jsonl", caption_lines())
             build_inline(
                 BuildOptions(

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.faults.outcome import checksums
+from bench.films import FFMPEG
 from storage_schemas.away import is_away
 from storage_schemas.errors import SlvmevalError
 from storage_schemas.release import Release
@@ -75,7 +76,7 @@ def _build_once(videos: Path, store: Path, log: Path) -> int:
 
 
 def _built(videos: Path, store: Path) -> int:
-    from flows.build.options import BuildOptions, SourceRoot
+    from flows.release.options import BuildOptions, SourceRoot
     from tests.inline import build_inline
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
@@ -119,7 +120,7 @@ def _run(folder: Path, builds: int) -> int:
     videos, switch, count = folder / "videos", folder / "switch", folder / "count"
     videos.mkdir()
     for number in range(1, FILMS + 1):
-        make_film("ffmpeg", videos / f"film{number}.mp4", number)
+        make_film(FFMPEG, videos / f"film{number}.mp4", number)
         write_captions(videos / f"film{number}.jsonl", caption_lines())
     undisturbed = folder / "undisturbed"
     if _build_once(videos, undisturbed, folder / "log") != DONE:

@@ -1,6 +1,6 @@
 """The flow `evaluate-slvmeval`: which evaluators are asked about which pairs, and their result.
 
-Also the estimate of an evaluation before its first request, and the result of the proxy study.
+Also the estimate of an evaluation before its first request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.score.adaptive_rounds import AdaptiveJudge, searches_of
@@ -33,11 +33,11 @@ from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
 from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
-from tasks.scoring.base import Evaluator
+from tasks.scoring.base import Evaluator, PrefixJudge
 from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
-from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
+from tasks.scoring.probes import probe_problem, probe_requests, probe_settings
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
 from tasks.scoring.release_pairs import ReleasePairs, pairs_of_release
 from tasks.scoring.request import (
@@ -45,14 +45,11 @@ from tasks.scoring.request import (
     PairSet,
     Request,
     changed_texts,
-    make_requests,
     settings_digest,
+    shared_beginnings,
 )
 from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, grouped
-
-if TYPE_CHECKING:
-    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
+from tasks.statistics.trials import grouped
 
 
 @dataclass
@@ -122,7 +119,9 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             raise UserInputError("no evaluator is named: `slvmeval evaluators list` lists them")
         self.judges = [self._make(choice) for choice in options.evaluators]
         check_labels([judge.label for judge in self.judges])
-        check_different((judge.label, judge.evaluator) for judge in self.judges if judge.evaluator)
+        for probe in dict.fromkeys(judge.choice.probe for judge in self.judges):
+            same = [judge for judge in self.judges if judge.choice.probe == probe]
+            check_different((judge.label, judge.evaluator) for judge in same if judge.evaluator)
         self._require_one()
         self.work = JudgingWork(
             run=self.run_id,
@@ -137,15 +136,20 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             placement=options.placement,
             allow_cpu_models=options.allow_cpu_models,
             batch=options.batch,
+            beginnings=self._shared_beginnings(),
         )
         texts = {pair.aspect: self.work.text(pair.aspect, pair.dimension) for pair in self.wanted}
+        others = self.pairs.facts()
         for judge in self.judges:
             if judge.evaluator is not None:
                 judge.kind = Judging(judge.evaluator, judge.label, judge.choice, self.work)
+                probe, repeats = judge.choice.probe, options.repeats
                 judge.units = [
                     request
                     for pair in self.wanted
-                    for request in make_requests(judge.evaluator, pair, texts[pair.aspect], options.repeats)
+                    for request in probe_requests(
+                        judge.evaluator, pair, texts[pair.aspect], repeats, probe, others
+                    )
                 ]
         if options.adaptive:
             self._begin_searches()
@@ -154,6 +158,13 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         if ask_servers:
             self.check_missing()
             self._require_one()
+
+    def _shared_beginnings(self) -> frozenset[str]:
+        """Return the beginnings that requests share; none unless a judge puts what is shared first."""
+        judges = [judge.evaluator for judge in self.judges]
+        if any(isinstance(judge, PrefixJudge) and judge.shares_beginnings for judge in judges):
+            return shared_beginnings(self.wanted, self.options.repeats)
+        return frozenset()
 
     def _selected(self) -> list[PairFacts]:
         """Return the pairs that may be asked."""
@@ -233,8 +244,12 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         judge = Judge(choice.label or choice.use, choice=choice)
         try:
             evaluator = make_evaluator(choice, self.options.setup)
-            judge.name = choice.label or evaluator.name
-            judge.evaluator = evaluator
+            probe = f"+{choice.probe}" if choice.probe else ""
+            judge.name = f"{choice.label or evaluator.name}{probe}"
+            if problem := probe_problem(evaluator, choice.probe):
+                self.refuse(judge, PrerequisiteError(problem))
+            else:
+                judge.evaluator = evaluator
         except UserInputError:
             raise
         except Exception as problem:  # noqa: BLE001 - code of another package; the other evaluators continue
@@ -255,7 +270,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         """Return the file that is locked while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
-        name = f"{evaluator.name} {settings_digest(evaluator)}"
+        name = f"{evaluator.name} {probe_settings(settings_digest(evaluator), part.kind.probe)}"
         return self.store.cache / "rates" / f"{digest_text(name)[:32]}.held"
 
     def wait_for_batches(self) -> None:
@@ -269,8 +284,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         for number in itertools.count():
             known = self.rows.known()
             tasks = [
-                Task(f"{self.run_id}-collected{number}-{place}", judge.name, judge.name, units)
-                for place, judge in enumerate(self.judges)
+                Task(f"{self.run_id}-collected{number}-{index}", judge.name, judge.name, units)
+                for index, judge in enumerate(self.judges)
                 if judge.usable and (units := tuple(self._in_batches(judge, known)))
             ]
             count = sum(len(task.units) for task in tasks)
@@ -292,7 +307,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         servers = [server for kind in kinds if isinstance(kind, Judging) for server in kind.servers]
         names = {one.name for one in servers if one.offline is not None and waiting_batches(one.offline)}
         for name in sorted(names):
-            command = f"slvmeval serve-llm MODEL --name {name} --batches --submit"
+            command = f"slvmeval serve-llm MODEL --name {name} --batch --submit"
             self.progress.say(f"batches of {name} wait for a job: `{command}`")
 
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Judgement]:
@@ -413,26 +428,6 @@ def _cost(
             frames += request.pair.frames
     # images and tokens are proportional to the frames
     return EstimatedCost.of(estimates, prices, sum(request.pair.frames for request in requests) / frames)
-
-
-def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = DEFAULT_TIES) -> ProxyResult:
-    """Return the result of a study from its stored answers.
-
-    Parameters
-    ----------
-    options
-        The options of the study's run. Answers with other settings, samplings or texts do not count.
-    ties
-        What an evaluator's tie counts.
-    """
-    # it imports SciPy's statistics, for which every flow and every command on deployments would wait
-    from tasks.scoring.judges.meta_sets.proxy_result import proxy_result
-
-    evaluation = Evaluation(options, RequestProgress(quiet=True))
-    evaluation.prepare(ask_servers=False)
-    wanted = {(request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units}
-    rows = evaluation.judgements.rows(keys=[key for key, _ in wanted]) if wanted else []
-    return proxy_result(study, [row for row in rows if (row.key, row.pair_id) in wanted], ties)
 
 
 class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult]):

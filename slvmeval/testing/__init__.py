@@ -1,6 +1,7 @@
 """The conformance tests for authors of aspects and evaluators; each reports every violation.
 
-``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module.
+``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module. `stand_in_setup`
+gives evaluators that ask a model a server.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from slvmeval.testing.evaluators import ConformanceError, check_evaluator, hardware_problems
+from slvmeval.testing.stand_in import stand_in_setup
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
@@ -23,6 +25,7 @@ from tasks.aspects.base import (
     ClipContext,
     ClipNotDegradable,
     ClipSpan,
+    Control,
     FrameMapOperation,
     Operation,
     OrderOperation,
@@ -84,7 +87,10 @@ def check_aspect(
     """
     planes = synthetic_clip() if clip is None else clip
     breaches = list(_aspect_breaches(aspect, analysis, len(planes)))
-    for name, operation in aspect.operations.items():
+    operations = dict(aspect.operations)
+    if aspect.control is not None:
+        operations.setdefault(aspect.control.operation.name, aspect.control.operation)
+    for name, operation in operations.items():
         problems: list[str] = []
         try:
             changes = dict((overrides or {}).get(name, {}))
@@ -121,12 +127,28 @@ def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> 
     for name, operation in aspect.operations.items():
         if operation.name != name:
             yield f"operation {operation.name!r} is listed as {name!r}"
+    if aspect.control is not None:
+        yield from _control_breaches(aspect.control)
     span = ClipSpan(0, 0, frames)
     for what, value in (("full", analysis), ("empty", CaptionAnalysis())):
         if not isinstance(aspect.takes(value, span), bool):
             yield f"takes does not return a bool for the {what} analysis"
     if not aspect.takes(analysis, span):
         yield "takes refuses the given analysis: pass analysis=… with one that it accepts"
+
+
+def _control_breaches(control: Control) -> Iterator[str]:
+    if not control.needs or not control.reason:
+        yield "control: needs or reason is empty: say which clips it takes, and why no side is better"
+    known = control.operation.parameters_type.model_fields
+    for name in control.copies:
+        if name not in known:
+            yield f"control: copies {name!r}, which its operation lacks (it takes: {', '.join(known)})"
+    if not control.max_difference > 0:
+        yield f"control: max_difference is {control.max_difference}, it must be positive"
+    for what, value in (("full", FULL_ANALYSIS), ("empty", CaptionAnalysis())):
+        if not isinstance(control.takes(value, ClipSpan(0, 0, 3)), bool):
+            yield f"control: takes does not return a bool for the {what} analysis"
 
 
 def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
@@ -324,6 +346,9 @@ def _arrangement_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan], c
     indices = [span.index for span in spans]
     if len(set(arrangement.order)) != len(arrangement.order) or not set(arrangement.order) <= set(indices):
         yield f"the order {arrangement.order} does not consist of the clips, each at most once"
+    if arrangement.trimmed:
+        yield from _trim_breaches(arrangement, spans)
+        return
     if len(set(arrangement.drawn)) != count or not set(arrangement.drawn) <= set(indices):
         yield f"{arrangement.drawn} are not {count} of the clips"
     if list(arrangement.order) == indices:
@@ -337,11 +362,23 @@ def _arrangement_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan], c
         yield "clips that were not drawn change their order"
 
 
+def _trim_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan]) -> Iterator[str]:
+    counts = {span.index: span.frame_count for span in spans}
+    if list(arrangement.order) != list(counts):
+        yield f"the order {arrangement.order} of trimmed clips is not the order of the clips"
+    if set(arrangement.trimmed) != set(arrangement.drawn):
+        yield f"the trimmed clips {sorted(arrangement.trimmed)} are not the drawn ones {arrangement.drawn}"
+    for index, kept in arrangement.trimmed.items():
+        if not 0 < kept < counts.get(index, 0):
+            yield f"clip {index} keeps {kept} of {counts.get(index, 0)} frames"
+
+
 __all__ = [
     "FULL_ANALYSIS",
     "ConformanceError",
     "NoModels",
     "check_aspect",
     "check_evaluator",
+    "stand_in_setup",
     "synthetic_clip",
 ]

@@ -1,1 +1,1 @@
-"""Web pages: `annotation` for annotators and organisers, `prompt_review` for correcting prompts."""
+"""Web pages: `annotation` for annotators and organisers, `store_page` for a store."""

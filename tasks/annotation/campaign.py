@@ -26,6 +26,12 @@ CampaignKind = Literal["pairs", "ratings"]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 
 
+#: What is watched before the preference.
+Viewing = Literal["marked", "free"]
+#: Votes on a pair (SLVMEval, section 4.4).
+PAPER_WORKERS = 5
+
+
 class Campaign(Frozen):
     """One campaign.
 
@@ -73,6 +79,9 @@ class Campaign(Frozen):
         for none at all. Under the rule `strict`.
     equal_pairs
         Number of check tasks that show two equal videos; under the rule `strict`.
+    control_pairs
+        Maximum number of each aspect's controls that people are asked about, by a keyed draw; a smaller
+        number is a subset of a larger one. They are shown like pairs, and their votes never decide a pair.
     most_speed
         Fastest playback that counts as seen.
     least_seen
@@ -81,6 +90,9 @@ class Campaign(Frozen):
     look_share
         Share of each video that must be played before the preference. With 0 it is what is changed on either
         side, in both videos, among as many unchanged clips (:func:`tasks.annotation.pair_task.first_look`).
+    viewing
+        What is watched before the preference: ``marked``, see `look_share`, or ``free``, where nothing is
+        asked for and nothing is marked (SLVMEval, appendix A.2).
     drop_excluded
         Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
         release's recipe (`FilterRule.drop_excluded`).
@@ -121,9 +133,11 @@ class Campaign(Frozen):
     gold_share: float = Field(default=0.0, ge=0, le=0.5)
     check_share: float = Field(default=CHECK_SHARE, ge=0, le=0.5)
     equal_pairs: int = Field(default=12, ge=0)
+    control_pairs: int = Field(default=10, ge=0)
     most_speed: float = Field(default=2.0, ge=1, le=4)
     least_seen: float = Field(default=0.9, gt=0, le=1)
     look_share: float = Field(default=0.0, ge=0, le=1)
+    viewing: Viewing = "marked"
     drop_excluded: bool = False
     pay_per_task: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     pay_per_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
@@ -149,12 +163,31 @@ class Campaign(Frozen):
             raise ValueError("a campaign of pairs needs a release and its version")
         if self.kind == "ratings" and not self.suite:
             raise ValueError("a campaign of ratings needs a suite")
+        if self.viewing == "free" and self.look_share:
+            raise ValueError("free viewing asks for no share of the videos: leave out look_share or viewing")
         if 0 < self.most_workers < self.votes_at_most:
             at_most = "" if self.votes_at_most == self.workers_per_pair else f" + {MARGIN}"
             raise ValueError(
                 f"most_workers is smaller than workers_per_pair{at_most}: nobody answers a task twice"
             )
         return self
+
+    @property
+    def look_first(self) -> float | None:
+        """Share of each video that is watched before the preference; 0 for marked parts, None for nothing."""
+        return None if self.viewing == "free" else self.look_share
+
+    @property
+    def protocol(self) -> str:
+        """Under which protocol people answer: ``paper``, or how it differs in words."""
+        if self.rule == "paper" and self.viewing == "free" and self.workers_per_pair == PAPER_WORKERS:
+            return "paper"
+        share = f"{self.look_share:.0%} of each video first"
+        before = share if self.look_share else f"{self.viewing} viewing"
+        votes = str(self.workers_per_pair)
+        if self.weighs:
+            votes = f"{self.votes_at_least} to {self.votes_at_most}"
+        return f"rule {self.rule}, {before}, {votes} votes"
 
     @property
     def checks(self) -> float:

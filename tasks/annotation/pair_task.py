@@ -70,7 +70,13 @@ def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...
                 )
             )
         place += segment.frame_count
-    if drawn - remaining:
+    trimmed = any(segment.kind == "trimmed" for segment in record.segments)
+    if trimmed:
+        high = [
+            Stretch(video="high", start_s=start, end_s=end, kind="removed")
+            for start, end in record.high_intervals
+        ]
+    if drawn - remaining or trimmed:
         joins = record.low_intervals
         low += [Stretch(video="low", start_s=start, end_s=end, kind="join") for start, end in joins]
     if not low:
@@ -226,18 +232,22 @@ class PairTask(PairMedia):
         seconds = self.seconds(side)
         return tuple((start, min(end, seconds)) for start, end in self.first_look if start < seconds)
 
-    def watch_s(self, look_share: float) -> float:
+    def watch_s(self, look_share: float | None) -> float:
         """Return how much of its two videos together has to be watched, in seconds.
 
         Parameters
         ----------
         look_share
-            The campaign's share of each video that is looked at first; 0 for the stretches.
+            The campaign's share of each video that is looked at first; 0 for the stretches, None for
+            free viewing, which counts whole videos.
         """
         total = 0.0
         for side in SIDES:
             own = [(stretch.start_s, stretch.end_s) for stretch in self.must_see if stretch.video == side]
-            if look_share:
+            if look_share is None:
+                # whoever watches freely sees both videos before an answer
+                watched = self.seconds(side)
+            elif look_share:
                 watched = look_share * self.seconds(side) + sum(end - start for start, end in merged(own))
             else:
                 watched = sum(end - start for start, end in merged([*self.looks(side), *own]))

@@ -62,7 +62,7 @@ class RatingTask(Frozen):
         """Length of the video in seconds."""
         return self.seconds
 
-    def watch_s(self, look_share: float) -> float:
+    def watch_s(self, look_share: float | None) -> float:
         """Return how much of the video has to be watched: all of it, whatever a campaign of pairs shows."""
         del look_share
         return self.seconds

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip
+from tasks.aspects.spatial_relationship import MIRRORED
 from tasks.media.planes import split_planes
 
 
@@ -79,4 +80,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={FfmpegEq.name: FfmpegEq()},
+    control=MIRRORED,
 )

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, cast
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending
+from tasks.aspects.spatial_relationship import MIRRORED
+
+cv2 = lazy_package("cv2")
 
 Bgr = NDArray[np.uint8]
 StyleName = Literal["cartoon", "detail", "oil", "pencil", "watercolor"]
@@ -127,4 +130,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={OpencvStyle.name: OpencvStyle()},
+    control=MIRRORED,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ Category = Literal["quality", "consistency"]
 
 #: Strength of parameters that match no preset; no preset's name starts with it.
 CUSTOM = "custom"
+#: Strength of a control.
+CONTROL = "control"
 
 
 class Parameters(Frozen):
@@ -332,14 +335,25 @@ class FrameMapOperation(Operation[P]):
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """A new arrangement: `order` lists clip indices in sequence, `drawn` the clips removed or moved."""
+    """A new arrangement of clips.
+
+    Parameters
+    ----------
+    order
+        Clip indices in sequence.
+    drawn
+        The clips that are removed, moved or trimmed.
+    trimmed
+        Number of frames left, from the first on, by the index of a trimmed clip.
+    """
 
     order: tuple[int, ...]
     drawn: tuple[int, ...]
+    trimmed: Mapping[int, int] = field(default_factory=dict)
 
 
 class OrderOperation(Operation[P]):
-    """An operation that removes or moves whole clips."""
+    """An operation that removes or moves whole clips; a control's may trim clips."""
 
     @abstractmethod
     def most(self, clips: int, parameters: P) -> int:
@@ -356,6 +370,42 @@ class OrderOperation(Operation[P]):
         SetAside
             `no_arrangement` if none is possible for the source.
         """
+
+
+@dataclass(frozen=True)
+class Control:
+    """The control of an aspect: an edit as noticeable as the damage that makes no side better.
+
+    A judge that prefers the untouched side of a control more often than not notices edits, not damage.
+
+    Parameters
+    ----------
+    operation
+        The edit, with its default parameters.
+    takes
+        Whether a clip is eligible, as for :class:`Aspect`.
+    needs
+        What a caption must contain or lack, in words.
+    reason
+        Why neither side is better, in words.
+    copies
+        Parameters that it has in common with the aspect's operation, such as the model.
+    max_difference
+        Maximum mean difference of an edited clip, in 8-bit steps; beyond, the clip is replaced by another.
+    """
+
+    operation: Operation[Any]
+    takes: Callable[[CaptionAnalysis, ClipSpan], bool]
+    needs: str
+    reason: str
+    copies: tuple[str, ...] = ()
+    max_difference: float = math.inf
+
+    def parameters(self, damage: Parameters) -> Parameters:
+        """Return the parameters of the control beside a damage with these parameters."""
+        values = {name: getattr(damage, name) for name in self.copies if name in type(damage).model_fields}
+        parameters: Parameters = self.operation.parameters(overrides=values)
+        return parameters
 
 
 @dataclass(frozen=True)
@@ -381,6 +431,8 @@ class Aspect:
     description
         What the aspect concerns in a video, as judges are told; a user's folder of prompts may replace it.
         Empty for a built-in one, whose description is a prompt file.
+    control
+        The edit that makes no side better; None if there is none.
     """
 
     name: str
@@ -391,15 +443,18 @@ class Aspect:
     operations: Mapping[str, Operation[Any]] = field(default_factory=dict)
     least_clips: int = 1
     description: str = ""
+    control: Control | None = None
 
-    def operation(self, name: str) -> Operation[Any]:
-        """Return an operation by name.
+    def operation(self, name: str, control: bool = False) -> Operation[Any]:
+        """Return an operation by name; that of the control if `control` is set.
 
         Raises
         ------
         UserInputError
             If the aspect has none of that name.
         """
+        if control and self.control is not None and self.control.operation.name == name:
+            return self.control.operation
         if name not in self.operations:
             raise UserInputError(
                 f"aspect {self.name} has no operation {name!r}: choose one of {', '.join(self.operations)}"

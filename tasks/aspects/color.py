@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import cv2
 import numpy as np
 from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from tasks.aspects.base import (
     Aspect,
     ClipContext,
+    ClipNotDegradable,
     ClipSpan,
+    Control,
     FindingOperation,
     FoundParameters,
     Scale,
+    any_clip,
     blending,
 )
 from tasks.aspects.color_edit import (
@@ -32,8 +35,17 @@ from tasks.aspects.color_edit import (
     coloured_things,
     drawn_colour,
 )
-from tasks.media.color_names import lab_to_rgb, pixels_named, recolour, rgb_to_lab
+from tasks.media.color_names import (
+    field_colours,
+    lab_to_rgb,
+    named_colours,
+    pixels_named,
+    recolour,
+    rgb_to_lab,
+)
 from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
+
+cv2 = lazy_package("cv2")
 
 
 class HueShiftParameters(FoundParameters):
@@ -103,19 +115,112 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
         choice: Mapping[str, Any],
     ) -> Planes:
         """Return recoloured planes ``(n, H·3/2, W)``; frames without the colour are unchanged."""
-        cv2.setNumThreads(1)
-        rgb = planes_to_rgb(frames, clip.color)
-        masks = np.zeros(rgb.shape[:3], np.bool_)
-        changed = rgb.copy()
-        for place, frame in enumerate(rgb):
-            mask = colour_mask(frame, choice["color"], parameters.least_share)
-            if not mask.any():
-                continue
-            masks[place] = mask
-            lab = rgb_to_lab(frame)
-            moved = recolour(lab, mask, choice["new_color"])
-            changed[place] = lab_to_rgb(lab + (moved - lab) * np.float32(parameters.amount))
-        return merge_masked(frames, rgb_to_planes(changed, clip.color), masks)
+        return recoloured(frames, clip, choice, parameters.least_share, parameters.amount)
+
+
+#: Colours that are recoloured where no caption names them: not those of skin, hair and wood.
+UNNAMED: Palette = ("red", "green", "yellow", "blue", "purple")
+#: Number of a clip's frames that are looked at before a colour is drawn.
+_LOOKED_AT = 5
+
+
+class UnnamedColourParameters(FoundParameters):
+    """Which colours are recoloured, and how much of a picture they may be.
+
+    Parameters
+    ----------
+    palette
+        Two or more colours: those that are recoloured, and the new ones.
+    least_share, most_share
+        Share of a picture that the colour has, on average over some frames; a frame with less is not changed.
+    """
+
+    palette: Palette = UNNAMED
+    least_share: float = Field(default=0.01, gt=0, le=1)
+    most_share: float = Field(default=0.6, gt=0, le=1)
+
+
+def caption_colours(analysis: CaptionAnalysis) -> list[str]:
+    """Return the colours that a caption names, of anything."""
+    things = (*analysis.subject, *analysis.background, *analysis.scene)
+    fields = (field_colours(entry.color) | named_colours(entry.object) for entry in analysis.color)
+    return sorted(frozenset().union(*fields, *map(named_colours, things)))
+
+
+class UnnamedColourShift(FindingOperation[UnnamedColourParameters]):
+    """Recolours the pixels of a colour that the caption does not name, into another that it does not name.
+
+    The threshold is that of :class:`NamedColourHueShift`.
+    """
+
+    name = "unnamed-colour-shift"
+    parameters_type = UnnamedColourParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"control": {}}
+    default_strength: ClassVar[str] = "control"
+    works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
+    threshold = 0.5
+    finds = "the colour shows"
+
+    def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
+        """Return the colours that the caption names."""
+        return caption_colours(analysis)
+
+    def choose(self, clip: ClipContext, parameters: UnnamedColourParameters) -> dict[str, Any]:
+        """Draw a colour that some frames show, and its new colour.
+
+        Raises
+        ------
+        ClipNotDegradable
+            If the frames show none that the caption leaves out, or no other one is left.
+        """
+        named = set(caption_colours(clip.analysis))
+        free = [colour for colour in parameters.palette if colour not in named]
+        places = np.unique(np.linspace(0, clip.span.frame_count - 1, _LOOKED_AT).round().astype(int))
+        shares = dict.fromkeys(free, 0.0)
+        for place in places.tolist():
+            rgb = planes_to_rgb(clip.read(place, 1), clip.color)[0]
+            for colour in free:
+                shares[colour] += float(colour_mask(rgb, colour, 0).mean()) / len(places)
+        shown = [
+            colour
+            for colour, share in shares.items()
+            if parameters.least_share <= share <= parameters.most_share
+        ]
+        if not shown or len(free) < 2:
+            raise ClipNotDegradable("the frames show no colour that the caption leaves out")
+        colour = shown[int(clip.rng("unnamed colour").integers(len(shown)))]
+        others = [other for other in free if other != colour]
+        return {"color": colour, "new_color": others[int(clip.rng("new color").integers(len(others)))]}
+
+    def apply(
+        self,
+        frames: Planes,
+        first: int,
+        clip: ClipContext,
+        parameters: UnnamedColourParameters,
+        choice: Mapping[str, Any],
+    ) -> Planes:
+        """Return recoloured planes ``(n, H·3/2, W)``; frames without the colour are unchanged."""
+        return recoloured(frames, clip, choice, parameters.least_share, 1.0)
+
+
+def recoloured(
+    frames: Planes, clip: ClipContext, choice: Mapping[str, Any], least_share: float, amount: float
+) -> Planes:
+    """Return planes in which the pixels of a colour have another one."""
+    cv2.setNumThreads(1)
+    rgb = planes_to_rgb(frames, clip.color)
+    masks = np.zeros(rgb.shape[:3], np.bool_)
+    changed = rgb.copy()
+    for place, frame in enumerate(rgb):
+        mask = colour_mask(frame, choice["color"], least_share)
+        if not mask.any():
+            continue
+        masks[place] = mask
+        lab = rgb_to_lab(frame)
+        moved = recolour(lab, mask, choice["new_color"])
+        changed[place] = lab_to_rgb(lab + (moved - lab) * np.float32(amount))
+    return merge_masked(frames, rgb_to_planes(changed, clip.color), masks)
 
 
 def names_coloured_thing(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
@@ -133,4 +238,10 @@ ASPECT = Aspect(
         QwenImageEdit.name: QwenImageEdit(),
         NamedColourHueShift.name: NamedColourHueShift(),
     },
+    control=Control(
+        operation=UnnamedColourShift(),
+        takes=any_clip,
+        needs="a colour in the pictures that the caption does not name",
+        reason="the caption says nothing of that colour, so neither side fits it better",
+    ),
 )

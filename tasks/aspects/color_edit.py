@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, field_validator
 
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from storage_schemas.placement import Hardware
 from tasks.aspects.base import (
@@ -31,6 +31,8 @@ from tasks.media.color_names import field_colours, named_colours, rgb_to_lab
 from tasks.media.planes import Rgb
 from tasks.models.base import ImageEditor, Models
 from tasks.models.residence import Batches
+
+cv2 = lazy_package("cv2")
 
 #: Minimum CIE Lab distance (CIE76) for a pixel's colour to count as changed. 2.3 is just noticeable; the
 #: closest palette colours (black, gray and white) are about 40 apart, and this is half of that.
@@ -71,7 +73,10 @@ def measure_edit(before: Planes, after: Planes) -> EditMeasures:
 def _edges(rgb: Planes) -> NDArray[np.float64]:
     """Return the luma gradient magnitude, ``(H, W)``."""
     luma = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64)
-    return np.hypot(cv2.Sobel(luma, cv2.CV_64F, 1, 0), cv2.Sobel(luma, cv2.CV_64F, 0, 1))
+    edges: NDArray[np.float64] = np.hypot(
+        cv2.Sobel(luma, cv2.CV_64F, 1, 0), cv2.Sobel(luma, cv2.CV_64F, 0, 1)
+    )
+    return edges
 
 
 def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

@@ -1,12 +1,22 @@
-"""Comprehensiveness: parts of the story are missing (SLVMEval, 4.3 and appendix E.2)."""
+"""Comprehensiveness: parts of the story are missing (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.rng import shuffled
-from tasks.aspects.base import Arrangement, Aspect, ClipSpan, OrderOperation, Parameters, any_clip
+from tasks.aspects.base import (
+    Arrangement,
+    Aspect,
+    ClipSpan,
+    Control,
+    OrderOperation,
+    Parameters,
+    any_clip,
+)
 
 
 class RemoveParameters(Parameters):
@@ -46,6 +56,61 @@ class RemoveClips(OrderOperation[RemoveParameters]):
         )
 
 
+class TrimClips(OrderOperation[RemoveParameters]):
+    """Shortens clips at their ends by as many frames as :class:`RemoveClips` removes, and loses no clip.
+
+    The clips that would be removed are trimmed first, then others of the same shuffle, each by half of its
+    frames at most; where that is too little, by two thirds.
+    """
+
+    name = "trim-clips"
+    parameters_type = RemoveParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"control": {}}
+    default_strength: ClassVar[str] = "control"
+
+    def most(self, clips: int, parameters: RemoveParameters) -> int:
+        """Return half of the clips, rounded down: as many as could be removed."""
+        return clips // 2
+
+    def rearrange(
+        self, clips: Sequence[ClipSpan], count: int, seed: tuple[str | int, ...], parameters: RemoveParameters
+    ) -> Arrangement:
+        """Return all clips in order, some of them trimmed, as short as without `count` of them.
+
+        Raises
+        ------
+        SetAside
+            `too_few_clips` if more than half would be removed, or the clips are too short to be trimmed.
+        """
+        removed = set(RemoveClips().rearrange(clips, count, seed, parameters).drawn)
+        frames = sum(clip.frame_count for clip in clips if clip.index in removed)
+        by_index = {clip.index: clip for clip in clips}
+        order = [by_index[index] for index in shuffled([clip.index for clip in clips], *seed, "removed")]
+        for kept_of in (2, 3):
+            kept = _trimmed(order, frames, kept_of)
+            if kept:
+                return Arrangement(tuple(clip.index for clip in clips), tuple(sorted(kept)), kept)
+        raise SetAside(
+            Reason.TOO_FEW_CLIPS,
+            f"the clips are too short to be trimmed by {frames} frames in all, which is what {count} removed "
+            "clips have: each must keep a third of its frames",
+        )
+
+
+def _trimmed(clips: Sequence[ClipSpan], frames: int, kept_of: int) -> dict[int, int]:
+    """Return the frames left of clips, by index, that lose `frames` in all; empty if they cannot.
+
+    Each keeps one of `kept_of` parts, rounded up.
+    """
+    kept = {}
+    for clip in clips:
+        lost = min(frames, clip.frame_count - math.ceil(clip.frame_count / kept_of))
+        if lost:
+            kept[clip.index] = clip.frame_count - lost
+            frames -= lost
+    return kept if not frames else {}
+
+
 ASPECT = Aspect(
     name="comprehensiveness",
     dimension="scene",
@@ -54,4 +119,10 @@ ASPECT = Aspect(
     takes=any_clip,
     operations={RemoveClips.name: RemoveClips()},
     least_clips=2,
+    control=Control(
+        operation=TrimClips(),
+        takes=any_clip,
+        needs="clips of two frames or more",
+        reason="the video is as much shorter, and each part of the story is there",
+    ),
 )

@@ -1,4 +1,4 @@
-"""Dynamics degree: the clip is frozen (SLVMEval, 4.3 and appendix E.2)."""
+"""Dynamics degree: the clip is frozen (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
-from tasks.aspects.base import Aspect, ClipSpan, FrameMapOperation, Parameters, Scale
+from tasks.aspects.base import Aspect, ClipSpan, Control, FrameMapOperation, Parameters, Scale
 
 
 class MiddleFrameParameters(Parameters):
@@ -75,6 +75,26 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
         return shown
 
 
+class ReversedParameters(Parameters):
+    """No parameters."""
+
+
+class ReversedClip(FrameMapOperation[ReversedParameters]):
+    """The clip is played backwards: its frames differ from their neighbours by as much as before.
+
+    The threshold is that of :class:`MiddleFrame`: a clip without motion is not changed.
+    """
+
+    name = "reversed-clip"
+    parameters_type = ReversedParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"control": {}}
+    default_strength: ClassVar[str] = "control"
+
+    def frame_map(self, count: int, parameters: ReversedParameters) -> list[int]:
+        """Return the places from the last to the first."""
+        return list(range(count - 1, -1, -1))
+
+
 def moves(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
     """Return whether the clip names a motion or human action and has two frames to show it.
 
@@ -90,4 +110,10 @@ ASPECT = Aspect(
     needs="motion (`dynamic_degree`), and a clip of two frames or more",
     takes=moves,
     operations={MiddleFrame.name: MiddleFrame()},
+    control=Control(
+        operation=ReversedClip(),
+        takes=moves,
+        needs="a motion or an action, and a clip of two frames or more",
+        reason="as much moves as before, only backwards",
+    ),
 )

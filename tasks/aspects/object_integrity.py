@@ -7,21 +7,22 @@ caption to locate the thing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from tasks.aspects.base import (
     Aspect,
     ClipContext,
     ClipNotDegradable,
     ClipSpan,
+    Control,
     FindingOperation,
     FoundParameters,
     Scale,
@@ -30,6 +31,8 @@ from tasks.aspects.base import (
 from tasks.aspects.object_diffusion import GroundedInpainting
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
 from tasks.models.base import Models
+
+cv2 = lazy_package("cv2")
 
 
 class InpaintingParameters(FoundParameters):
@@ -164,6 +167,81 @@ class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
         return merge_masked(frames, rgb_to_planes(painted, clip.color), masks)
 
 
+#: Where the hole of a control may lie: shares of the picture's width and height by which the mask moves.
+_MOVES = tuple((x / 8, y / 8) for y in range(-4, 4) for x in range(-4, 4) if (x, y) != (0, 0))
+
+
+class PatchInpainting(FindingOperation[InpaintingParameters]):
+    """Inpaints as much of the picture beside its salient subject as the subject has.
+
+    The subject's mask is moved to where the middle frame is least salient. The threshold of 0.3 steps
+    excludes clips without detail there.
+    """
+
+    name = "patch-telea-inpainting"
+    parameters_type = InpaintingParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"control": {}}
+    default_strength: ClassVar[str] = "control"
+    models: ClassVar[tuple[str, ...]] = ("u2net", "u2netp")
+    works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
+    threshold = 0.3
+    finds = "there is room for the hole beside a subject"
+
+    def consumed_models(self, parameters: InpaintingParameters, models: Models) -> dict[str, Any]:
+        """Return the network's checksum by name."""
+        from tasks.models.hub import consumed_model
+
+        return consumed_model(models, parameters.model)
+
+    def choose(self, clip: ClipContext, parameters: InpaintingParameters) -> dict[str, Any]:
+        """Return where the hole lies: the move of the subject's mask, as shares of width and height.
+
+        Raises
+        ------
+        ClipNotDegradable
+            If the middle frame has no subject.
+        """
+        frame = planes_to_rgb(clip.read(clip.span.frame_count // 2, 1), clip.color)[0]
+        salience = clip.models.get(parameters.model).mask(frame)
+        mask = subject_mask(salience, parameters)
+        if not mask.any():
+            raise ClipNotDegradable("no subject stands out in the middle frame")
+        # of those that are equally good, the nearest
+        ranked = sorted(_MOVES, key=lambda move: (abs(move[0]) + abs(move[1]), move))
+        best = min(ranked, key=lambda move: int(salience[_moved(mask, move)].sum(dtype=np.int64)))
+        return {"move": list(best)}
+
+    def apply(
+        self,
+        frames: Planes,
+        first: int,
+        clip: ClipContext,
+        parameters: InpaintingParameters,
+        choice: Mapping[str, Any],
+    ) -> Planes:
+        """Return planes ``(n, H·3/2, W)`` with a hole painted over; without a subject, unchanged."""
+        cv2.setNumThreads(1)
+        network = clip.models.get(parameters.model)
+        rgb = planes_to_rgb(frames, clip.color)
+        masks = np.zeros(rgb.shape[:3], np.bool_)
+        painted = rgb.copy()
+        for place, frame in enumerate(rgb):
+            subject = subject_mask(network.mask(frame), parameters)
+            hole = _moved(subject, choice["move"]) & ~subject
+            # where the subject fills the picture, too little is left beside it
+            if hole.mean() < max(parameters.least_share, subject.mean() / 2):
+                continue
+            masks[place] = hole
+            painted[place] = paint_over(frame, hole, parameters)
+        return merge_masked(frames, rgb_to_planes(painted, clip.color), masks)
+
+
+def _moved(mask: Mask, move: Sequence[float]) -> Mask:
+    """Return a mask moved by shares of its width and height; what leaves the picture comes in opposite."""
+    height, width = mask.shape
+    return np.roll(mask, (round(move[1] * height), round(move[0] * width)), axis=(0, 1))
+
+
 def names_a_subject(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
     """Return whether the caption names a thing."""
     return bool(analysis.subject)
@@ -179,4 +257,11 @@ ASPECT = Aspect(
         GroundedInpainting.name: GroundedInpainting(),
         SaliencyTeleaInpainting.name: SaliencyTeleaInpainting(),
     },
+    control=Control(
+        operation=PatchInpainting(),
+        takes=names_a_subject,
+        needs="a thing (`subject`)",
+        reason="as much is painted over, but where nothing stands out that a caption would name",
+        copies=("model",),
+    ),
 )

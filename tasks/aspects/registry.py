@@ -12,6 +12,7 @@ from functools import cache
 from importlib.metadata import EntryPoint
 
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
+from storage_schemas.extras import explain_missing_packages
 from tasks.aspects.base import Aspect
 from tasks.plugins import added_points
 
@@ -52,10 +53,11 @@ def aspect(name: str) -> Aspect:
     UserInputError
         If the name is unknown; the message lists similar names.
     PrerequisiteError
-        If a package's entry point cannot be loaded or holds something else.
+        If a package's entry point cannot be loaded or holds something else, or the extra `build` is missing.
     """
     if name in BUILT_IN:
-        built_in: Aspect = importlib.import_module(f"tasks.aspects.{name}").ASPECT
+        with explain_missing_packages():
+            built_in: Aspect = importlib.import_module(f"tasks.aspects.{name}").ASPECT
         return built_in
     added = added_aspects()
     if name not in added:

@@ -20,6 +20,7 @@ from tasks.aspects.base import (
     Scale,
     any_clip,
 )
+from tasks.aspects.shifted_picture import SHIFTED
 
 
 class ScaleParameters(Parameters):
@@ -91,4 +92,5 @@ ASPECT = Aspect(
     needs="nothing",
     takes=any_clip,
     operations={LanczosDownUp.name: LanczosDownUp()},
+    control=SHIFTED,
 )

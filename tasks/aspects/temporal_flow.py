@@ -1,15 +1,25 @@
-"""Temporal flow: consecutive clips are reordered (SLVMEval, 4.3 and appendix E.2)."""
+"""Temporal flow: consecutive clips are reordered (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.rng import keyed_rng
-from tasks.aspects.base import Arrangement, Aspect, ClipSpan, OrderOperation, Parameters, any_clip
+from tasks.aspects.base import (
+    Arrangement,
+    Aspect,
+    ClipSpan,
+    Control,
+    FrameMapOperation,
+    OrderOperation,
+    Parameters,
+    any_clip,
+)
 
 #: Number of failed draws after which a source counts as having no arrangement. If any arrangement exists, a
 #: third or more of all draws succeed.
@@ -32,18 +42,11 @@ class ReinsertParameters(Parameters):
 def window(clips: int, count: int, rng: np.random.Generator) -> range:
     """Return the places of `count` consecutive clips out of `clips`.
 
-    The window grows from one clip by steps to the left or right, so that with the same generator a smaller
-    window is part of a larger one.
+    Each window of a size is as likely as any other. With the same generator a smaller one is part of a larger
+    one: one more clip moves the first place by none or by one.
     """
-    first = int(rng.integers(clips))
-    last = first
-    while last - first + 1 < count:
-        go_left = bool(rng.integers(2))
-        if first == 0 or (last < clips - 1 and not go_left):
-            last += 1
-        else:
-            first -= 1
-    return range(first, last + 1)
+    first = int(rng.random() * (clips - count + 1))
+    return range(first, first + count)
 
 
 class ReinsertWindow(OrderOperation[ReinsertParameters]):
@@ -101,6 +104,33 @@ class ReinsertWindow(OrderOperation[ReinsertParameters]):
         )
 
 
+class HalvesParameters(Parameters):
+    """No parameters."""
+
+
+class ExchangedHalves(FrameMapOperation[HalvesParameters]):
+    """The second half of a clip is shown before the first; the clips stay in order.
+
+    The threshold is that of :class:`~tasks.aspects.dynamics_degree.MiddleFrame`: a still clip has no halves.
+    """
+
+    name = "exchanged-halves"
+    parameters_type = HalvesParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"control": {}}
+    default_strength: ClassVar[str] = "control"
+
+    def frame_map(self, count: int, parameters: HalvesParameters) -> list[int]:
+        """Return the places of the second half, then those of the first."""
+        middle = (count + 1) // 2
+        return [*range(middle, count), *range(middle)]
+
+
+def names_one_event(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return whether the caption names one event at most, so that it tells no order within the clip."""
+    events = {(one.agent, one.action) for one in (*analysis.dynamic_degree, *analysis.human_action)}
+    return clip.frame_count >= 2 and len(events) <= 1
+
+
 ASPECT = Aspect(
     name="temporal_flow",
     dimension="move_scene",
@@ -109,4 +139,10 @@ ASPECT = Aspect(
     takes=any_clip,
     operations={ReinsertWindow.name: ReinsertWindow()},
     least_clips=2,
+    control=Control(
+        operation=ExchangedHalves(),
+        takes=names_one_event,
+        needs="a caption with one event at most, and a clip of two frames or more",
+        reason="the clips are in the order of the captions, and no caption tells an order within its clip",
+    ),
 )

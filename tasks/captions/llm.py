@@ -25,7 +25,7 @@ from tasks.captions.answer_schema import analysis_schema, read_analysis
 from tasks.llm.answers import has_text
 from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
 from tasks.llm.json_answers import AnswerForm
-from tasks.llm.prompt_files import prompt_text
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text, without_marks
 from tasks.llm.servers import Servers, check_server
 
@@ -42,6 +42,10 @@ _SPACE = re.compile(r"\s")
 def default_prompt() -> str:
     """Return the default instruction."""
     return prompt_text("caption-analysis/caption_analysis")
+
+
+def _default_again() -> str:
+    return prompt_text("caption-analysis/caption_analysis_again")
 
 
 class ThinkingModel(Frozen):
@@ -113,13 +117,14 @@ class LlmParameters(ThinkingModel):
 
     Parameters
     ----------
-    prompt
-        The instruction.
+    prompt, again
+        The instruction, and what follows an answer that cannot be used, with ``{reason}``.
     most_items, most_letters
         Maximum length of a list and of a text in an analysis.
     """
 
     prompt: str = Field(default_factory=default_prompt, min_length=1)
+    again: str = Field(default_factory=_default_again, min_length=1)
     most_items: int = Field(default=50, ge=1)
     most_letters: int = Field(default=120, ge=1)
 
@@ -215,8 +220,10 @@ class LlmAnalyser(CaptionAnalyser):
         return results
 
 
-#: Where a user's prompt has the caption, as a JSON object; without it the caption is a message of its own.
+#: Where a user's prompt has the caption, as it is; without it the caption is a message of its own, as JSON.
 _CAPTION = "{caption}"
+#: The beginning of tokens such as ``<|im_end|>``, which would end the message.
+_MARK = re.compile(r"<\|")
 
 
 class _CaptionQuestion(Question[CaptionAnswer]):
@@ -230,20 +237,20 @@ class _CaptionQuestion(Question[CaptionAnswer]):
 
     def request(self) -> ChatRequest:
         """Return the next request: the caption, and the reason for rejecting the last answer."""
-        parameters, caption = self._parameters, as_data(caption=self._text)
+        parameters = self._parameters
         messages: list[dict[str, Any]] = [
             {"role": "system", "content": parameters.prompt},
-            {"role": "user", "content": caption},
+            {"role": "user", "content": as_data(caption=self._text)},
         ]
         if _CAPTION in parameters.prompt:
             # the paper's template has it in the text (E.1)
-            messages = [{"role": "user", "content": parameters.prompt.replace(_CAPTION, caption)}]
+            told = parameters.prompt.replace(_CAPTION, _MARK.sub("< |", self._text))
+            messages = [{"role": "user", "content": told}]
         if self.unfit:
             if last := self.answers[-1].text[:_SHOWN].strip():
                 messages.append({"role": "assistant", "content": without_marks(last)})
             reason = without_marks(self.unfit[-1])
-            again = f"That answer cannot be used: {reason}. Answer again, by all the rules."
-            messages.append({"role": "user", "content": again})
+            messages.append({"role": "user", "content": filled(parameters.again, reason=reason)})
         return parameters.request(
             messages,
             analysis_schema(parameters.most_items, parameters.most_letters),

@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from storage_schemas.analysis import AgentAction, CaptionAnalysis
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.extras import missing_package, require_package
 from tasks.captions.analyser import CaptionAnalyser
 from tasks.captions.entities import (
     background_texts,
@@ -230,9 +229,8 @@ class RulesAnalyser(CaptionAnalyser):
         PrerequisiteError
             If one of them is not installed.
         """
-        for module, package in (("spacy", "spacy"), (MODEL, MODEL_PACKAGE)):
-            if find_spec(module) is None:
-                raise _not_installed(package)
+        for module in ("spacy", MODEL):
+            require_package(module)
 
     def analyse(self, captions: Sequence[str], journal: AnswerJournal | None = None) -> list[CaptionAnalysis]:
         """Return one analysis per caption, in order; empty if the caption is empty or not English.
@@ -257,7 +255,7 @@ def _language_model() -> Any:
         # The lemmatiser and the named-entity recogniser are not used; excluding them halves the time.
         return spacy.load(MODEL, exclude=["ner", "lemmatizer"])
     except OSError as problem:
-        raise _not_installed(MODEL_PACKAGE) from problem
+        raise missing_package(MODEL) or problem from problem
 
 
 def _spacy_alone() -> Any:
@@ -278,11 +276,7 @@ def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError as problem:
-        raise _not_installed(package) from problem
-
-
-def _not_installed(package: str) -> PrerequisiteError:
-    return PrerequisiteError(f"caption analysis by rules needs {package}: pip install {package}")
+        raise missing_package(MODEL) or problem from problem
 
 
 def is_english(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ import httpx2
 from pydantic import ConfigDict, SecretStr, ValidationError
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.extras import require_package
 from storage_schemas.model import (
     OFFLINE,
     PROVIDER_KEYS,
@@ -399,15 +399,8 @@ _LIBRARIES: Mapping[str, str] = {"anthropic": "anthropic", "google": "google.gen
 
 def need_library(provider: ProviderName) -> None:
     """Raise PrerequisiteError if the library of a provider is not installed."""
-    name = _LIBRARIES.get(provider)
-    try:
-        if name is None or importlib.util.find_spec(name) is not None:
-            return
-    except ModuleNotFoundError:
-        pass  # the package around it is missing, too
-    raise PrerequisiteError(
-        f"the library of the provider {provider} is not installed: pip install 'slvmeval[providers]'"
-    )
+    if name := _LIBRARIES.get(provider):
+        require_package(name)
 
 
 def told_by(text: str) -> str:

@@ -10,11 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
+
+cv2 = lazy_package("cv2")
 
 Lab = NDArray[np.float32]
 
@@ -132,7 +134,7 @@ def rgb_to_lab(rgb: Planes) -> Lab:
 def lab_to_rgb(lab: Lab) -> Planes:
     """Convert CIE Lab to RGB ``(H, W, 3)`` uint8; colours outside RGB are clipped."""
     rgb = cv2.cvtColor(lab, cv2.COLOR_Lab2RGB)
-    return np.clip(np.rint(rgb * 255), 0, 255).astype(np.uint8)
+    return cast("Planes", np.clip(np.rint(rgb * 255), 0, 255).astype(np.uint8))
 
 
 def pixels_named(lab: Lab, name: str) -> NDArray[np.bool_]:

@@ -11,11 +11,13 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.errors import IntegrityError
+from storage_schemas.extras import lazy_package
+
+cv2 = lazy_package("cv2")
 
 #: Number of features of a picture: 18 at each of two sizes.
 FEATURES = 36

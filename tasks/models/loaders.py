@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
+from storage_schemas.extras import explain_missing_packages
 from tasks.models.registry import SERVED
 from tasks.plugins import added_points
 
@@ -90,7 +91,8 @@ def load_model(kind: str, path: Path, device: str, **options: Any) -> Any:
 def _loader(kind: str) -> Callable[..., Any]:
     if kind in LOADERS:
         module, _, name = LOADERS[kind].partition(":")
-        built_in: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        with explain_missing_packages():
+            built_in: Callable[..., Any] = getattr(importlib.import_module(module), name)
         return built_in
     point = added_kinds()[kind]
     try:

@@ -1,19 +1,26 @@
-"""U²-Net by rembg: saliency of each pixel of a picture (SLVMEval, appendix E.2).
+"""U²-Net: saliency of each pixel of a picture, the same mask as rembg makes (SLVMEval, appendix E.2).
 
-rembg's session computes the mask, on our checked file and on the requested device. rembg's session factory is
-not used: it looks for the weights by name in the user's home folder and downloads what is missing.
+The few lines around the network are rembg's session for U²-Net. The package itself is not used: it brings a
+compiler (numba, 268 MB) for functions that a mask does not need, looks for the weights by name in the user's
+home folder, and downloads what is missing. Tests compare the masks.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from storage_schemas.frames import Planes
 from tasks.models.onnx_session import open_session
+
+#: Width and height of the network's input.
+_SIZE = (320, 320)
+#: Mean and standard deviation of the three colours in the pictures that it was trained on (ImageNet).
+_MEAN = np.array((0.485, 0.456, 0.406))
+_STD = np.array((0.229, 0.224, 0.225))
 
 
 def load(path: Path, device: str) -> U2Net:
@@ -38,8 +45,8 @@ class U2Net:
     """
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
-        inner = open_session(path, device)
-        self._remove, self._session = _rembg_session(path.stem, inner)
+        self._session = open_session(path, device)
+        self._input = self._session.get_inputs()[0].name
 
     def mask(self, rgb: Planes) -> NDArray[np.uint8]:
         """Return the saliency of each pixel, from 0 to 255.
@@ -54,29 +61,14 @@ class U2Net:
         ndarray
             ``(H, W)`` uint8; all zeros where the network sees no difference between pixels.
         """
-        try:
-            with np.errstate(invalid="raise"):
-                return np.asarray(self._remove(rgb, session=self._session, only_mask=True), np.uint8)
-        except FloatingPointError:  # rembg stretches the range of the saliency, which is empty here
+        picture = Image.fromarray(rgb)
+        small = np.array(picture.resize(_SIZE, Image.Resampling.LANCZOS))
+        scaled = (small / max(small.max(), 1e-6) - _MEAN) / _STD
+        saliency = self._session.run(None, {self._input: scaled.transpose(2, 0, 1)[None].astype(np.float32)})
+        saliency = saliency[0][0, 0]
+        low, high = saliency.min(), saliency.max()
+        if low == high:
             return np.zeros(rgb.shape[:2], np.uint8)
-
-
-def _rembg_session(name: str, inner: Any) -> tuple[Any, Any]:
-    """Return rembg's function ``remove``, and its U²-Net session around an open ONNX session."""
-    import numba
-
-    # rembg imports pymatting, which compiles for a minute or more on a fresh machine; no mask needs it
-    compiler: Any = numba.config
-    is_off = compiler.DISABLE_JIT
-    compiler.DISABLE_JIT = True
-    try:
-        from rembg import remove
-        from rembg.sessions.u2net import U2netSession
-    finally:
-        compiler.DISABLE_JIT = is_off
-
-    class CheckedFileSession(U2netSession):  # type: ignore[misc]  # rembg is untyped
-        def __init__(self) -> None:
-            self.model_name, self.inner_session = name, inner
-
-    return remove, CheckedFileSession()
+        stretched = ((saliency - low) / (high - low)).clip(0, 1) * 255
+        mask = Image.fromarray(stretched.astype(np.uint8))
+        return np.asarray(mask.resize(picture.size, Image.Resampling.LANCZOS))

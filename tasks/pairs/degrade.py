@@ -34,7 +34,7 @@ from tasks.pairs.clip_frames import ClipFrames, reading_thread
 from tasks.pairs.degrade_clip import DegradedClip, degrade_clip, needs_frames, pair_failure
 from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
-from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
+from tasks.pairs.intervals import cut_units, degraded_intervals, reordered, replaced, trimmed, units
 
 log = logging.getLogger(__name__)
 
@@ -207,9 +207,9 @@ def _degrade_clips(
             spans = sorted(by_clip, key=lambda span: span.index)
             clips = [ClipFrames(reader, span, thread) for span in spans]
             _read_ahead(store, facts, clips[0], by_clip[spans[0]])
-            for place, frames in enumerate(clips):
-                if place + 1 < len(clips):
-                    _read_ahead(store, facts, clips[place + 1], by_clip[spans[place + 1]])
+            for index, frames in enumerate(clips):
+                if index + 1 < len(clips):
+                    _read_ahead(store, facts, clips[index + 1], by_clip[spans[index + 1]])
                 for state in by_clip[frames.span]:
                     _degrade(store, facts, state, frames, models)
                     done += 1
@@ -275,9 +275,14 @@ def _write_order_pair(store: Store, facts: SourceFacts, job: PairJob) -> None:
     source_units = units(facts.spans, facts.timeline.count)
     operation: OrderOperation[Any] = job.operation  # type: ignore[assignment]
     arrangement = operation.rearrange(facts.clips_with_frames, job.clips, job.seed, job.parameters)
-    segments = reordered(source_units, arrangement.order, arrangement.drawn)
+    removed = None
+    if arrangement.trimmed:
+        source_units, removed = cut_units(source_units, arrangement.trimmed)
+        segments = trimmed(source_units, arrangement.trimmed)
+    else:
+        segments = reordered(source_units, arrangement.order, arrangement.drawn)
     checksum = low_checksum(store, facts.timeline.digests, segments)
-    _write_pair(store, facts, job, source_units, segments, checksum, list(arrangement.drawn), {}, {})
+    _write_pair(store, facts, job, source_units, segments, checksum, list(arrangement.drawn), {}, {}, removed)
 
 
 def _write_pair(
@@ -290,10 +295,12 @@ def _write_pair(
     drawn: list[int],
     choices: dict[str, Any],
     passed_over: dict[str, str],
+    removed: Sequence[int] | None = None,
 ) -> None:
+    """Write a pair; `removed` are the units that differ if they are not the drawn clips."""
     started = time.monotonic()
     fps = float(job.fps)
-    high, low = degraded_intervals(source_units, segments, drawn, fps)
+    high, low = degraded_intervals(source_units, segments, drawn if removed is None else removed, fps)
     record = PairRecord(
         pair_id=job.pair_id,
         source_id=facts.source.id,
@@ -318,10 +325,11 @@ def _write_pair(
         high_intervals=high,
         low_intervals=low,
         seed=str(job.consumes["seed"]),
+        control=job.control is not None,
     )
     with store.stage(PAIR, job.consumes) as staged:
         staged.content_checksum = record.low_checksum
-        staged.content = record.model_dump(mode="json")
+        staged.content = record.content()
         staged.provenance = provenance(started)
 
 

@@ -28,7 +28,6 @@ from tasks.pairs.facts import SourceFacts
 PACKAGES = (
     "opencv-contrib-python-headless",
     "pillow",
-    "rembg",
     "onnxruntime",
     "torch",
     "transformers",
@@ -78,7 +77,7 @@ def degrade_clip(
     )
     if isinstance(job.operation, FrameMapOperation):
         places = job.operation.frame_map(span.frame_count, job.parameters)
-        _check_map(job.operation, frames, places)
+        _check_difference(job, span, _map_difference(frames, places))
         shown = tuple(span.first_frame + place for place in places)
         return DegradedClip(segment.model_copy(update={"frame_map": shown}), {})
     consumes = clip_consumes(facts, job, span)
@@ -86,7 +85,9 @@ def degrade_clip(
     digests: Sequence[int] = ()
     if not store.has(DEGRADED_CLIP, id_):
         digests = _write_clip(store, facts, job, frames, models, consumes, made)
-    choice = store.manifest(DEGRADED_CLIP, id_).content["choice"]
+    content = store.manifest(DEGRADED_CLIP, id_).content
+    _check_difference(job, span, content["difference"])
+    choice = content["choice"]
     return DegradedClip(segment.model_copy(update={"degraded_clip": id_}), choice, digests)
 
 
@@ -150,10 +151,7 @@ def _write_clip(
         at_once = operation.frames_at_once
         difference, changed = _each_batch(frames, at_once, degraded, writer, timeline.pts_s, made)
         choice |= operation.settle(changed, span.frame_count, job.parameters, clip)
-        if difference < operation.threshold:
-            raise NotDifferentEnough(
-                f"clip {span.index}: mean difference {difference:.2f} is below {operation.threshold:g}"
-            )
+        _check_difference(job, span, difference)
         written = writer.finish()
         staged.content_checksum = written.checksum
         staged.content = {
@@ -230,19 +228,37 @@ def absolute_difference(before: Planes, after: Planes) -> int:
     return int(np.subtract(higher, lower, out=higher).sum(dtype=np.int64))
 
 
-def _check_map(operation: FrameMapOperation[Any], frames: ClipFrames, places: list[int]) -> None:
-    span, total = frames.span, 0
-    frame_size = 0
-    for place, shown in enumerate(places):
-        before = frames.read(place, 1)
-        frame_size = before.size
-        if shown != place:
-            total += absolute_difference(before, frames.read(shown, 1))
-    difference = total / (frame_size * span.frame_count)
+def _check_difference(job: PairJob, span: ClipSpan, difference: float) -> None:
+    """Check that a clip changed enough and, of a control, not too much.
+
+    Raises
+    ------
+    ClipNotDegradable
+        If it did not.
+    """
+    operation = job.operation
+    assert isinstance(operation, PixelOperation | FrameMapOperation)
     if difference < operation.threshold:
         raise NotDifferentEnough(
             f"clip {span.index}: mean difference {difference:.2f} is below {operation.threshold:g}"
         )
+    if job.control is not None and difference > job.control.max_difference:
+        raise ClipNotDegradable(
+            f"clip {span.index}: mean difference {difference:.2f} is above {job.control.max_difference:g}, "
+            "more than a control may change"
+        )
+
+
+def _map_difference(frames: ClipFrames, places: list[int]) -> float:
+    """Return the mean difference between a clip and itself with other frames at its places."""
+    span, total = frames.span, 0
+    frame_size = 0
+    for index, shown in enumerate(places):
+        before = frames.read(index, 1)
+        frame_size = before.size
+        if shown != index:
+            total += absolute_difference(before, frames.read(shown, 1))
+    return total / (frame_size * span.frame_count)
 
 
 def pair_failure(job: PairJob, passed_over: dict[int, ClipNotDegradable], title: str) -> SetAside:
@@ -252,6 +268,6 @@ def pair_failure(job: PairJob, passed_over: dict[int, ClipNotDegradable], title:
     first = next(iter(passed_over.values()), None)
     return SetAside(
         reason,
-        f"{job.aspect.name}: only {len(job.draw) - len(passed_over)} of the {len(job.draw)} eligible clips "
+        f"{job.what}: only {len(job.draw) - len(passed_over)} of the {len(job.draw)} eligible clips "
         f"of {title} could be degraded, {job.least} are needed (for example, {first})",
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +12,7 @@ from storage_schemas.errors import Reason, SetAside
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.rng import derived_seed, shuffled
 from storage_schemas.store import PAIR
-from tasks.aspects.base import Aspect, ClipSpan, Operation, OrderOperation, Parameters
+from tasks.aspects.base import CONTROL, Aspect, ClipSpan, Control, Operation, OrderOperation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.models.base import Models
 from tasks.pairs.facts import SourceFacts, frames_id
@@ -19,6 +21,9 @@ from tasks.recipe import Recipe, SeverityPoint
 #: Version of the edit-list and interval rules; part of every pair's id.
 EDIT_LIST_VERSION = 1
 
+#: Version of the draw of controls; part of their ids.
+CONTROL_VERSION = 1
+
 
 @dataclass(frozen=True)
 class PairJob:
@@ -26,7 +31,7 @@ class PairJob:
 
     `draw` is the order in which eligible clips are tried; the first `clips` that can be degraded are
     taken, so a smaller draw is a subset of a larger one. `least` is the minimum number of clips; it equals
-    `clips` unless the recipe asks for all eligible clips.
+    `clips` unless the recipe asks for all eligible clips. `control` is set for the control of a main pair.
     """
 
     aspect: Aspect
@@ -40,6 +45,12 @@ class PairJob:
     seed: tuple[str | int, ...]
     fps: Fraction
     consumes: dict[str, Any]
+    control: Control | None = None
+
+    @property
+    def what(self) -> str:
+        """What it makes, for messages."""
+        return self.aspect.name if self.control is None else f"the control of {self.aspect.name}"
 
     @property
     def pair_id(self) -> str:
@@ -94,6 +105,68 @@ def draw_pair(
     )
 
 
+def draw_control(facts: SourceFacts, recipe: Recipe, beside: PairJob, models: Models) -> PairJob:
+    """Draw the clips of the control beside a main pair and return its job.
+
+    The clips of the pair's draw that the control accepts come first, in its order, so that both change the
+    same clips where both can.
+
+    Raises
+    ------
+    SetAside
+        `too_few_eligible_clips`, with the numbers.
+    """
+    control = beside.aspect.control
+    assert control is not None
+    operation, parameters = control.operation, recipe.control_parameters(beside.aspect.name)
+    eligible = [
+        span
+        for span in facts.clips_with_frames
+        if control.takes(facts.analyses[span.index], span)
+        and operation.takes(facts.analyses[span.index], span, parameters)
+    ]
+    have = len(facts.clips_with_frames)
+    most = len(eligible)
+    if isinstance(operation, OrderOperation):
+        most = min(most, operation.most(have, parameters))
+    if most < beside.clips:
+        raise SetAside(
+            Reason.TOO_FEW_ELIGIBLE_CLIPS,
+            f"the control of {beside.aspect.name} needs {beside.clips} clips ({control.needs}), "
+            f"{facts.source.title} has {most} of {have}",
+        )
+    if isinstance(operation, OrderOperation):
+        # raises if there is no room for it
+        operation.rearrange(facts.clips_with_frames, beside.clips, beside.seed, parameters)
+    common = [span for span in beside.draw if span in eligible]
+    others = [span for span in eligible if span not in common]
+    bounds = {} if math.isinf(control.max_difference) else {"max_difference": control.max_difference}
+    return replace(
+        beside,
+        operation=operation,
+        parameters=parameters,
+        strength=CONTROL,
+        main=False,
+        least=beside.clips,
+        draw=(*common, *shuffled(others, *beside.seed, "control clips")),
+        consumes={
+            **beside.consumes,
+            "operation": operation.name,
+            "version": operation.version,
+            "parameters": parameters.model_dump(mode="json"),
+            "eligible": [span.index for span in eligible],
+            "draw": [span.index for span in beside.draw],
+            "models": operation.consumed_models(parameters, models),
+            "analysis": digest_value(
+                [operation.consumed_analysis(facts.analyses[span.index]) for span in eligible]
+            ),
+            "control": CONTROL_VERSION,
+            **bounds,
+        },
+        control=control,
+    )
+
+
 def _count(
     facts: SourceFacts,
     recipe: Recipe,
@@ -132,13 +205,28 @@ def source_jobs(
     jobs: dict[str, PairJob] = {}
     reasons: dict[str, SetAside] = {}
     for name in aspects:
-        for place, point in enumerate(recipe.points(name)):
+        for index, point in enumerate(recipe.points(name)):
             try:
                 job = draw_pair(facts, recipe, name, point, models)
             except SetAside as reason:
-                if place == 0:
+                if index == 0:
                     reasons[name] = reason
                     break
                 continue
             jobs.setdefault(job.pair_id, job)
     return list(jobs.values()), reasons
+
+
+def control_jobs(
+    facts: SourceFacts, recipe: Recipe, models: Models, jobs: Sequence[PairJob]
+) -> tuple[list[PairJob], dict[str, SetAside]]:
+    """Return the controls beside the main pairs of `jobs`, and a reason for each aspect without one."""
+    controls = []
+    reasons: dict[str, SetAside] = {}
+    for job in jobs:
+        if job.main and recipe.has_control(job.aspect.name, facts.source.id):
+            try:
+                controls.append(draw_control(facts, recipe, job, models))
+            except SetAside as reason:
+                reasons[job.aspect.name] = reason
+    return controls, reasons

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from storage_schemas.pair import Interval, Segment
 from tasks.aspects.base import ClipSpan
@@ -60,6 +60,42 @@ def reordered(source_units: Sequence[Segment], order: Sequence[int], drawn: Sequ
         clip = next(waiting)
         result.append(by_clip[clip].model_copy(update={"moved": clip in moved}))
     return result
+
+
+def cut_units(source_units: Sequence[Segment], trimmed: Mapping[int, int]) -> tuple[list[Segment], list[int]]:
+    """Return the source with each trimmed clip in two, and the numbers of the parts that are cut off.
+
+    Parameters
+    ----------
+    trimmed
+        Number of frames left, by clip.
+
+    Returns
+    -------
+    tuple of list and list
+        The units; the second part of a clip has a negative number in place of a clip's index.
+    """
+    cut: list[Segment] = []
+    removed: list[int] = []
+    for unit in source_units:
+        left = None if unit.clip is None else trimmed.get(unit.clip)
+        if left is None:
+            cut.append(unit)
+            continue
+        removed.append(-1 - len(removed))
+        cut.append(unit.model_copy(update={"frame_count": left}))
+        rest = {"first_frame": unit.first_frame + left, "frame_count": unit.frame_count - left}
+        cut.append(unit.model_copy(update={**rest, "clip": removed[-1]}))
+    return cut, removed
+
+
+def trimmed(cut: Sequence[Segment], trimmed_clips: Collection[int]) -> list[Segment]:
+    """Return the edit list of :func:`cut_units`, without the parts that are cut off."""
+    return [
+        unit.model_copy(update={"kind": "trimmed"}) if unit.clip in trimmed_clips else unit
+        for unit in cut
+        if unit.clip is None or unit.clip >= 0
+    ]
 
 
 def merged(intervals: Sequence[Interval]) -> tuple[Interval, ...]:

@@ -36,7 +36,7 @@ from tasks.recipe import Recipe
 log = logging.getLogger(__name__)
 
 #: Number of files kept, the newest: one for each recipe and state of the program.
-MOST_FILES = 8
+MAX_FILES = 8
 
 _REPORTS = TypeAdapter(dict[str, tuple[str, SourceReport]])
 
@@ -86,7 +86,7 @@ class KnownReports:
                 write_atomic(self._file, with_checksum(_REPORTS.dump_json(kept)))
                 self._known = kept
                 files = sorted(self._file.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)
-                for old in files[:-MOST_FILES]:
+                for old in files[:-MAX_FILES]:
                     old.unlink(missing_ok=True)
         except (OSError, SetAside) as problem:
             log.warning("cannot keep reports in %s: %s", self._file, problem)
@@ -127,11 +127,9 @@ def _origin(recipe: Recipe, models: Models) -> str:
     consumed: list[Any] = []
     modules = {type(find_aspect(name)).__module__ for name in recipe.aspects}
     for name in recipe.aspects:
-        operation = recipe.operation(name)
-        # it may be another package's
-        modules.add(type(operation).__module__)
-        for point in recipe.points(name):
-            parameters = recipe.parameters(name, point.strength)
+        for operation, parameters in recipe.operations(name):
+            # it may be another package's
+            modules.add(type(operation).__module__)
             consumed.append([operation.consumed_models(parameters, models), operation.version])
     folders = (Path(package.__path__[0]) for package in (tasks, storage_schemas))
     program = {path for folder in folders for path in folder.rglob("*.py")}

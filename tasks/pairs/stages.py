@@ -29,7 +29,7 @@ from storage_schemas.model import ModelServer
 from storage_schemas.pair import NoPair, PlannedPair, SourceReport
 from storage_schemas.placement import Hardware, Placement
 from storage_schemas.provenance import utc_now
-from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.set_aside import CONTROL_STAGE, SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
 from tasks.aspects.base import PixelOperation
@@ -39,8 +39,8 @@ from tasks.models.base import Models
 from tasks.models.device import device_of, require_gpu
 from tasks.models.hub import ModelHub
 from tasks.pairs.degrade import degrade_source
-from tasks.pairs.draw import PairJob, source_jobs
-from tasks.pairs.facts import frames_consumes, frames_id, source_facts
+from tasks.pairs.draw import PairJob, control_jobs, source_jobs
+from tasks.pairs.facts import SourceFacts, frames_consumes, frames_id, source_facts
 from tasks.pairs.ingest import ingest_source
 from tasks.pairs.verify import verified_consumes, verify_pairs
 from tasks.recipe import Recipe
@@ -138,7 +138,7 @@ def degrade_stage(pool: str, work: BuildWork, source: Source, aspects: tuple[str
     def run() -> StageResult:
         store, models = work.open(hardware)
         facts = source_facts(store, source, work.recipe, work.servers)
-        jobs, _ = source_jobs(facts, work.recipe, models, aspects)
+        jobs = _jobs(facts, work, models, aspects)
         jobs = [job for job in jobs if work.pool_of(job.aspect.name, job.operation.hardware) == pool]
         failed = degrade_source(store, facts, jobs, models).set_aside
         rows = tuple(
@@ -156,7 +156,7 @@ def verify_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> S
     def run() -> StageResult:
         store, models = work.open()
         facts = source_facts(store, source, work.recipe, work.servers)
-        jobs, _ = source_jobs(facts, work.recipe, models, aspects)
+        jobs = _jobs(facts, work, models, aspects)
         there = [job for job in jobs if store.has(PAIR, job.pair_id)]
         failed = verify_pairs(store, [job.pair_id for job in there])
         rows = tuple(
@@ -165,6 +165,11 @@ def verify_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> S
         return StageResult(source.id, "verify", report(store, source, work, models, _all(work)), rows)
 
     return _guarded(source, "verify", run)
+
+
+def _jobs(facts: SourceFacts, work: BuildWork, models: Models, aspects: tuple[str, ...]) -> list[PairJob]:
+    jobs, _ = source_jobs(facts, work.recipe, models, aspects)
+    return jobs + control_jobs(facts, work.recipe, models, jobs)[0]
 
 
 def _all(work: BuildWork) -> tuple[str, ...]:
@@ -246,6 +251,7 @@ def report(
     recipe = work.recipe
     facts = source_facts(store, source, recipe, work.servers, bounded)
     jobs, reasons = source_jobs(facts, recipe, models, aspects)
+    controls, no_control = control_jobs(facts, recipe, models, jobs)
     return SourceReport(
         source_id=source.id,
         title=source.title,
@@ -257,10 +263,11 @@ def report(
         has_frames=store.has(FRAMES, frames_id(source, recipe)),
         spans=tuple((span.first_frame, span.frame_count) for span in facts.spans),
         frames_checksum=digest_frames(facts.timeline.digests) if facts.timeline.exact else "",
-        pairs=tuple(_planned(store, job) for job in jobs),
+        pairs=tuple(_planned(store, job) for job in (*jobs, *controls)),
         no_pair=tuple(
-            NoPair(aspect=name, reason=problem.reason, message=problem.message)
-            for name, problem in reasons.items()
+            NoPair(aspect=name, reason=problem.reason, message=problem.message, control=control)
+            for control, found in ((False, reasons), (True, no_control))
+            for name, problem in found.items()
         ),
         damage=facts.timeline.damage,
     )
@@ -278,6 +285,7 @@ def _planned(store: Store, job: PairJob) -> PlannedPair:
         new_frames=sum(span.frame_count for span in job.draw[: job.clips]) if pixels else 0,
         hardware=job.operation.hardware,
         done=is_done(store, job.pair_id),
+        control=job.control is not None,
     )
 
 
@@ -290,7 +298,7 @@ def _pair_row(source: Source, job: PairJob, stage: str, problem: SetAside) -> Se
     return SetAsideRow(
         source_id=source.id,
         aspect=job.aspect.name,
-        stage=stage,
+        stage=CONTROL_STAGE if job.control is not None else stage,
         reason=problem.reason,
         message=problem.message,
         location=source.video,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -169,21 +170,36 @@ def edit_list_problems(record: PairRecord) -> list[str]:
     moved = {s.clip for s in record.segments if s.moved}
     present = {s.clip for s in record.segments}
     removed = drawn - present
-    if degraded | moved | removed != drawn:
-        problems.append("the degraded, moved or removed clips are not those that were drawn")
+    trimmed = _trimmed(record)
+    if degraded | moved | removed | trimmed != drawn:
+        problems.append("the degraded, moved, trimmed or removed clips are not those that were drawn")
+    if not trimmed <= _before_holes(record):
+        problems.append("a trimmed clip has all of its frames")
     if len(drawn) != record.clips_degraded:
         problems.append(f"{len(drawn)} clips are concerned, the pair records {record.clips_degraded}")
     in_order = [s.first_frame for s in record.segments if s.kind != "gap" and not s.moved]
     in_source = sorted(record.segments, key=lambda s: s.first_frame)
     if in_order != sorted(in_order) or _gaps(record.segments) != _gaps(in_source):
         problems.append("clips that were not moved are out of order")
-    if not removed and record.low_frames != record.high_frames:
+    if not removed and not trimmed and record.low_frames != record.high_frames:
         problems.append("nothing was removed, yet the sides have different lengths")
     if not record.high_intervals or not record.low_intervals:
         problems.append("no degraded interval is marked")
     if not problems and (record.high_intervals, record.low_intervals) != expected_intervals(record):
         problems.append("the degraded intervals are not those of the edit list")
     return problems
+
+
+def _trimmed(record: PairRecord) -> set[int | None]:
+    return {segment.clip for segment in record.segments if segment.kind == "trimmed"}
+
+
+def _before_holes(record: PairRecord) -> set[int | None]:
+    """Return the clips after which frames of the source are missing."""
+    in_source = sorted(record.segments, key=lambda segment: segment.first_frame)
+    starts = [*(segment.first_frame for segment in in_source[1:]), record.high_frames]
+    ends = [segment.first_frame + segment.frame_count for segment in in_source]
+    return {one.clip for one, end, start in zip(in_source, ends, starts, strict=True) if end < start}
 
 
 def _gaps(segments: Sequence[Segment]) -> list[int | None]:
@@ -209,7 +225,8 @@ def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[
             source_units.append(segment)
             place = first + segment.frame_count
     present = {segment.clip for segment in there}
-    drawn = [clip for clip in record.drawn_clips if clip in present]
+    whole = present - _trimmed(record)
+    drawn = [clip for clip in record.drawn_clips if clip in whole]
     return degraded_intervals(source_units, record.segments, [*drawn, *removed], record.fps)
 
 
@@ -221,7 +238,9 @@ def _degraded_problems(
     read: dict[str | None, list[int]],
 ) -> list[str]:
     """Return the problems of a degraded clip; add the checksums of the frames that it has to `read`."""
-    operation = find_aspect(record.aspect).operation(record.operation)
+    aspect = find_aspect(record.aspect)
+    operation = aspect.operation(record.operation, record.control)
+    most = aspect.control.max_difference if record.control and aspect.control else math.inf
     if not isinstance(operation, PixelOperation | FrameMapOperation):
         return [f"clip {segment.clip}: {record.operation} degrades no single clip"]
     total, size = 0, 0
@@ -251,6 +270,8 @@ def _degraded_problems(
             size += before.size
     if total / size < operation.threshold:
         return [f"clip {segment.clip}: mean difference {total / size:.2f} is below {operation.threshold:g}"]
+    if total / size > most:
+        return [f"clip {segment.clip}: mean difference {total / size:.2f} is above {most:g}"]
     return []
 
 

@@ -210,7 +210,10 @@ def export_release(
     owned.keep(videos)
     if passed:
         prompts = {source_id: release.prompt(source_id) for source_id in records}
-        schema = _with_videos(PAIRS_EXPORT) if address else PAIRS_EXPORT
+        schema = PAIRS_EXPORT
+        if any(record.control for some in records.values() for record in some):
+            schema = schema.append(pa.field("control", pa.bool_()))
+        schema = _with_videos(schema) if address else schema
         owned.write("data/pairs.parquet", _table(schema, _with_prompts(rows, prompts, address)))
         owned.write("data/sources.parquet", _table(SOURCES_EXPORT, map(_source_row, passed)))
         clips = (clip for folder in passed for clip in release.clips(folder.row.source_id))
@@ -296,12 +299,13 @@ def _pair_rows(
         write_low(store, record, encoded, target / low, settings)
         yield {
             **{name: getattr(record, name) for name in PAIRS_EXPORT.names if name in PairRecord.model_fields},
+            "control": record.control,
             "parameters": canonical_json(record.parameters),
             "choices": canonical_json(record.choices),
             "high_video": high,
             "low_video": low,
-            # by definition, the high-quality video of a pair is the better one
-            "gold": "high",
+            # by definition, the high-quality video of a pair is the better one, and no side of a control is
+            "gold": "tie" if record.control else "high",
             "duration_s": row.duration_s,
             "high_video_sha256": high_sha256,
             "low_video_sha256": digest_file(target / low),

@@ -45,7 +45,7 @@ def restore_frames(
     problems: dict[str, str] = {}
     if not gone:
         return problems
-    recipe = recipe_from(release.recipe)
+    recipe = recipe_from(release.recipe, stored=True)
     for row in gone:
         try:
             _restore(release, row, recipe, tell)

@@ -222,6 +222,10 @@ def write_low(
         for segment in record.segments:
             if segment.kind == "degraded":
                 writer.encode(_degraded(store, record, segment))
+            elif segment.kind == "trimmed":
+                # its last packets may refer to what is cut off
+                source = FrameReader(frames_path(store, record.frames_id))
+                writer.encode(_read(source, segment.first_frame, segment.frame_count))
             else:
                 writer.copy(segment.first_frame, segment.frame_count)
             if progress is not None:

@@ -11,7 +11,15 @@ from typing import Any
 from storage_schemas.commit import Manifest, commit_folder, payload_files, staging_folder
 from storage_schemas.errors import StoreError
 from storage_schemas.ids import canonical_json, digest_value
-from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord, SourceReport
+from storage_schemas.pair import (
+    DEGRADED_CLIPS,
+    EDITS,
+    PAIRS,
+    PAIRS_WITH_CONTROLS,
+    DegradedClipRow,
+    PairRecord,
+    SourceReport,
+)
 from storage_schemas.parquet import write_rows
 from storage_schemas.provenance import provenance, utc_now
 from storage_schemas.release import RELEASE, Release, release_versions
@@ -150,7 +158,10 @@ def write_release(
             record.model_copy(update={"bin_s": duration_bin(durations[record.source_id], recipe.bin_seconds)})
             for record in records
         ),
-        key=lambda r: (list(recipe.aspects).index(r.aspect), r.source_id, r.strength, r.clips_degraded),
+        key=lambda r: (
+            *(list(recipe.aspects).index(r.aspect), r.control, r.source_id),
+            *(r.strength, r.clips_degraded),
+        ),
     )
     ordered_clips = sorted(clips, key=lambda row: (row.source_id, row.clip))
     consumes = {
@@ -170,7 +181,8 @@ def write_release(
         write_tables(
             folder, ordered, sources, ordered_clips, set_aside, lambda id_: degraded_clip_row(store, id_)
         )
-        (folder / "recipe.json").write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
+        stored = recipe.model_dump_json(indent=1, exclude=recipe.unset)
+        (folder / "recipe.json").write_text(stored, encoding="utf-8")
         info = {
             "name": name,
             "created_at": utc_now(),
@@ -217,7 +229,8 @@ def write_tables(
             edits.append({"pair_id": record.pair_id, "position": position, **segment.model_dump()})
             if segment.degraded_clip is not None and segment.degraded_clip not in degraded:
                 degraded[segment.degraded_clip] = degraded_row(segment.degraded_clip)
-    write_rows(folder / "pairs.parquet", PAIRS, records)
+    controls = any(record.control for record in records)
+    write_rows(folder / "pairs.parquet", PAIRS_WITH_CONTROLS if controls else PAIRS, records)
     write_rows(folder / "edits.parquet", EDITS, edits)
     write_rows(folder / "degraded_clips.parquet", DEGRADED_CLIPS, degraded.values())
     ordered_sources = sorted(sources, key=lambda row: row.source_id)

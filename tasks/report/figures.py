@@ -9,7 +9,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -75,6 +75,7 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
         "content-categories": _categories,
         "source-durations": _durations,
         "accuracy-by-duration": _duration,
+        "signal-detection": _detection,
         "order-bias": _order,
         "calibration": _calibration,
         "filter-accuracies": _filter,
@@ -88,6 +89,9 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
         warnings.filterwarnings("ignore", message="Glyph")
         for name, draw in drawn.items():
             table = tables.get(name)
+            if table is not None and name == "signal-detection":
+                both = (row for row in table.rows if not {"hits", "alarms"} - row.keys())
+                table = replace(table, rows=tuple(both))
             if table is not None and table.rows:
                 canvas = draw(table, evaluators)
                 figures.append(Figure(name, table.title, name, _saved(canvas, "svg"), _saved(canvas, "pdf")))
@@ -245,6 +249,29 @@ def _order(table: Table, evaluators: Sequence[str]) -> Canvas:
     axes.grid(axis="x", color=LINE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines["left"].set_visible(False)
+    return canvas
+
+
+def _detection(table: Table, evaluators: Sequence[str]) -> Canvas:
+    """Hits against false alarms: damage is seen at the top in the middle, edits are noticed at the right."""
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.7, dashes=(2, 3))
+        axes.axvline(0.5, color=QUIET, linewidth=0.7, dashes=(2, 3))
+        for row in rows:
+            style = _style(evaluators, row["evaluator"])
+            for x, y in (
+                ((row["alarms_low"], row["alarms_high"]), (row["hits"], row["hits"])),
+                ((row["alarms"], row["alarms"]), (row["hits_low"], row["hits_high"])),
+            ):
+                axes.plot(x, y, color=style["color"], linewidth=0.8, alpha=0.6)
+            axes.plot([row["alarms"]], [row["hits"]], linestyle="none", clip_on=False, **style)
+        axes.set_xlim(-0.02, 1.02)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+        axes.set_xlabel("false alarms, %")
+    for axes, _ in panels:
+        if axes.get_ylabel():
+            axes.set_ylabel("hits, %")
     return canvas
 
 

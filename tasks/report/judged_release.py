@@ -16,6 +16,7 @@ from tasks.statistics.trials import (
     DEFAULT_TIES,
     FailurePolicy,
     TiePolicy,
+    Trial,
     TrialPair,
     failures_count,
     trial_pair,
@@ -40,6 +41,10 @@ class JudgedRelease(JudgedPairs):
         Numbers of degraded clips that the recipe names.
     people
         People's votes on the release; None if nobody voted.
+    control_trials
+        Those on controls, which no accuracy contains.
+    probe_trials
+        Those of probes on the pairs of accuracies.
     """
 
     release: Release
@@ -48,6 +53,8 @@ class JudgedRelease(JudgedPairs):
     main_clips: int
     clip_levels: tuple[int, ...] = ()
     people: ReleaseVotes | None = None
+    control_trials: tuple[Trial, ...] = ()
+    probe_trials: tuple[Trial, ...] = ()
 
     @property
     def title(self) -> str:
@@ -108,8 +115,14 @@ def load_judged_release(
         here = {pair.pair_id for pair in pairs}
         judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
     what = f"release {release.name}, version {release.version}"
-    rows = rows_of(judgements, evaluators, what, "`slvmeval evaluate` does it")
-    return replace(_gathered(release, records, rows, pairs, ties, failures), people=people)
+    probes = [row for row in judgements if row.probe]
+    own = [row for row in judgements if not row.probe]
+    rows = rows_of(own, evaluators, what, "`slvmeval evaluate` does it")
+    gathered = _gathered(release, records, rows, pairs, ties, failures)
+    probed = failures_count(trials_of(probes, pairs), failures)
+    main = gathered.main_strength
+    of_main = (trial for trial in probed if _is_main(trial.pair, main, gathered.main_clips))
+    return replace(gathered, people=people, probe_trials=tuple(of_main))
 
 
 def _gathered(
@@ -120,12 +133,13 @@ def _gathered(
     ties: TiePolicy,
     failures: FailurePolicy,
 ) -> JudgedRelease:
-    trials = failures_count(trials_of(rows, pairs), failures)
+    joined = failures_count(trials_of(rows, pairs), failures)
+    trials = tuple(trial for trial in joined if not trial.pair.control)
     main, strengths, levels, clips = main_points(release, records)
     return JudgedRelease(
         release=release,
         rows=rows,
-        names=names_of({trial.who for trial in trials}),
+        names=names_of({trial.who for trial in joined}),
         trials=tuple(trial for trial in trials if _is_main(trial.pair, main, clips)),
         all_trials=trials,
         strengths=strengths,
@@ -134,6 +148,7 @@ def _gathered(
         clip_levels=levels,
         ties=ties,
         failures=failures,
+        control_trials=tuple(trial for trial in joined if trial.pair.control),
     )
 
 
@@ -144,9 +159,11 @@ def main_points(
 
     A release without additional severities has one point, whatever its pairs record.
     """
-    recipe = recipe_from(release.recipe)
+    recipe = recipe_from(release.recipe, stored=True)
     used: dict[str, list[str]] = {}
     for record in records:
+        if record.control:
+            continue
         used.setdefault(record.aspect, []).append(record.strength)
     if not recipe.severity.clips and not recipe.severity.strengths:
         return {}, {}, (), recipe.clips_per_pair
@@ -178,4 +195,6 @@ def _in_order(names: Collection[str], order: list[str]) -> tuple[str, ...]:
 
 
 def _is_main(pair: TrialPair, main: Mapping[str, str], clips: int) -> bool:
+    if pair.control:
+        return False
     return pair.aspect not in main or (pair.strength == main[pair.aspect] and pair.clips == clips)

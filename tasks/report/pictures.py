@@ -57,10 +57,12 @@ def contact_sheet(store: Store, record: PairRecord, clips: Sequence[ClipRow]) ->
     size = _fitted(pair.high.width, pair.high.height, TILE_WIDTH)
     by_index = {clip.clip: clip for clip in clips}
     starts: dict[int, int] = {}
+    ends: dict[int, int] = {}
     place = 0
     for segment in record.segments:
         if segment.clip is not None:
             starts[segment.clip] = place
+            ends[segment.clip] = place + segment.frame_count
         place += segment.frame_count
     shown = sheet_clips(record)
     sheet = _canvas(max(len(shown), 1), 2, size)
@@ -68,7 +70,10 @@ def contact_sheet(store: Store, record: PairRecord, clips: Sequence[ClipRow]) ->
         clip = by_index[index]
         middle = clip.frame_count // 2
         _paste(sheet, _tile(pair.high.rgb(clip.first_frame + middle), size), column, 0, size)
-        low = _tile(pair.low.rgb(starts[index] + middle), size) if index in starts else _removed(size)
+        low = _removed(size)
+        if index in starts:
+            # a trimmed clip may end before its middle
+            low = _tile(pair.low.rgb(min(starts[index] + middle, ends[index] - 1)), size)
         _paste(sheet, low, column, 1, size)
     return sheet
 

@@ -6,7 +6,6 @@ and what the release lacks, does not stop a comparison: it is listed, a line eac
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,22 +17,27 @@ from typing import Any, Literal, get_args
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.regular_files import read_regular_text
 from tasks.report.accuracy import MEAN, POOLED, Matrix, MatrixCell
+from tasks.report.conditions import Condition, conditions_of, conditions_table, protocol_of
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.systems import ASPECT_ORDER, systems_of
 from tasks.report.table import ALL, Column, Table
+from tasks.statistics.equivalence import MARGIN, Equivalence, equivalence
 from tasks.statistics.intervals import paper_half_width
+from tasks.votes.release_votes import PEOPLE
 
 #: The name for SLVMEval's own values.
 PAPER = "paper"
 _FILE = "published.toml"
 
 #: What a table gives; docs/report.md says which rows and columns it has.
-Quantity = Literal["release", "accuracy", "retention", "duration_rho", "duration_p", "filter_r"]
+Quantity = Literal["release", "accuracy", "retention", "duration_rho", "duration_p", "filter_r", "other_sets"]
 _RETENTION = ("initial", "excluded_c", "excluded_a", "final", "rate")
 _RELEASE = ("aspects", "pairs", "videos", "prompts", "longest_s", "mean_s", "prompt_characters")
 _VALUE = re.compile(
     r"(?P<bound>>\s*)?(?P<value>[-−+]?\d[\d,]*(?:\.\d+)?)(?:\s*±\s*(?P<half>\d+(?:\.\d+)?))?", re.ASCII
 )
+#: Words in place of numbers.
+_WORDS = {"yes": 1.0, "no": 0.0}
 _KEYS = ("table", "section", "gives", "columns", "rows")
 
 
@@ -71,6 +75,7 @@ class Published:
     title: str
     values: tuple[PublishedValue, ...]
     problems: tuple[str, ...] = ()
+    of_paper: bool = False
 
 
 def read_published(where: str) -> Published:
@@ -103,7 +108,8 @@ def read_published(where: str) -> Published:
     for number, table in enumerate(tables, 1):
         _read_table(table, number, values, problems)
     title = content.get("title")
-    return Published(title if isinstance(title, str) and title else name, tuple(values), tuple(problems))
+    shown = title if isinstance(title, str) and title else name
+    return Published(shown, tuple(values), tuple(problems), where == PAPER)
 
 
 def _read_table(table: Any, number: int, values: list[PublishedValue], problems: list[str]) -> None:
@@ -167,6 +173,8 @@ def _value(gives: Quantity, column: str, cell: Any) -> tuple[float, float | None
     ValueError
         If it is not a number, or one that cannot be.
     """
+    if gives == "other_sets" and cell in _WORDS:
+        return _WORDS[cell], None, False
     text = str(cell) if isinstance(cell, (str, int, float)) and not isinstance(cell, bool) else ""
     match = _VALUE.fullmatch(text.strip())
     if match is None:
@@ -210,7 +218,11 @@ class Against:
 
 
 def hold_against(
-    published: Published, gathered: JudgedRelease, matrix: Matrix, tables: Mapping[str, Table]
+    published: Published,
+    gathered: JudgedRelease,
+    matrix: Matrix,
+    tables: Mapping[str, Table],
+    margin: float = MARGIN,
 ) -> Against:
     """Return published values beside a report's own.
 
@@ -218,11 +230,16 @@ def hold_against(
     ----------
     tables
         The report's, by name.
+    margin
+        Of the tests of accuracies, a share; see :func:`~tasks.statistics.equivalence.equivalence`.
     """
     fit = _Fit(published, gathered)
-    accuracy = list(_accuracies(fit, gathered, matrix))
+    accuracy = list(_accuracies(fit, gathered, matrix, margin))
+    compared = dict.fromkeys(row["evaluator"] for row in accuracy)
+    conditions = {name: fit.conditions[name] for name in compared if fit.conditions.get(name)}
     made = [
-        _table("accuracy", published, _ACCURACY, accuracy, _ACCURACY_NOTE),
+        _table("accuracy", published, _ACCURACY, accuracy, _accuracy_note(margin)),
+        conditions_table(published.title, conditions),
         _table("duration", published, _DURATION, _durations(fit, tables["duration-correlation"])),
         _table("retention", published, _RETAINED, _retained(fit, tables["retention"])),
         _table("filter", published, _FILTER, _filters(fit, tables["filter-correlation"])),
@@ -235,8 +252,8 @@ def hold_against(
         if row["published_half"] is not None:
             value += f"±{half.text(row['published_half'])}"
         difference = points.text(row["difference"])
-        if row["half_difference"] is not None:
-            difference += f"±{half.text(row['half_difference'])}"
+        if row["verdict"]:
+            difference += f" ({row['verdict']})"
         beside[row["evaluator"], row["aspect"]] = value, difference
     return Against(
         published.title,
@@ -253,10 +270,21 @@ class _Fit:
     def __init__(self, published: Published, gathered: JudgedRelease) -> None:
         self._published = published
         self._names: dict[str, list[str]] = {}
+        self._refused: dict[str, str] = {}
+        #: Conditions of the paper's values, by evaluator; none for values of a file of the user's.
+        self.conditions: dict[str, list[Condition]] = {}
+        refused = self._refuses_people(gathered) if published.of_paper else ""
         for system in systems_of(gathered):
-            # a file of the user's may use the evaluator's own name too
-            for name in dict.fromkeys((system.published_name, system.who[0])):
-                self._names.setdefault(name, []).append(gathered.names[system.who])
+            shown = gathered.names[system.who]
+            if system.who == PEOPLE and refused:
+                self._refused[system.published_name] = refused
+                continue
+            # a file of the user's may use the evaluator's label too
+            label = () if published.of_paper else (system.who[0],)
+            for name in dict.fromkeys((system.published_name, *label)):
+                self._names.setdefault(name, []).append(shown)
+            if published.of_paper:
+                self.conditions[shown] = conditions_of(gathered, system.who, system.published_name)
         recipe = gathered.release.recipe.get("aspects", {})
         self._aspects = list(dict.fromkeys((*ASPECT_ORDER, *recipe, *gathered.aspects)))
         self._problems: dict[str, None] = {}
@@ -281,8 +309,17 @@ class _Fit:
         """Return the display names of the evaluators that a value's row names."""
         names = self._names.get(value.row, [])
         if not names:
-            self.lacks(value, f"evaluator {value.row}", "it has no answers on this release")
+            reason = self._refused.get(value.row, "it has no answers on this release")
+            self.lacks(value, f"evaluator {value.row}", reason)
         return names
+
+    @staticmethod
+    def _refuses_people(gathered: JudgedRelease) -> str:
+        """Return why people's answers are not compared: they were asked otherwise than in the paper."""
+        protocol = protocol_of(gathered)
+        if gathered.people is None or protocol.same:
+            return ""
+        return f"people answered under another protocol than the paper's ({protocol.here})"
 
     def is_named(self, value: PublishedValue, what: str, name: str, known: Collection[str]) -> bool:
         """Tell whether a name is one of those that such a table may have; else note the problem."""
@@ -346,21 +383,31 @@ _ACCURACY = (
     _EVALUATOR,
     *_PLACE,
     Column("accuracy", "accuracy", "percent"),
-    Column("half", "±", "percent"),
+    Column("half", "±", "percent", shown=False),
     Column("published", "published", "percent"),
-    Column("published_half", "±", "percent"),
+    Column("published_half", "published ±", "percent", shown=False),
     Column("difference", "difference", "points"),
-    Column("half_difference", "±", "percent"),
-    Column("differs", "differs"),
-)
-_ACCURACY_NOTE = (
-    "Accuracy less what is published, in points, with the paper's 95 % intervals. That of the difference "
-    "takes the two as independent. Whether it differs is decided with Wilson's interval here, since the "
-    "paper's has no width where all answers agree."
+    Column("low", "from", "points"),
+    Column("high", "to", "points"),
+    Column("verdict", "verdict"),
+    Column("pairs", "pairs", "count", shown=False),
+    Column("pairs_needed", "pairs needed"),
+    Column("conditions", "conditions that differ", shown=False),
 )
 
 
-def _accuracies(fit: _Fit, gathered: JudgedRelease, matrix: Matrix) -> Iterator[dict[str, Any]]:
+def _accuracy_note(margin: float) -> str:
+    return (
+        "Accuracy less what is published, in points, and its 90 % interval, clustered by source, which takes "
+        "the two as independent. Two one-sided tests at 5 %: reproduced if the interval lies within ± "
+        f"{100 * margin:g} points, not reproduced if it lies beyond them, inconclusive otherwise. Then the "
+        "number of pairs that would decide if the accuracy stays; none if the published interval is too wide."
+    )
+
+
+def _accuracies(
+    fit: _Fit, gathered: JudgedRelease, matrix: Matrix, margin: float
+) -> Iterator[dict[str, Any]]:
     rows = {row.aspect: row for row in (*matrix.rows, *matrix.summary)}
     columns = {name: place for place, name in enumerate(matrix.evaluators)}
     places = [
@@ -371,37 +418,37 @@ def _accuracies(fit: _Fit, gathered: JudgedRelease, matrix: Matrix) -> Iterator[
     ]
     for value, name in places:
         shown = rows[value.column].cells[columns[name]] if name in columns else MatrixCell(None)
-        accuracy, published = shown.accuracy, value.value / 100
-        theirs = None if value.half is None else value.half / 100
+        accuracy, cell = shown.accuracy, shown.cell
+        half = None if value.half is None else value.half / 100
         ours = None
-        if accuracy is not None and shown.cell is not None:
-            ours = paper_half_width(accuracy, shown.cell.n)
-        difference = None if accuracy is None else accuracy - published
-        both = None if ours is None or theirs is None else math.hypot(ours, theirs)
+        if accuracy is not None and cell is not None:
+            ours = paper_half_width(accuracy, cell.n)
+        found = None
+        if accuracy is not None and cell is not None and cell.clustered is not None and half is not None:
+            pairs = cell.counted_pairs
+            found = equivalence(accuracy, cell.clustered, pairs, value.value / 100, half, margin)
         yield {
             **_head(value),
             "aspect": value.column,
             "evaluator": name,
             "accuracy": accuracy,
             "half": ours,
-            "published": published,
-            "published_half": theirs,
-            "difference": difference,
-            "half_difference": both,
-            "differs": _differs(shown, value.value / 100, theirs),
+            "published": value.value / 100,
+            "published_half": half,
+            "difference": None if accuracy is None else accuracy - value.value / 100,
+            "low": None if found is None else found.interval.low,
+            "high": None if found is None else found.interval.high,
+            "verdict": "" if found is None else found.verdict,
+            "pairs": None if cell is None else cell.counted_pairs,
+            "pairs_needed": "" if found is None else _needed(found),
+            "conditions": ", ".join(one.what for one in fit.conditions.get(name, ()) if one.same is False),
         }
 
 
-def _differs(shown: MatrixCell, published: float, half: float | None) -> str:
-    """Say whether an accuracy and a published one differ, by Newcombe's interval of two proportions.
-
-    Its limits are those of each proportion's own interval: Wilson's here, the published ± there.
-    """
-    if shown.accuracy is None or shown.cell is None or shown.cell.wilson is None or half is None:
+def _needed(found: Equivalence) -> str:
+    if found.verdict != "inconclusive":
         return ""
-    difference, wilson = shown.accuracy - published, shown.cell.wilson
-    towards = shown.accuracy - wilson.low if difference > 0 else wilson.high - shown.accuracy
-    return "yes" if abs(difference) > math.hypot(towards, half) else "no"
+    return "none would" if found.pairs is None else f"{found.pairs:,}"
 
 
 _DURATION = (

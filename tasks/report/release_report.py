@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table, matrix_of
+from tasks.report.detection_tables import detection_table
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, line_of, pair_page
 from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
 from tasks.report.figures import figures_of
@@ -16,6 +17,7 @@ from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.preference_tables import preference_tables
+from tasks.report.probe_tables import probe_tables
 from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.repeat_tables import repeat_tables
@@ -23,8 +25,25 @@ from tasks.report.severity_power_cost import cost_table, power_table, severity_t
 from tasks.report.threshold_tables import threshold_tables
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
+from tasks.statistics.equivalence import MARGIN
 
 SECTIONS = (
+    Section(
+        "detection",
+        "Signal",
+        "Damage, edits and shortcuts",
+        "Does a judge see damage, does it notice edits, or would a number do as well?",
+        ("signal-detection",),
+        ("signal-detection",),
+    ),
+    Section(
+        "probes",
+        "Probes",
+        "What accuracies rest on",
+        "What is left of a judge's accuracy if it is given less, or something else?",
+        ("probes",),
+        folded=("probe-differences",),
+    ),
     ORDER,
     REPEATS,
     PREFERENCES,
@@ -129,18 +148,27 @@ def report_of(
     gathered: JudgedRelease,
     interval: IntervalKind = DEFAULT_INTERVAL,
     published: Published | None = None,
+    margin: float = MARGIN,
 ) -> ReleaseReport:
-    """Return the tables and figures on a release's judgements, held against published values if given."""
+    """Return the tables and figures on a release's judgements, held against published values if given.
+
+    Parameters
+    ----------
+    margin
+        How far an accuracy may be from a published one, a share; see :func:`hold_against`.
+    """
     matrix = matrix_of(gathered, interval)
     members = compare_all(gathered.trials, gathered.ties)
     made = [
         facts_table(gathered.release),
         *content_tables(gathered.release),
         accuracy_table(gathered, matrix),
+        detection_table(gathered),
         order_table(gathered),
         order_table(gathered, by_aspect=True),
         *repeat_tables(gathered),
         *preference_tables(gathered),
+        *probe_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),
@@ -156,7 +184,7 @@ def report_of(
     ]
     tables = {table.name: table for table in made}
     figures = figures_of(tables, list(gathered.names.values()))
-    against = None if published is None else hold_against(published, gathered, matrix, tables)
+    against = None if published is None else hold_against(published, gathered, matrix, tables, margin)
     if against is not None:
         tables |= {table.name: table for table in against.tables}
     return ReleaseReport(

@@ -45,8 +45,8 @@ class System:
     Parameters
     ----------
     published_name
-        Name that a file of published values gives it: the evaluator's, with the prompt policy if CLIPScore
-        used another than the default (``clipscore?policy=ignore-max``).
+        Name that a file of published values gives it: the evaluator's own, whatever its label, with the
+        prompt policy if CLIPScore used another than the default (``clipscore?policy=ignore-max``).
     shown
         Name in the row.
     group
@@ -64,7 +64,7 @@ class System:
 
 def systems_of(gathered: JudgedRelease) -> list[System]:
     """Return a release's evaluators in the paper's order, those that the paper lacks before people."""
-    policies = _policies(gathered)
+    policies, uses = _policies(gathered), _uses(gathered)
     systems = []
     for who, name in gathered.names.items():
         base, _, view = who[0].rpartition("-")
@@ -77,7 +77,7 @@ def systems_of(gathered: JudgedRelease) -> list[System]:
         else:
             # two settings of one evaluator differ in what follows its name
             shown = _SHOWN.get(stem, stem) + name[len(who[0]) :]
-        published = f"clipscore?policy={policy}" if policy else who[0]
+        published = f"clipscore?policy={policy}" if policy else uses.get(who, who[0])
         systems.append(System(who, published, shown, group, policy))
     return sorted(systems, key=_place)
 
@@ -95,12 +95,17 @@ def _place(system: System) -> tuple[int, int, str]:
     return group, known.index(stem) if stem in known else len(known), system.shown
 
 
+def _uses(gathered: JudgedRelease) -> dict[Who, str]:
+    """Return the own name of each evaluator, where it is known; its label may be another."""
+    return {(row.evaluator, row.settings): row.use for row in gathered.rows if row.use}
+
+
 def _policies(gathered: JudgedRelease) -> dict[Who, str]:
     """Return the prompt policy of each CLIPScore that did not use the default."""
     policies = {}
     for row in gathered.rows:
         who = row.evaluator, row.settings
-        if row.answered and row.evaluator.startswith("clipscore") and who not in policies:
+        if row.answered and (row.use or row.evaluator).startswith("clipscore") and who not in policies:
             policies[who] = _policy(row)
     return {who: policy for who, policy in policies.items() if policy in _POLICIES}
 

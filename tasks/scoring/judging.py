@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -16,13 +17,20 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import PrerequisiteError, SetAside, SlvmevalError, StoreError, UserInputError
 from storage_schemas.ids import canonical_json, digest_value
-from storage_schemas.judgements import Failure, Judgement, JudgementsStore, preferred
+from storage_schemas.judgements import (
+    CONTROL_KEY,
+    PROBE_KEY,
+    Failure,
+    Judgement,
+    JudgementsStore,
+    preferred,
+)
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
-from tasks.llm.prompt_files import prompts_label
+from tasks.llm.printed_prompts import prompts_label
 from tasks.llm.providers.batches import open_batches
 from tasks.llm.requests import AnswerNotStored, usage_of_kept
 from tasks.llm.servers import ChatServer, require_address
@@ -36,12 +44,15 @@ from tasks.scoring.base import (
     JudgeAnswer,
     PairwiseJudge,
     PointwiseScorer,
+    PrefixJudge,
+    SharedBeginning,
     not_readable,
 )
 from tasks.scoring.described_first import DescribedFirst, Description
 from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
+from tasks.scoring.probes import SWAPPED_NAMES, exchanged, probe_settings, probed, read_choice
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
-from tasks.scoring.request import PairSet, Request, settings_digest
+from tasks.scoring.request import PairSet, Request, beginnings, settings_digest
 from tasks.scoring.request_batches import RequestBatches
 from tasks.scoring.scorer_as_judge import ScoreCache
 from tasks.scoring.setup import Setup
@@ -73,6 +84,8 @@ class JudgingWork(Work[Request]):
         evaluator, with settings of its own.
     evaluators
         The evaluators by label.
+    beginnings
+        Which beginnings several requests of the run share, by :func:`~tasks.scoring.request.beginnings`.
     batch, collect_only
         Whether requests go in batches, and whether only those are collected that were handed over.
     """
@@ -83,6 +96,7 @@ class JudgingWork(Work[Request]):
     pairs: PairSet = field(kw_only=True)
     changed_texts: Mapping[str, str] = field(default_factory=dict)
     evaluators: Mapping[str, EvaluatorChoice] = field(default_factory=dict)
+    beginnings: frozenset[str] = frozenset()
     batch: bool = False
     collect_only: bool = False
 
@@ -133,6 +147,9 @@ class Judging(Kind[Request]):
 
     def __init__(self, evaluator: Evaluator, label: str, choice: EvaluatorChoice, work: JudgingWork) -> None:
         self.evaluator, self.name, self.work = evaluator, label, work
+        self.probe = choice.probe
+        if self.probe == SWAPPED_NAMES:
+            self.evaluator = exchanged(evaluator) or evaluator
         self.hardware, self.place = evaluator.hardware, evaluator.name
         self.concurrency = choice.concurrency or evaluator.concurrency
         self.rate = RateLimit(
@@ -145,23 +162,65 @@ class Judging(Kind[Request]):
         self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
         self._scores = ScoreCache()
         self._lock = threading.Lock()
+        self._leaders: dict[str, str] = {}
         self._pairs: dict[str, Pair] = {}
         self._texts: dict[str, AspectText] = {}
 
     def settings_of(self, aspect: str) -> str:
         """Return the settings checksum in rows on an aspect."""
-        return self._changed if aspect in self.work.changed_texts else self._settings
+        settings = self._changed if aspect in self.work.changed_texts else self._settings
+        return probe_settings(settings, self.probe)
 
     def estimates(self, unit: Request) -> Sequence[Estimate]:
         """Return the evaluator's estimate of a request; empty if it has none."""
         try:
-            pair, text = self._open(unit)
+            pair, text = self._shown(unit)
             first, second = (pair.low, pair.high) if unit.order == "low_first" else (pair.high, pair.low)
-            estimates = self.evaluator.estimate(pair.prompt, first, second, text)
+            estimates = self._evaluator_of(unit).estimate(pair.prompt, first, second, text)
         except Exception as problem:  # noqa: BLE001 - the request itself will report the problem
             log.info("%s cannot estimate pair %s: %s", self.name, unit.pair.pair_id, problem)
             return ()
         return [estimates] if isinstance(estimates, Estimate) else estimates or ()
+
+    @property
+    def _shares(self) -> bool:
+        return isinstance(self.evaluator, PrefixJudge) and self.evaluator.shares_beginnings
+
+    def in_order(self, units: Sequence[Request]) -> Sequence[Request]:
+        """Return requests so that those which begin alike stand beside each other, source by source."""
+        if not self._shares:
+            return units
+        ranks: dict[str, int] = {}
+        placed = []
+        for unit in units:
+            keys = (unit.shares, *(key for _, key in beginnings(unit.pair, unit.order)))
+            placed.append(tuple(ranks.setdefault(key, len(ranks)) for key in keys))
+        order = sorted(range(len(units)), key=placed.__getitem__)
+        return [units[place] for place in order]
+
+    def leaders(self, units: Sequence[Request]) -> set[str]:
+        """Return the requests after which a server may have the beginnings of the others in its cache."""
+        if not self._shares:
+            return set()
+        return {unit.key for unit in units if len(self._beginning(unit).ends) > self._beginning(unit).read}
+
+    def _beginning(self, unit: Request) -> SharedBeginning:
+        """Return how a request begins like others; the first of a beginning in this process is its leader."""
+        ends, read = [], 0
+        for number, key in beginnings(unit.pair, unit.order):
+            if key in self.work.beginnings:
+                ends.append(number)
+                with self._lock:
+                    first = self._leaders.setdefault(key, unit.key) == unit.key
+                read = read if first else number
+        # what is asked in a batch may be asked at the same time
+        return SharedBeginning(tuple(ends), 0 if self.work.batch else read)
+
+    def _evaluator_of(self, unit: Request) -> Evaluator:
+        """Return the evaluator for a request, which knows what that shares with others."""
+        if not isinstance(self.evaluator, PrefixJudge) or not self._shares:
+            return self.evaluator
+        return self.evaluator.sharing(self._beginning(unit))
 
     @property
     def form(self) -> Form[Request]:
@@ -278,7 +337,9 @@ class Judging(Kind[Request]):
         CannotGoOn
             If no request of this evaluator can be made.
         """
-        judge = self._batch_judge()
+        self._batch_judge()
+        judge = self._evaluator_of(unit)
+        assert isinstance(judge, BatchJudge)
         return self.with_pair(
             unit, lambda pair, text: judge.make_request(pair.prompt, *_in_order(unit, pair), text)
         )
@@ -294,7 +355,7 @@ class Judging(Kind[Request]):
             If no request of this evaluator can be made or answered.
         """
         try:
-            pair, text = self._open(unit)
+            pair, text = self._shown(unit)
         except (SlvmevalError, OSError) as problem:
             log.error("pair %s cannot be opened: %s", unit.pair.pair_id, problem)
             why = not_readable(problem)
@@ -327,20 +388,35 @@ class Judging(Kind[Request]):
         nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}
         pair = {"pair_id": unit.pair.pair_id, "source_id": unit.pair.source_id}
         known = {} if row.p_first is None else {"p_first": row.p_first}
-        details = canonical_json({"answered_for": row.pair_id, **known})
-        return row.model_copy(update={**nothing, **pair, "details": details, "at": utc_now()})
+        details = canonical_json({"answered_for": row.pair_id, **known, **self._said(unit)})
+        # a probe that shows one video twice has one answer for both orders
+        way: dict[str, Any] = {"order": unit.order}
+        if row.choice is not None:
+            way["preferred"] = preferred(row.choice, unit.order)
+        return row.model_copy(update={**nothing, **pair, **way, "details": details, "at": utc_now()})
 
-    def _open(self, unit: Request) -> tuple[Pair, AspectText]:
-        """Return a pair, and the description of its aspect; recently used pairs stay open."""
+    def _said(self, unit: Request) -> dict[str, Any]:
+        """Return what a row's details say of its pair and its evaluator."""
+        control = {CONTROL_KEY: True} if unit.pair.control else {}
+        return {**control, **({PROBE_KEY: self.probe} if self.probe else {})}
+
+    def _shown(self, unit: Request) -> tuple[Pair, AspectText]:
+        """Return a pair as the evaluator is given it, and the description of its aspect."""
         pair = unit.pair
         with self._lock:
             if pair.aspect not in self._texts:
                 self._texts[pair.aspect] = self.work.text(pair.aspect, pair.dimension)
-            if pair.pair_id not in self._pairs:
-                while len(self._pairs) >= _OPEN_PAIRS:
-                    self._pairs.pop(next(iter(self._pairs)))
-                self._pairs[pair.pair_id] = self.work.pairs.open(pair.pair_id)
-            return self._pairs[pair.pair_id], self._texts[pair.aspect]
+            text, opened = self._texts[pair.aspect], self._open(pair.pair_id)
+            lent = self._open(unit.prompt_of).prompt if unit.prompt_of else ""
+        return probed(opened, self.probe, lent), text
+
+    def _open(self, pair_id: str) -> Pair:
+        """Return a pair; recently used ones stay open."""
+        if pair_id not in self._pairs:
+            while len(self._pairs) >= _OPEN_PAIRS:
+                self._pairs.pop(next(iter(self._pairs)))
+            self._pairs[pair_id] = self.work.pairs.open(pair_id)
+        return self._pairs[pair_id]
 
     def _fields(
         self, request: Request, pair: Pair, text: AspectText, given: ChatAnswer | None
@@ -362,6 +438,9 @@ class Judging(Kind[Request]):
 
     def _row(self, request: Request, fields: Mapping[str, Any]) -> Judgement:
         pair = request.pair
+        if said := self._said(request):
+            told = {**json.loads(fields.get("details", "{}")), **said}
+            fields = {**fields, "details": canonical_json(told)}
         return Judgement(
             key=request.key,
             evaluator=self.name,
@@ -372,6 +451,7 @@ class Judging(Kind[Request]):
             order=request.order,
             repeat=request.repeat,
             prompts=self._prompts,
+            use=self.evaluator.name,
             at=utc_now(),
             **fields,
         )
@@ -399,12 +479,15 @@ class Judging(Kind[Request]):
         if not isinstance(self.evaluator, PairwiseJudge):
             raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
         sides = _in_order(request, pair)
+        judge = self._evaluator_of(request)
+        assert isinstance(judge, PairwiseJudge)
         if given is None:
-            answer = self.evaluator.compare(pair.prompt, *sides, text)
+            answer = judge.compare(pair.prompt, *sides, text)
         else:
             paid = self._paid_descriptions(request, sides, text)
             try:
-                answer = self._batch_judge().read_answer(given, pair.prompt, *sides, text)
+                assert isinstance(judge, BatchJudge)
+                answer = judge.read_answer(given, pair.prompt, *sides, text)
             except NotJudged as problem:
                 problem.usage = replace(problem.usage, others=(*problem.usage.others, *paid))
                 raise
@@ -413,9 +496,10 @@ class Judging(Kind[Request]):
             raise TypeError(
                 f"it answered {answer!r:.200}, which is not a JudgeAnswer with first, second or tie"
             )
+        choice = read_choice(answer.choice, self.probe)
         return {
-            "choice": answer.choice,
-            "preferred": preferred(answer.choice, request.order),
+            "choice": choice,
+            "preferred": preferred(choice, request.order),
             "raw": answer.raw,
             "reasoning": answer.reasoning,
             "finish_reason": answer.finish_reason,

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
+from storage_schemas.extras import explain_missing_packages
 from storage_schemas.model import Frozen
 from storage_schemas.names import key_value
 from storage_schemas.regular_files import read_regular_text
@@ -43,6 +44,8 @@ class EvaluatorChoice(Frozen):
         Number of concurrent requests in one process; by default, the evaluator's.
     requests_per_minute, tokens_per_minute
         Maximum over all processes; None for no limit.
+    probe
+        What it is shown or told instead, see :mod:`tasks.scoring.probes`; empty for nothing.
     """
 
     use: str
@@ -51,6 +54,7 @@ class EvaluatorChoice(Frozen):
     concurrency: int | None = Field(default=None, ge=1, le=4096)
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
+    probe: str = ""
 
     @field_validator("label")
     @classmethod
@@ -137,7 +141,7 @@ def _choice(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.evaluators"
 
-#: Evaluators of this project: name to ``module:factory``.
+#: Evaluators of the core: name to ``module:factory``. Extras add theirs as other packages do.
 BUILT_IN: dict[str, str] = {
     "gpt-5-video": "tasks.scoring.judges.vlm:gpt_5_video",
     "gpt-5-mini-video": "tasks.scoring.judges.vlm:gpt_5_mini_video",
@@ -150,8 +154,6 @@ BUILT_IN: dict[str, str] = {
     "vlm-video": "tasks.scoring.judges.vlm:video_judge",
     "hf": "tasks.scoring.judges.local_vlm:hf_judge",
     "vlm-text": "tasks.scoring.judges.vlm:text_judge",
-    "video-bench": "tasks.scoring.suites.video_bench.judge:VideoBenchJudge",
-    "locot2v-bench": "tasks.scoring.suites.locot2v.judge:locot2v_bench",
     "duration": "tasks.scoring.judges.baselines:Duration",
     "size": "tasks.scoring.judges.baselines:Size",
     "contrast": "tasks.scoring.judges.baselines:Contrast",
@@ -199,7 +201,8 @@ def load_factory(
     try:
         if name in built_in:
             module, _, attribute = where.partition(":")
-            loaded: Any = getattr(importlib.import_module(module), attribute)
+            with explain_missing_packages():
+                loaded: Any = getattr(importlib.import_module(module), attribute)
         else:
             loaded = added[name].load()
     except (ImportError, AttributeError) as problem:

@@ -134,6 +134,7 @@ class ReleasePairs(Frozen):
                 strength=record.strength,
                 clips=record.clips_degraded,
                 frames=record.high_frames + record.low_frames,
+                control=record.control,
                 strength_number=strength_number(record),
             )
             for record in self.release.pairs()

@@ -66,7 +66,7 @@ def paper_interval(accuracy: float | None, n: int) -> Interval | None:
     return Interval(max(0.0, accuracy - half), min(1.0, accuracy + half))
 
 
-def wilson_interval(accuracy: float | None, n: float) -> Interval | None:
+def wilson_interval(accuracy: float | None, n: float, alpha: float = ALPHA) -> Interval | None:
     """Return Wilson's interval; None for n = 0.
 
     Parameters
@@ -75,11 +75,13 @@ def wilson_interval(accuracy: float | None, n: float) -> Interval | None:
         Mean points; `accuracy · n` need not be a whole number.
     n
         Independent pairs, or their equivalent.
+    alpha
+        One minus the interval's level.
     """
     if accuracy is None or not n:
         return None
     # not SciPy's, which takes whole numbers alone
-    z = NormalDist().inv_cdf(1 - ALPHA / 2)
+    z = NormalDist().inv_cdf(1 - alpha / 2)
     middle = (accuracy + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * math.sqrt(accuracy * (1 - accuracy) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     # rounding may exclude the accuracy itself by one bit if it is 0 or 1

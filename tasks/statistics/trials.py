@@ -44,6 +44,8 @@ class TrialPair:
         Whether the human filter kept the pair; None without votes.
     gold_tie
         Whether the gold answer is a tie, as in some meta-evaluation sets.
+    control
+        Whether it is a control: its points say how often the untouched side is preferred.
     """
 
     pair_id: str
@@ -54,6 +56,7 @@ class TrialPair:
     strength: str = ""
     kept: bool | None = None
     gold_tie: bool = False
+    control: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ def trial_pair(record: PairRecord, kept: bool | None = None) -> TrialPair:
         clips=record.clips_degraded,
         strength=record.strength,
         kept=kept,
+        control=record.control,
     )
 
 

@@ -9,6 +9,7 @@ statistics average repeats: n is the number of pairs, as in the paper.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ def human_judgements(votes: Iterable[Vote]) -> list[Judgement]:
                 preferred=vote.preferred,
                 model=HUMAN,
                 seconds=vote.preference_s or 0.0,
+                use=HUMAN,
+                details=json.dumps({"protocol": vote.protocol}) if vote.protocol else "{}",
                 at=vote.at,
             )
         )

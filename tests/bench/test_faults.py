@@ -15,7 +15,7 @@ from bench.faults.campaign import BUILDS, LATEST, RECORDS, Campaign, Fault, tabl
 from bench.faults.disturbed import DisturbedBuild
 from bench.faults.kinds import KINDS
 from bench.faults.outcome import Outcome, compare
-from flows.build.options import BuildOptions
+from flows.release.options import BuildOptions
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, PAIR, Store
 from tests.inline import build_inline

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from tasks.recipe import recipe_from
 from tests.inline import build_inline
 
@@ -19,7 +19,7 @@ CAPTION = "A red ball rolls across the floor on the left, number {n}."
 def make_film(ffmpeg: str, path: Path, seconds: int, hue: int) -> None:
     source = f"testsrc2=size=160x90:rate=5:duration={seconds},hue=h={hue}"
     command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "25"]
-    subprocess.run([*command, "-pix_fmt", "yuv420p", str(path)], check=True)
+    subprocess.run([*command, "-threads", "1", "-pix_fmt", "yuv420p", str(path)], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -86,8 +86,13 @@ def test_documents_are_found() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = set(re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", read("docs/decisions/README.md")))
     assert listed == {path.name for path in folder.glob("0*.md")}
-    text = read("README.md")
-    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"docs/{path.name}" not in text] == []
+    text = read("docs/contents.md")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"contents.md"}
+    assert {name for name in pages if f"]({name})" not in text} == set()
+
+
+def test_the_readme_is_a_page_long() -> None:
+    assert len(read("README.md").split()) <= 900
 
 
 def family(text: str) -> set[str]:

@@ -6,7 +6,7 @@ import os
 import signal
 from multiprocessing.connection import Connection
 
-from flows.build.options import BuildOptions
+from flows.release.options import BuildOptions
 from storage_schemas.commit import set_commit_hook
 from tests.inline import build_inline
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flows.build.options import BuildOptions
+from flows.release.options import BuildOptions
 from storage_schemas.analysis import CaptionAnalysis
 from tasks.captions.rules import RulesAnalyser
 from tests.flows.prefect_servers import PrefectServer

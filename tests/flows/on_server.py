@@ -17,7 +17,7 @@ from uuid import UUID
 import httpx
 
 FLOWS = {
-    "build": ("flows.build.flow:BUILD", "flows.build.options:BuildOptions"),
+    "build": ("flows.release.flow:BUILD", "flows.release.options:BuildOptions"),
     "evaluate": ("flows.score.evaluate_run:EVALUATE", "flows.score.options:EvaluateOptions"),
     "suite": ("flows.score.suite_run:SUITE", "flows.score.options:SuiteOptions"),
 }

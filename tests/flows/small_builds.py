@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.build.options import BuildOptions
-from flows.build.run import Build, BuildResult
+from flows.release.options import BuildOptions
+from flows.release.result import BuildResult
+from flows.release.run import Build
 from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.store import FRAMES, Store
@@ -54,4 +55,4 @@ def with_captions(video: Path) -> tuple[Path, Path]:
 
 def make_video(ffmpeg: str, path: Path, *arguments: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([ffmpeg, "-v", "error", "-y", *arguments, str(path)], check=True)
+    subprocess.run([ffmpeg, "-v", "error", "-y", *arguments, "-threads", "1", str(path)], check=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from flows.score.evaluate_run import Evaluation, estimate
 from flows.score.options import EvaluateOptions
 from flows.score.results import RequestProgress

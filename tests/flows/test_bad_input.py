@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.store import Store
 from tests.flows.small_builds import AddFilm, changed, make_video, only, with_captions, with_recipe
@@ -95,7 +95,7 @@ def test_a_cut_source_is_used_up_to_the_cut_and_says_so(
     short = with_recipe(simple, least_duration_s=5.0, clips_per_pair=2)
     strict = build_inline(short)
     assert [row.reason for row in strict.set_aside] == [Reason.TRUNCATED_VIDEO]
-    assert "--damaged truncate" in strict.set_aside[0].message
+    assert "--set damaged=truncate" in strict.set_aside[0].message
     tolerant = with_recipe(short, damaged=rule)
     result = build_inline(tolerant)
     assert result.exit_code == 0
@@ -173,7 +173,7 @@ def test_a_full_disk_is_a_reason_and_the_next_build_goes_on(
     # the estimate may be wrong: then the source is set aside for now, and tried again by itself
     filler.write_bytes(b"\0" * (2 * 1024 - 260) * 1024)
     with monkeypatch.context() as patch:
-        patch.setattr("flows.build.run.check_space", lambda *_: None)
+        patch.setattr("flows.release.run.check_space", lambda *_: None)
         result = build_inline(options)
     assert [row.reason for row in result.set_aside] == [Reason.OUT_OF_SPACE]
     assert not list((small_disk / "store" / "staging").iterdir())

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import Build, BuildResult
 from flows.declaration import NothingToDo
+from flows.release.options import BuildOptions, SourceRoot
+from flows.release.result import BuildResult
+from flows.release.run import Build
 from infra.executor import ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError

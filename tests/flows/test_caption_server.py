@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flows.build.options import BuildOptions
+from flows.release.options import BuildOptions
 from slvmeval.cli.main import main
 from storage_schemas.errors import PrerequisiteError, Reason
 from storage_schemas.model import ModelServer

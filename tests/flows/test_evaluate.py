@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from flows.score.evaluate_run import Evaluation
 from flows.score.options import EvaluateOptions
 from flows.score.results import EvaluationResult, RequestProgress
@@ -25,6 +25,7 @@ from tasks.llm.limits import Limits
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
+from tasks.report.probe_tables import probe_tables
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
 from tasks.statistics.cells import cells_of
@@ -102,6 +103,34 @@ def test_a_scorer_is_a_judge_and_shares_the_scores_of_a_source(store: Path, plan
     shorter = outcome["comprehensiveness"]
     assert (shorter.score_high or 0) > (shorter.score_low or 0)
     assert shorter.order == "apart"
+
+
+def test_probes_are_columns_of_their_own_and_what_is_shared_is_asked_once(
+    store: Path, planted: PlantedPackage
+) -> None:
+    probes = ("blind", "one-frame", "equal", "no-prompt")
+    chosen = [choice_from_text(name) for name in ("planted", "duration")]
+    chosen += [choice.model_copy(update={"probe": name}) for choice in chosen for name in probes]
+    asked_for = EvaluateOptions.model_validate({"store": str(store), "evaluators": tuple(chosen)})
+    result = evaluate_inline(asked_for)
+    # all films have the same prompt: blind is one question an aspect, equal one for each film and aspect
+    assert planted.asked("right") == 18 + 3 + 18 + 9 + 18
+    assert total(result, "right+blind") == total(result, "right+equal") == (9, 0, 0)
+    stopped = {one.label: one.stopped for one in result.evaluators if one.stopped}
+    assert set(stopped) == {"duration+blind", "duration+equal", "duration+no-prompt"}
+    assert "changes the prompt, which this evaluator does not use" in stopped["duration+no-prompt"]
+    assert {row.probe for row in rows(store, "right+blind")} == {"blind"}
+    # one frame each: nothing tells the videos apart
+    assert {row.preferred for row in rows(store, "right+one-frame")} == {"tie"}
+    again = evaluate_inline(asked_for)
+    assert sum(one.asked for one in again.evaluators) == 0
+    gathered = load_judged_release(Release.open(Store.open(store)))
+    assert set(gathered.names.values()) == {"right", "duration"}
+    table, differences = probe_tables(gathered)
+    (row,) = [r for r in table.rows if (r["aspect"], r["evaluator"]) == ("comprehensiveness", "right")]
+    assert (row["accuracy"], row["one-frame"], row["no-prompt"], row["blind"]) == (1.0, 0.5, 1.0, 0.5)
+    assert row["rests_on"] == "more than one frame"
+    assert all(one["failed"] == 0 for one in differences.rows)
 
 
 def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:

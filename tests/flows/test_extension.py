@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import Build
+from flows.release.options import BuildOptions, SourceRoot
+from flows.release.run import Build
 from infra.executor import InlineExecutor
 from infra.progress import BuildProgress
 from storage_schemas.commit import set_commit_hook
@@ -41,7 +41,7 @@ def catalogued(options: BuildOptions) -> Source:
     with BuildProgress(quiet=True) as progress:
         build = Build(options, progress)
         build.prepare()
-    (source,) = build.sources.values()
+    (source,) = build.state.sources.values()
     return source
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions
-from flows.build.run import Build
+from flows.release.options import BuildOptions
+from flows.release.run import Build
 from storage_schemas.errors import Reason
 from storage_schemas.store import PAIR
 from tasks.captions import stage as captions
@@ -39,7 +39,7 @@ def test_pairs_of_small_sources_are_there_before_a_huge_one_is_analysed(
 
     def noted(build: Build, outcome: StageResult) -> bool:
         goes_on = take(build, outcome)
-        title = build.sources[outcome.source_id].title
+        title = build.state.sources[outcome.source_id].title
         if title == "film3" and outcome.report is not None and outcome.stage == "inspect":
             order.append("huge")
             order.extend("pair there" for _ in (build.store.root / "artifacts" / PAIR).glob("*/*"))

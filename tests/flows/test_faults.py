@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from flows import deployments
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe

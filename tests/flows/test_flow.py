@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.build.options import BuildOptions
+from flows.release.options import BuildOptions
 from tests.flows.prefect_servers import ROOT, START_S, recorded_and_result, start_on_server, wait_for
 from tests.flows.small_builds import AddFilm, changed, committed, only
 from tests.inline import build_inline
@@ -57,8 +57,8 @@ def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str
 def test_where_nothing_is_new_no_server_is_started(simple: BuildOptions, video: Path, tmp_path: Path) -> None:
     checksum = build_inline(simple).release.manifest.content_checksum
     script = (
-        "import sys; from flows.build.options import BuildOptions; from infra.profile import Profile\n"
-        "from flows.build.flow import BUILD; from flows.command_runs import run_flow\n"
+        "import sys; from flows.release.options import BuildOptions; from infra.profile import Profile\n"
+        "from flows.release.flow import BUILD; from flows.command_runs import run_flow\n"
         "options = BuildOptions.model_validate_json(sys.stdin.read())\n"
         "result = run_flow(BUILD, options, Profile(workers=2), direct=False, quiet=True)\n"
         "assert 'prefect' not in sys.modules and 'distributed' not in sys.modules\n"

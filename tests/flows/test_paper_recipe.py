@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import Build
+from flows.release.options import BuildOptions, SourceRoot
+from flows.release.run import Build
 from infra.executor import InlineExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.flow import BUILD
-from flows.build.options import BuildOptions
-from flows.build.parameters import BuildParameters
+from flows.release.flow import BUILD
+from flows.release.options import BuildOptions
+from flows.release.parameters import BuildParameters
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from storage_schemas.commit import COMMIT_POINTS
 from storage_schemas.release import Release
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store
@@ -42,7 +42,7 @@ THREE = ("aesthetics", "dynamics_degree", "temporal_flow")
 IN_PROCESSES = """
 import sys
 from functools import partial
-from flows.build.options import BuildOptions
+from flows.release.options import BuildOptions
 from infra.executor import ProcessExecutor
 from tests.flows.small_builds import build_with
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from flows.build.options import BuildOptions
-from flows.build.run import BuildResult
+from flows.release.options import BuildOptions
+from flows.release.result import BuildResult
 from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas import store_wait

@@ -10,10 +10,10 @@ import pytest
 from infra.vllm import VLLM_MODELS, vllm_command
 from tasks.annotation.translation import TranslationParameters
 from tasks.captions.llm import LlmParameters
+from tasks.extras.locot2v.settings import READY
+from tasks.extras.locot2v.text_similarity import READY as EMBEDDINGS
 from tasks.llm.vision_models import VLM_MODELS, VlmModel
 from tasks.models.registry import MODEL_SPECS
-from tasks.scoring.suites.locot2v.settings import READY
-from tasks.scoring.suites.locot2v.text_similarity import READY as EMBEDDINGS
 
 #: Models that judges and suites ask with pictures or texts, as they look for them.
 ASKED: list[VlmModel] = [VLM_MODELS["qwen3-vl"], *READY.values()]
@@ -66,7 +66,7 @@ def test_the_command_has_the_flags_of_long_video() -> None:
     # requests say the rate of their videos, and every frame is read
     assert "--trust-request-mm-kwargs" in command
     assert json.loads(value["--media-io-kwargs"]) == {"video": {"num_frames": -1}}
-    assert json.loads(value["--mm-processor-kwargs"]) == {"videos_kwargs": {"max_pixels": 201_326_592}}
+    assert json.loads(value["--mm-processor-kwargs"]) == {"videos_kwargs": {"max_pixels": 402_653_184}}
     assert "--revision" not in command
 
 

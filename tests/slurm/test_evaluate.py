@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from tasks.recipe import Recipe
 from tests.flows.prefect_servers import prefect_home
 from tests.inline import build_inline

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from infra.progress import read_runs
 from storage_schemas.errors import Reason
 from storage_schemas.release import Release

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions, SourceRoot
 from tasks.recipe import Recipe
 from tests.inline import build_inline
 from tests.once import Once

@@ -47,9 +47,21 @@ def test_a_new_package_is_what_the_page_shows_and_conforms(name: str, shape: Sha
     check_evaluator(next(one for one in vars(shown).values() if getattr(one, "name", "") == name)())
 
 
+def test_a_new_package_that_asks_a_model_is_what_the_page_shows_and_conforms(tmp_path: Path) -> None:
+    write_package("asking-judge", Shape.model_judge, tmp_path / "package")
+    for name in ("asking_judge.py", "test_asking_judge.py"):
+        code = (tmp_path / "package" / name).read_text(encoding="utf-8")
+        assert code in [text for kind, text in BLOCKS if kind == "python"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "package")]
+    root = str(Path(__file__).parents[2])
+    ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": root}, cwd=tmp_path, capture_output=True)
+    assert ran.returncode == 0, ran.stdout.decode()
+
+
 def test_the_page_shows_the_new_packages_test_and_entry_point(tmp_path: Path) -> None:
     write_package("my-judge", Shape.judge, tmp_path / "package")
-    assert BLOCKS[-1][1] == (tmp_path / "package" / "test_my_judge.py").read_text(encoding="utf-8")
+    code = (tmp_path / "package" / "test_my_judge.py").read_text(encoding="utf-8")
+    assert code in [text for kind, text in BLOCKS if kind == "python"]
     points = next(text for kind, text in BLOCKS if kind == "toml")
     assert points in (tmp_path / "package" / "pyproject.toml").read_text(encoding="utf-8")
 

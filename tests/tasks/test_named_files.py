@@ -16,9 +16,9 @@ from storage_schemas.store import Store
 from tasks.annotation.campaign import read_settings
 from tasks.annotation.exchange.mapping import load_mapping
 from tasks.annotation.exchange.rows import FileForm, read_answers
+from tasks.extras.prompt_suite.project import Project
 from tasks.llm.usage import load_prices
 from tasks.models.mirror import read_manifest
-from tasks.prompt_suite.project import Project
 from tasks.publish.submission import read_card, read_submission
 from tasks.recipe import load_recipe
 from tasks.report.published import read_published

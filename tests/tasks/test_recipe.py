@@ -78,7 +78,7 @@ def test_an_analyser_that_does_not_exist_is_refused(analysis: dict[str, Any]) ->
 def test_a_missing_language_model_is_told_before_any_work(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.captions.rules.find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr("storage_schemas.extras.is_installed", lambda name: name != missing)
     with pytest.raises(PrerequisiteError, match="pip install"):
         BUILT_IN["cpu-approx"].check()
 

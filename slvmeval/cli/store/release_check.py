@@ -199,7 +199,7 @@ def check_against_ffmpeg(
     quiet
         Do not report whose frames are recreated.
     """
-    recipe = recipe_from(release.recipe)
+    recipe = recipe_from(release.recipe, stored=True)
     rows = sorted(
         release.sources(), key=lambda row: keyed_rank(recipe.seed, row.source_id, "against-ffmpeg")
     )[:count]

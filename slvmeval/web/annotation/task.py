@@ -75,7 +75,7 @@ def task_page(request: Request, campaign: str) -> Response:
             raise
         return RedirectResponse(target, 303)
     settings = site.campaign(campaign)
-    watch_s = assignment.task.watch_s(settings.look_share)
+    watch_s = assignment.task.watch_s(settings.look_first)
     pay = money(settings.pay_for(watch_s), settings.currency) if settings.pay_per_hour else ""
     data = {"view": assignment.view(), "urls": urls(site, assignment), "pay": pay}
     if isinstance(assignment, Assignment):

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from slvmeval.store_status import status_values
 from storage_schemas.errors import SlvmevalError, StoreError
+from storage_schemas.extras import explain_missing_packages
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from storage_schemas.written_pages import WrittenPage, written_pages
-from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import database_url, installation_key, sqlite_file
 from tasks.scoring.suites.score_store import ScoresStore
 
@@ -128,6 +128,8 @@ def campaign_lines(store: Store, database: str | None) -> list[CampaignLine]:
     """
     if database is None and not sqlite_file(store.root).exists():
         return [CampaignLine(name, "collected votes", None, None) for name in VotesStore(store).campaigns()]
+    with explain_missing_packages():
+        from tasks.annotation.desk.desk import Desk
     desk = Desk.open(database_url(store.root, database), installation_key(store.root))
     try:
         lines = []

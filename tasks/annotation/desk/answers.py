@@ -138,6 +138,7 @@ class Answers:
             watched_s=sum(length(seen) for seen in assignment.seen.values()),
             pair_duration_s=assignment.task.videos_s,
             comment=comment,
+            protocol=settings.protocol,
             opened_at=row.opened_at,
             at=now,
         )

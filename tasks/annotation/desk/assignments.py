@@ -63,7 +63,8 @@ class Assignment:
     least_seen
         Share of a stretch that must be played.
     look_share
-        Share of each video that must be played before the preference; 0 for the task's first look.
+        Share of each video that must be played before the preference; 0 for the task's first look, None for
+        nothing.
     """
 
     id: str
@@ -80,7 +81,7 @@ class Assignment:
     lease_until: str
     opened_at: str
     least_seen: float
-    look_share: float
+    look_share: float | None
 
     def side_at(self, place: Place) -> SideWord:
         """Return the side whose video is shown at a place."""
@@ -104,19 +105,21 @@ class Assignment:
         """Return whether enough of a stretch was played."""
         stretch = self.task.must_see[number]
         played = covered(self.seen[self.place_of(stretch.video)], stretch.start_s, stretch.end_s)
-        return played >= self.least_seen * (stretch.end_s - stretch.start_s) - ROUNDING_S
+        needed = self.least_seen * (stretch.end_s - stretch.start_s) - ROUNDING_S
+        # however small the share, the playhead was there
+        return played > 0 and played >= needed
 
     def looked(self) -> bool:
         """Return whether enough of both videos was played for a preference."""
         return all(self._looked_at(place) for place in PLACES)
 
     def look(self, place: Place) -> Intervals:
-        """Return the stretches of the video at a place that are looked at first; none if it is a share."""
-        return () if self.look_share else self.task.looks(self.side_at(place))
+        """Return the stretches of the video at a place that are looked at first, if stretches are."""
+        return () if self.look_share is None or self.look_share else self.task.looks(self.side_at(place))
 
     def _looked_at(self, place: Place) -> bool:
         seen = self.seen[place]
-        if length(seen) < self.look_share * self.task.seconds(self.side_at(place)) - ROUNDING_S:
+        if length(seen) < (self.look_share or 0.0) * self.task.seconds(self.side_at(place)) - ROUNDING_S:
             return False
         return all(
             covered(seen, start, end) >= self.least_seen * (end - start) - ROUNDING_S
@@ -390,7 +393,7 @@ class Assignments:
             lease_until=row.lease_until,
             opened_at=row.opened_at,
             least_seen=settings.least_seen,
-            look_share=settings.look_share,
+            look_share=settings.look_first,
         )
 
     def pair(

@@ -167,7 +167,7 @@ def task_rows(
             "number": slot.number,
             "aspect": task.aspect,
             "seconds": round(task.videos_s, 3),
-            "pay": settings.pay_for(task.watch_s(settings.look_share)),
+            "pay": settings.pay_for(task.watch_s(settings.look_first)),
             "currency": settings.currency,
         }
         if options.links == "none":

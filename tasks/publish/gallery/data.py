@@ -144,6 +144,7 @@ def pair_head(record: PairRecord, folder: SourceFolder) -> dict[str, Any]:
         "aspect": record.aspect,
         "operation": record.operation,
         "strength": record.strength,
+        "control": record.control,
         "drawn": sorted(record.drawn_clips),
         "high_s": record.high_frames / record.fps,
         "low_s": record.low_frames / record.fps,

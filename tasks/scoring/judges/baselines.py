@@ -9,14 +9,16 @@ flipped, have exactly the same score and are a tie.
 
 from __future__ import annotations
 
+import io
 import math
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import cv2
 import numpy as np
+import PIL
+from PIL import Image
 
 from storage_schemas.judgements import Failure
 from storage_schemas.rng import derived_seed
@@ -32,8 +34,8 @@ JPEG_QUALITY = 90
 class FrameMeasures(FrameFeature):
     """Per frame: standard deviation of luma, variance of luma's Laplacian, bytes as JPEG.
 
-    The Laplacian is OpenCV's with the 3×3 kernel of four neighbours, borders mirrored. The JPEG holds the
-    frame's planes one below the other as one grey image.
+    The Laplacian has the 3×3 kernel of four neighbours, borders mirrored. The JPEG holds the frame's planes
+    one below the other as one grey image.
     """
 
     name = "frame-measures"
@@ -42,8 +44,8 @@ class FrameMeasures(FrameFeature):
     CONTRAST, SHARPNESS, BYTES = range(3)
 
     def settings(self) -> dict[str, Any]:
-        """Return what the numbers depend on; the encoder may change with OpenCV."""
-        return {"version": 1, "jpeg_quality": JPEG_QUALITY, "opencv": cv2.__version__}
+        """Return what the numbers depend on; the encoder may change with Pillow."""
+        return {"version": 1, "jpeg_quality": JPEG_QUALITY, "pillow": PIL.__version__}
 
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
         """Return the three numbers of frames, shape (n, 3)."""
@@ -52,14 +54,25 @@ class FrameMeasures(FrameFeature):
     @staticmethod
     def _measure(frame: np.ndarray[Any, np.dtype[np.uint8]], height: int) -> tuple[float, float, int]:
         luma = np.ascontiguousarray(frame[:height])
-        # OpenCV sums 8 and 16 bit values as integers: the order of the pixels does not matter
-        contrast = float(cv2.meanStdDev(luma)[1][0, 0])
-        laplacian = cv2.Laplacian(luma, cv2.CV_16S, ksize=1, borderType=cv2.BORDER_REFLECT_101)
-        spread = float(cv2.meanStdDev(laplacian)[1][0, 0])
-        done, encoded = cv2.imencode(".jpg", frame, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
-        if not done:
-            raise NotJudged(Failure.VIDEO_UNREADABLE, f"a frame of {frame.shape} cannot be encoded as JPEG")
-        return contrast, spread * spread, len(encoded)
+        around = np.pad(luma.astype(np.int16), 1, "reflect")
+        neighbours = around[:-2, 1:-1] + around[2:, 1:-1] + around[1:-1, :-2] + around[1:-1, 2:]
+        encoded = io.BytesIO()
+        try:
+            Image.fromarray(frame).save(encoded, "JPEG", quality=JPEG_QUALITY)
+        except OSError as problem:
+            why = f"a frame of {frame.shape} cannot be encoded as JPEG: {problem}"
+            raise NotJudged(Failure.VIDEO_UNREADABLE, why) from problem
+        return (
+            math.sqrt(variance(luma)),
+            variance(neighbours - 4 * around[1:-1, 1:-1]),
+            encoded.tell(),
+        )
+
+
+def variance(values: np.ndarray[Any, np.dtype[Any]]) -> float:
+    """Return the variance of integers; the sums are exact, so that their order does not matter."""
+    total, squares = int(values.sum(dtype=np.int64)), int(np.square(values, dtype=np.int64).sum())
+    return (values.size * squares - total**2) / values.size**2
 
 
 class _Baseline(PointwiseScorer):

@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import cv2
 import numpy as np
 
+from storage_schemas.extras import lazy_package
 from storage_schemas.judgements import Failure
 from tasks.llm.usage import NotJudged, Usage
 from tasks.models.base import Models
@@ -21,6 +21,8 @@ from tasks.models.hub import consumed_model
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Need, PointwiseScorer, Score, Sight
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
+
+cv2 = lazy_package("cv2")
 
 
 class BrisqueOfFrames(FrameFeature):

@@ -17,6 +17,7 @@ from PIL import Image
 
 from storage_schemas.frames import Planes
 from storage_schemas.model import ProviderName
+from tasks.llm.prompt_files import filled
 from tasks.llm.vision_models import VlmModel
 from tasks.media.encode import encode_units
 from tasks.pairs.view import Side
@@ -76,10 +77,15 @@ def _address(video: Side, place: int, id_: str, model: VlmModel) -> str:
 
 def video_parts(line: str, video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
     """Return a video's frames as parts of a message, after a line that names the video."""
-    parts: list[dict[str, Any]] = [{"type": "text", "text": line}]
-    for place, id_ in zip(places, video.frame_ids(places), strict=True):
-        parts.append({"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}})
-    return parts
+    return [{"type": "text", "text": line}, *image_parts(video, places, model)]
+
+
+def image_parts(video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
+    """Return a video's frames as parts of a message."""
+    return [
+        {"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}}
+        for place, id_ in zip(places, video.frame_ids(places), strict=True)
+    ]
 
 
 def whole_video_parts(
@@ -126,10 +132,18 @@ def _scaled(video: Side, width: int, height: int) -> Iterator[Planes]:
             yield scaled.astype(np.uint8, copy=False)
 
 
-def with_times(parts: Sequence[dict[str, Any]], times_s: Iterable[float]) -> list[dict[str, Any]]:
-    """Return a video's line and images, as of :func:`video_parts`, with its time before each image."""
+def with_times(
+    parts: Sequence[dict[str, Any]], times_s: Iterable[float], time_line: str
+) -> list[dict[str, Any]]:
+    """Return a video's line and images, as of :func:`video_parts`, with its time before each image.
+
+    Parameters
+    ----------
+    time_line
+        What stands before an image, with ``{seconds}`` for its time.
+    """
     line, *images = parts
     timed = [line]
     for time_s, image in zip(times_s, images, strict=True):
-        timed += [{"type": "text", "text": f"{time_s:.1f} s:"}, image]
+        timed += [{"type": "text", "text": filled(time_line, seconds=f"{time_s:.1f}")}, image]
     return timed

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,7 +49,12 @@ class LumaChange(FrameFeature):
         """Return the sums at places of 1 and more, shape (n, 1)."""
         wanted = sorted({*places, *(place - 1 for place in places)})
         luma = dict(zip(wanted, side.planes(wanted)[:, : side.height], strict=True))
-        return np.array([[cv2.norm(luma[at - 1], luma[at], cv2.NORM_L1)] for at in places])
+        return np.array([[_l1(luma[at - 1], luma[at])] for at in places], np.float64)
+
+
+def _l1(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> int:
+    # the larger less the smaller stays in 8 bits
+    return int((np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.int64))
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def sent_parts(
     sent: SentFrames,
     model: VlmModel,
     provider: ProviderName,
-    timed: bool = False,
+    time_line: str = "",
 ) -> list[dict[str, Any]]:
     """Return the frames of a request as parts of its message, each video after a line that names it.
 
@@ -142,8 +142,9 @@ def sent_parts(
     ----------
     lines
         The lines; they must not say how many frames follow, which would tell a cut video.
-    timed
-        Whether each image has its time before it; a model that takes videos knows the times of their frames.
+    time_line
+        What stands before each image, with ``{seconds}`` for its time; empty for nothing. A model that takes
+        videos knows the times of their frames.
 
     Raises
     ------
@@ -156,8 +157,10 @@ def sent_parts(
             parts += whole_video_parts(line, video, model, provider)
             continue
         of_video = video_parts(line, video, choice.places, model)
-        times = video.times_s
-        parts += with_times(of_video, (float(times[at]) for at in choice.places)) if timed else of_video
+        if time_line:
+            times = (float(video.times_s[at]) for at in choice.places)
+            of_video = with_times(of_video, times, time_line)
+        parts += of_video
     if provider == "google":
         _check_size(_addresses(parts))
     return parts

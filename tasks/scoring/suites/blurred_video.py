@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cv2
-
+from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
 from tasks.media.planes import split_planes
 from tasks.pairs.view import Side
+
+cv2 = lazy_package("cv2")
 
 #: Standard deviation of the blur in pixels (not from the paper, which names none).
 BLUR_SIGMA = 1.0

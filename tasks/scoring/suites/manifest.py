@@ -13,8 +13,8 @@ from storage_schemas.checksum_cache import remembered_digests
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.model import Frozen
 from tasks.media.probe import probe
-from tasks.scoring.judges.meta_sets.base import Videos
 from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
+from tasks.scoring.video_folder import VideoFolder
 
 #: File names of a manifest in the videos' folder.
 NAMES = ("manifest.csv", "manifest.jsonl", "manifest.tsv")
@@ -98,7 +98,7 @@ def load_manifest(path: Path, videos: Path, models: Sequence[str] = ()) -> Video
         If the manifest cannot be read, lacks a column, has no video of a requested model, or has no video at
         all.
     """
-    finder = Videos(videos)
+    finder = VideoFolder(videos)
     entries: dict[tuple[str, str, int], VideoEntry] = {}
     left_out: list[UnusedLine] = []
     known_models: set[str] = set()
@@ -151,7 +151,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, str, int, str]:
     return cells["model"], cells["prompt_id"], number, cells["file"]
 
 
-def _entry(finder: Videos, model: str, prompt_id: str, sample: int, file: str) -> VideoEntry:
+def _entry(finder: VideoFolder, model: str, prompt_id: str, sample: int, file: str) -> VideoEntry:
     path = finder.find(file).resolve()
     try:
         digest = remembered_digests(path.parent, [path.name])[path.name]

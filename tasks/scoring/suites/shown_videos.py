@@ -18,6 +18,7 @@ from storage_schemas.errors import SetAside, StoreError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
+from tasks.llm.prompt_files import filled
 from tasks.llm.requests import Parts
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import LINE_TOKENS, VlmModel
@@ -145,12 +146,41 @@ class ShownFrames:
 
 
 @dataclass(frozen=True)
+class ImageLines:
+    """The fixed lines around the images of a request.
+
+    None says how many frames follow: that would tell a video from which some were cut.
+
+    Parameters
+    ----------
+    video
+        What stands before a video; may have ``{number}``, its place in the request from 1.
+    time
+        What stands before each image, with ``{seconds}`` for its time; empty for nothing. Not in grids.
+    grid
+        What follows `video` where images are grids; may have ``{cells}``, ``{rows}`` and ``{columns}``.
+    """
+
+    video: str
+    time: str = ""
+    grid: str = ""
+
+    def before(self, number: int, grid: Grid | None) -> str:
+        """Return the line before a video."""
+        line = filled(self.video, number=str(number))
+        if grid is None or not self.grid:
+            return line
+        sizes = {"cells": str(grid.cells), "rows": str(grid.rows), "columns": str(grid.columns)}
+        return f"{line} {filled(self.grid, **sizes)}"
+
+
+@dataclass(frozen=True)
 class ShownVideos:
     """The frames of all videos of one request, as one model sees them."""
 
     videos: Mapping[str, ShownFrames]
     model: VlmModel
-    timed: bool = False
+    lines: ImageLines
 
     @property
     def frames(self) -> int:
@@ -165,7 +195,7 @@ class ShownVideos:
     @property
     def tokens(self) -> int:
         """Approximate number of tokens of the images and the lines before them."""
-        line = LINE_TOKENS if self.timed else 0
+        line = LINE_TOKENS if self.lines.time else 0
         return sum(
             LINE_TOKENS + one.images * (_image_tokens(one.film.video, one.grid, self.model) + line)
             for one in self.videos.values()
@@ -183,10 +213,10 @@ class ShownVideos:
         for number, (name, one) in enumerate(self.videos.items()):
             with readable(number):
                 videos.append([name, one.key()])
-        return {"videos": videos, "timed": self.timed}
+        return {"videos": videos, "lines": digest_value(self._lines())}
 
     def parts(self) -> Parts:
-        """Return the images as parts of a message, each video's after a line with its name.
+        """Return the images as parts of a message, each video's after its line.
 
         Raises
         ------
@@ -194,10 +224,13 @@ class ShownVideos:
             If a video cannot be read.
         """
         parts: Parts = []
-        for number, (name, one) in enumerate(self.videos.items()):
+        for number, (line, one) in enumerate(zip(self._lines(), self.videos.values(), strict=True)):
             with readable(number):
-                parts += _parts(name, one, self.model, self.timed)
+                parts += _parts(line, one, self.model, self.lines.time)
         return parts
+
+    def _lines(self) -> list[str]:
+        return [self.lines.before(at, one.grid) for at, one in enumerate(self.videos.values(), 1)]
 
     def details(self) -> dict[str, Any]:
         """Return counts and places of each video, JSON-able."""
@@ -216,17 +249,17 @@ class VideoExhibit:
         Frames per second that are shown, besides the last frame; a grid has its own.
     most_frames
         Maximum frames of one video; longer ones are sampled evenly.
+    lines
+        The lines around the images.
     grid
         The grid of frames; None for one image per frame.
-    timed
-        Whether each frame has its time in seconds before it; not in grids.
     """
 
     videos: Mapping[str, SampledVideo]
     fps: float
     most_frames: int
+    lines: ImageLines
     grid: Grid | None = None
-    timed: bool = False
 
     def fit(self, model: VlmModel, text_tokens: int) -> ShownVideos:
         """Choose the frames that fit beside a text with this number of tokens.
@@ -244,7 +277,7 @@ class VideoExhibit:
                 raise UnreadableVideo(number, "the video has no frames")
             lasting[name] = sampled_places(film.video.times_s, fps)
         largest = max(_image_tokens(film.video, self.grid, model) for film in self.videos.values())
-        largest += LINE_TOKENS if self.timed else 0
+        largest += LINE_TOKENS if self.lines.time else 0
         text_tokens += LINE_TOKENS * len(self.videos)
         fit = min(model.most_images, max(0, model.request_tokens() - text_tokens) // largest)
         share = fit // len(self.videos)
@@ -259,7 +292,7 @@ class VideoExhibit:
             name: ShownFrames(self.videos[name], tuple(evenly(places, most)), len(places), self.grid)
             for name, places in lasting.items()
         }
-        return ShownVideos(shown, model, self.timed)
+        return ShownVideos(shown, model, self.lines)
 
 
 def sampled_places(times_s: NDArray[np.float64], fps: float) -> list[int]:
@@ -293,27 +326,21 @@ def _image_tokens(video: Side, grid: Grid | None, model: VlmModel) -> int:
     return model.image_tokens(width * grid.columns, height * grid.rows)
 
 
-def _parts(name: str, shown: ShownFrames, model: VlmModel, timed: bool) -> Parts:
+def _parts(line: str, shown: ShownFrames, model: VlmModel, time_line: str) -> Parts:
     if shown.grid is None:
-        line, *images = video_parts(
-            f"The {name}, {len(shown.places)} frames:", shown.film.video, shown.places, model
-        )
+        first, *images = video_parts(line, shown.film.video, shown.places, model)
     else:
-        line, *images = _grid_parts(name, shown, shown.grid, model)
+        first, *images = _grid_parts(line, shown, shown.grid, model)
     if model.detail is not None:
         for image in images:
             image["image_url"]["detail"] = model.detail
-    if not timed:
-        return [line, *images]
+    if not time_line:
+        return [first, *images]
     times = shown.film.video.times_s
-    return with_times([line, *images], (times[place] for place in shown.places))
+    return with_times([first, *images], (times[place] for place in shown.places), time_line)
 
 
-def _grid_parts(name: str, shown: ShownFrames, grid: Grid, model: VlmModel) -> Parts:
-    line = (
-        f"The {name}, {len(shown.places)} frames in {shown.images} images. Each image has up to {grid.cells} "
-        f"frames in {grid.rows} rows and {grid.columns} columns, in reading order; black places are empty:"
-    )
+def _grid_parts(line: str, shown: ShownFrames, grid: Grid, model: VlmModel) -> Parts:
     parts: Parts = [{"type": "text", "text": line}]
     for start in range(0, len(shown.places), grid.cells):
         picture = _grid_image(shown.film.video, shown.places[start : start + grid.cells], grid)

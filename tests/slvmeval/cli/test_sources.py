@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, last_options, request_path, source_root
+from flows.release.options import BuildOptions, last_options, request_path, source_root
 from storage_schemas.errors import UserInputError
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.store import Store

@@ -14,12 +14,12 @@ from storage_schemas.store import Store
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import media_folder
 from tasks.annotation.publish_ratings import RatingsPublished, publish_ratings, rating_campaign
+from tasks.extras.video_bench.suite import VideoBench
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.manifest import load_manifest
 from tasks.scoring.suites.plan import Material, bring_together
 from tasks.scoring.suites.prompts import load_prompts
 from tasks.scoring.suites.registry import make_suite
-from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.annotation.example_desk import KEY, HandClock, open_desk
 
 

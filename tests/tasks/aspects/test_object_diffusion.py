@@ -36,7 +36,7 @@ from tests.tasks.aspects.planted import (
 )
 
 OPERATION = GroundedInpainting()
-ONLY = replace(ASPECT, operations={OPERATION.name: OPERATION})
+ONLY = replace(ASPECT, control=None, operations={OPERATION.name: OPERATION})
 CLIP = synthetic_clip(3, 72, 128)
 BALL = CaptionAnalysis(subject=("ball",), background=("sky",), scene=("meadow", "a ball game"))
 

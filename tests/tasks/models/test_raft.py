@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from tests.tasks.scoring.suites.locot2v.videos import scene
+from tests.tasks.extras.locot2v.videos import scene
 
 pytestmark = pytest.mark.models
 

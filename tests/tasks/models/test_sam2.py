@@ -10,7 +10,7 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError
 from tests.once import Once
-from tests.tasks.scoring.suites.locot2v.videos import scene
+from tests.tasks.extras.locot2v.videos import scene
 
 pytestmark = pytest.mark.models
 

@@ -99,9 +99,9 @@ def wide_recipe(severe: bool) -> Recipe:
     return recipe_from(recipe)
 
 
-def build_wide(folder: Path, sources: int, severe: bool = False) -> Release:
+def build_wide(folder: Path, sources: int, severe: bool = False, controls: bool = False) -> Release:
     """Write a release of many sources whose pairs need no pixels; there are no frames in it."""
-    recipe = wide_recipe(severe)
+    recipe = wide_recipe(severe).model_copy(update={"controls": controls})
     rows, clips, records = [], [], []
     for number in range(sources):
         source_id, length = f"film-{number:02}", 12 + 7 * (number % 60)
@@ -111,6 +111,9 @@ def build_wide(folder: Path, sources: int, severe: bool = False) -> Release:
         for aspect in ASPECTS:
             for count in (5, *((1, 2) if severe else ())):
                 records.append(_record(recipe, source_id, aspect, length, count))
+            if controls:
+                names = {"pair_id": digest_text(f"control{records[-1].pair_id}"), "strength": "control"}
+                records.append(records[-1].model_copy(update={**names, "control": True}))
     store, planned = Store.create(folder / "store"), dict.fromkeys(ASPECTS, sources)
     return write_release(store, "wide", recipe, records, rows, clips, [], planned)[0]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from storage_schemas.judgements import Judgement
+from tasks.recipe import BUILT_IN
 from tasks.report.judged_release import JudgedRelease, names_of
 from tasks.report.systems import ASPECT_ORDER
 from tasks.statistics.trials import Trial
+from tasks.votes.release_votes import PEOPLE
 from tests.papers.tables import JUDGES, SCORERS, counts, trials_with
 
 POLICIES = ("ignore-max", "each-truncate")
@@ -25,6 +28,7 @@ def _trials() -> list[Trial]:
                 trials += trials_with(evaluator, aspect, fitting[-1])
             else:
                 trials += trials_with(evaluator, aspect, 286, tied=1)
+    trials = [replace(one, settings=PEOPLE[1]) if one.evaluator == PEOPLE[0] else one for one in trials]
     for policy in POLICIES:
         for aspect in ASPECT_ORDER:
             trials += trials_with(f"clipscore-{policy}", aspect, counts()[policy, aspect][0])
@@ -62,9 +66,10 @@ def printed_release() -> JudgedRelease:
     release: Any = SimpleNamespace(
         name="main_1 & more",
         version=3,
-        recipe={"aspects": dict.fromkeys(sorted(ASPECT_ORDER)), "seed": 0},
+        recipe=BUILT_IN["paper"].model_dump(mode="json"),
+        info={},
         pairs=lambda: records,
-        sources=lambda: [SimpleNamespace(source_id="source-0", duration_s=100.0)],
+        sources=lambda: [SimpleNamespace(source_id="source-0", duration_s=100.0, adapter="vript")],
         prompt=lambda _source: "A caption\nand another",
     )
     rows = tuple(_policy_row(policy) for policy in POLICIES)

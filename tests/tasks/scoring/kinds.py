@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, cast
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
+from tasks.extras.locot2v.dimensions import BY_NAME
+from tasks.extras.prompt_suite.requests import Paying, Stopped
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.chat import ChatClient
 from tasks.llm.conversation import LiveAsker, Roles, Step
@@ -23,7 +25,6 @@ from tasks.llm.servers import Servers
 from tasks.llm.usage import Estimate, NotJudged, Price, Prices, Usage
 from tasks.llm.vision_models import MARK_TOKENS, VlmModel
 from tasks.pairs.view import Pair
-from tasks.prompt_suite.requests import Paying, Stopped
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.engine import Form, Kind, Outcome, Task, Work, answer_stage
 from tasks.scoring.judging import Judging, JudgingWork
@@ -32,7 +33,6 @@ from tasks.scoring.request import PairFacts, Request
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo, Scorer, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.file_video import FrameRate
-from tasks.scoring.suites.locot2v.dimensions import BY_NAME
 from tasks.scoring.suites.manifest import VideoEntry
 from tasks.scoring.suites.plan import ScoringUnit
 from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork, VideoScoring
@@ -256,7 +256,7 @@ class ScriptedClient:
     script: Script
 
     def ask(self, request: ChatRequest) -> ChatAnswer:
-        number = int(request.messages[1]["content"][0]["text"])
+        number = int(request.messages[-1]["content"][0]["text"])
         usage = self.script.ask(number)
         counts = {} if usage.uncounted else {"tokens_in": usage.tokens_in, "tokens_out": 0}
         return ChatAnswer(text=str(number), model="toy", **counts)

@@ -31,7 +31,7 @@
       if (state.aspect && pair.aspect !== state.aspect) return false;
       if (state.source !== "" && pair.source !== Number(state.source)) return false;
       const source = sources[pair.source];
-      const text = `${source.title} ${source.id} ${source.content_category} ${title(pair.aspect)} ${pair.operation} ${pair.strength}`.toLowerCase();
+      const text = `${source.title} ${source.id} ${source.content_category} ${title(pair.aspect)} ${pair.operation} ${pair.strength} ${pair.control ? "control" : ""}`.toLowerCase();
       return words.every((word) => text.includes(word));
     });
   }
@@ -45,13 +45,14 @@
       ? el("span", { class: "sheet" },
         el("img", { src: pair.sheet, loading: "lazy", decoding: "async", alt: "" }),
         el("span", { class: "tag tag-high", "aria-hidden": "true" }, "High"),
-        el("span", { class: "tag tag-low", "aria-hidden": "true" }, "Low"))
+        el("span", { class: "tag tag-low", "aria-hidden": "true" }, pair.control ? "Edited" : "Low"))
       : el("span", { class: "sheet" }, el("p", {}, source.hidden));
     return el("li", {}, el("article", { class: "card" }, sheet,
       el("div", { class: "card-text" },
         el("h3", { dir: "auto" }, el("a", { href: `${source.page}#${pair.slug}`, "aria-label": label }, name)),
-        el("p", {}, `${plural(pair.drawn.length, "clip")} degraded · ${Math.round(pair.degraded_s)} s of ${length}`),
-        el("p", {}, `${pair.operation} · strength ${pair.strength}`))));
+        el("p", {}, `${plural(pair.drawn.length, "clip")} ${pair.control ? "edited" : "degraded"} · ${Math.round(pair.degraded_s)} s of ${length}`),
+        el("p", {}, pair.control ? el("span", { class: "tag", title: "The edit makes no side better" }, "Control") : null,
+          pair.control ? ` ${pair.operation}` : `${pair.operation} · strength ${pair.strength}`))));
   }
 
   function list() {

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.events import EventKind
 from tasks.annotation.desk.playback import MAX_SILENCE_S, length
 from tasks.annotation.desk.refusals import RefusalReason
+from tasks.annotation.publish import _from_file
 from tests.tasks.annotation.example_desk import (
     START,
     HandClock,
@@ -68,6 +74,7 @@ def test_a_whole_task_gives_one_vote_with_the_servers_times(
         "preferred": "high" if ann.task.first == "low" else "low",
         **{"preference_s": 35.0, "total_s": 47.0, "watched_s": 60.0, "pair_duration_s": 60.0},
         "comment": "the colour  of ? the car\nflickers",
+        "protocol": "rule strict, 10% of each video first, 2 votes",
         "opened_at": START.isoformat(timespec="microseconds"),
         "at": (START + timedelta(seconds=47)).isoformat(timespec="microseconds"),
     }
@@ -280,3 +287,57 @@ def test_whatever_is_claimed_no_more_is_seen_than_time_went_by(
         assignment = desk.viewing.play(campaign.name, worker, assignment.id, place, [(start, end)], 1.0)
         for seen in assignment.seen.values():
             assert length(seen) <= 2.0 * forward + 1e-3
+
+
+def test_under_the_paper_s_protocol_nothing_is_asked_for_before_the_preference(
+    desk: Desk, clock: HandClock
+) -> None:
+    paper = {"rule": "paper", "viewing": "free", "workers_per_pair": 5, "least_seen": 0.01}
+    campaign = example_campaign(**paper)
+    desk.organiser.publish(campaign, [example_task()])
+    sitting = sit(desk, clock)
+    view = desk.answers.assignment(campaign.name, sitting.task.worker, sitting.task.id).view()
+    # nothing is marked, and an answer is possible at once
+    assert (view["look"], view["look_share"], view["can_prefer"]) == ({"left": [], "right": []}, None, True)
+    sitting.prefer("left")
+    assert campaign.protocol == "paper"
+
+
+@pytest.mark.parametrize(
+    ("settings", "protocol"),
+    [
+        ({}, "rule strict, marked viewing, 3 to 7 votes"),
+        ({"until_certain": False}, "rule strict, marked viewing, 5 votes"),
+        ({"rule": "paper"}, "rule paper, marked viewing, 5 votes"),
+        ({"rule": "paper", "look_share": 0.5}, "rule paper, 50% of each video first, 5 votes"),
+        ({"rule": "paper", "viewing": "free", "workers_per_pair": 3}, "rule paper, free viewing, 3 votes"),
+        ({"rule": "paper", "viewing": "free"}, "paper"),
+    ],
+)
+def test_votes_say_under_which_protocol_they_were_given(settings: dict[str, object], protocol: str) -> None:
+    campaign = Campaign(name="one", release="main", version=1, **settings)
+    assert campaign.protocol == protocol
+
+
+def test_free_viewing_asks_for_no_share() -> None:
+    with pytest.raises(ValidationError, match="leave out look_share"):
+        Campaign(name="one", release="main", version=1, viewing="free", look_share=0.5)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "told", "protocol"),
+    [
+        ("paper", "", "paper"),
+        ("paper-prompts", "", "paper"),
+        ("paper", 'rule = "strict"', "rule strict, marked viewing, 3 to 7 votes"),
+        ("paper", "look_share = 0.5", "rule strict, 50% of each video first, 3 to 7 votes"),
+        ("cpu-approx", "", "rule strict, marked viewing, 3 to 7 votes"),
+    ],
+)
+def test_a_release_of_recipe_paper_is_published_under_the_paper_s_protocol(
+    recipe: str, told: str, protocol: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "campaign.toml"
+    settings.write_text(told, encoding="utf-8")
+    release: Any = SimpleNamespace(name="main", version=1, recipe={"name": recipe}, path=tmp_path)
+    assert _from_file(settings, release, "one").protocol == protocol

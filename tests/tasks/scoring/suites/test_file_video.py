@@ -52,7 +52,7 @@ def test_a_blurred_video_is_another_one(ffmpeg: str, tmp_path: Path) -> None:
 
 
 def test_three_hours_need_no_more_memory_than_a_minute(ffmpeg: str, tmp_path: Path) -> None:
-    coding = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60")
+    coding = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "60", "-threads", "1")
     path = made(ffmpeg, tmp_path / "long.mp4", "color=c=gray:s=64x48:r=1:d=10800", *coding)
     video = FileVideo(path, FrameRate(long_side=64))
     assert len(video) == 10_800

@@ -16,11 +16,11 @@ from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
+from tasks.extras.locot2v.dimensions import BY_NAME
 from tasks.llm.prompt_files import prompts_digest
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import ScoredVideo, Scorer, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.file_video import FrameRate
-from tasks.scoring.suites.locot2v.dimensions import BY_NAME
 from tasks.scoring.suites.manifest import VideoEntry
 from tasks.scoring.suites.plan import ScoringUnit
 from tasks.scoring.suites.score_store import ScoresStore

@@ -22,7 +22,8 @@ def film(ffmpeg: str, path: Path, looks: str, *options: str) -> None:
     """Write a video of 512 × 288 with a frame per second, which shows the time."""
     source = f"testsrc2=size=512x288:rate=1:duration={looks}"
     command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-preset", "ultrafast"]
-    subprocess.run([*command, *options, "-g", "10", "-pix_fmt", "yuv420p", str(path)], check=True)
+    command += [*options, "-g", "10", "-threads", "1", "-pix_fmt", "yuv420p", str(path)]
+    subprocess.run(command, check=True)
 
 
 def films(ffmpeg: str, folder: Path) -> tuple[Path, Path]:

@@ -1,1 +1,0 @@
-"""The build. Public modules: `options`, `run` and the flow in `flow`."""

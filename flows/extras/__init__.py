@@ -1,0 +1,1 @@
+"""The flows of what plugs in: a folder for each."""

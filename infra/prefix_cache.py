@@ -1,0 +1,100 @@
+"""How many tokens of a request the stand-in has read before, by the rules of the providers' caches.
+
+OpenAI, Gemini and vLLM keep the beginning of every request, in whole blocks. Anthropic keeps it up to the
+places that the request marks.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import math
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+
+from PIL import Image
+
+#: Beginnings shorter than this are not kept (OpenAI, and most models of Anthropic), in tokens.
+MIN_TOKENS = 1024
+#: Tokens of a block of OpenAI's cache.
+BLOCK_TOKENS = 128
+#: Characters of a token, and side of the square of an image that is a token, in pixels.
+_LETTERS, _SQUARE_PX = 4, 32
+
+#: A part of a request that is equal as a whole or not: its content, and its tokens.
+Piece = tuple[str, int]
+
+
+def text_pieces(text: str) -> Iterator[Piece]:
+    """Yield the tokens of a text."""
+    for start in range(0, len(text), _LETTERS):
+        yield text[start : start + _LETTERS], 1
+
+
+def image_piece(data: str) -> Piece:
+    """Return an image in base64, of either alphabet, as a piece: a token for each square of 32 pixels.
+
+    A damaged one is a token.
+    """
+    try:
+        plain = data.replace("-", "+").replace("_", "/")
+        with Image.open(io.BytesIO(base64.b64decode(plain))) as image:
+            width, height = image.size
+    except OSError:
+        return digest(data), 1
+    return digest(data), math.ceil(width / _SQUARE_PX) * math.ceil(height / _SQUARE_PX)
+
+
+def digest(text: str) -> str:
+    """Return the checksum of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class PrefixCache:
+    """The beginnings of requests that were read; thread-safe."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def read(self, pieces: Iterable[Piece]) -> tuple[int, int]:
+        """Return the tokens of a request, and how many of them are in whole blocks that were read before."""
+        places, total = [], 0
+        beginning = hashlib.sha256()
+        for content, count in pieces:
+            for place in range(-(-total // BLOCK_TOKENS) * BLOCK_TOKENS, total + count, BLOCK_TOKENS):
+                if place >= MIN_TOKENS:
+                    at = beginning.copy()
+                    at.update(f"{content}\n{place - total}".encode("utf-8", "surrogatepass"))
+                    places.append((place, at.hexdigest()))
+            beginning.update(f"{content}\n{count}\n".encode("utf-8", "surrogatepass"))
+            total += count
+        with self._lock:
+            cached = 0
+            for place, key in places:
+                if key not in self._known:
+                    break
+                cached = place
+            self._known.update(key for _, key in places)
+        return total, cached
+
+    def read_marked(self, pieces: Sequence[Piece], marks: Iterable[int]) -> tuple[int, int, int]:
+        """Return the tokens of a request, those that were read before, and those that are kept from now on.
+
+        Parameters
+        ----------
+        marks
+            Numbers of pieces at whose ends the request marks a beginning to keep.
+        """
+        ends, total = [], 0
+        beginning, wanted = hashlib.sha256(), set(marks)
+        for number, (content, count) in enumerate(pieces, 1):
+            beginning.update(f"{content}\n{count}\n".encode("utf-8", "surrogatepass"))
+            total += count
+            if number in wanted and total >= MIN_TOKENS:
+                ends.append((total, beginning.hexdigest()))
+        with self._lock:
+            cached = max((end for end, key in ends if key in self._known), default=0)
+            self._known.update(key for _, key in ends)
+        return total, cached, max((end for end, _ in ends), default=0) - cached

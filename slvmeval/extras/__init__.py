@@ -1,0 +1,1 @@
+"""Commands and pages of what plugs in: a folder for each."""

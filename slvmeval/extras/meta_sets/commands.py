@@ -1,0 +1,345 @@
+"""``slvmeval meta-sets``: other people's sets of judged pairs, and the proxy study on one of them.
+
+``slvmeval meta-sets proxy-study``: do degraded videos rank evaluators as generated ones do?
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import typer
+from pydantic import Field
+
+from flows.parameters import OUTPUT, RARE, Given, SiteParameters
+from flows.score.parameters import EvaluateParameters
+from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup, Only
+from slvmeval.cli.evaluate.report import FailuresOption, TiesOption
+from storage_schemas.model import Frozen
+
+if TYPE_CHECKING:
+    from tasks.extras.meta_sets.proxy_result import ProxyResult
+    from tasks.statistics.cells import Cell
+    from tasks.statistics.trials import FailurePolicy, TiePolicy
+
+
+STUDY_PANEL = "The study"
+
+
+class ProxyStudyOptions(Frozen):
+    """Options of `proxy-study`."""
+
+    fetv: Annotated[Path, Given(("fetv",), "FETV")] = Field(
+        description="Folder with FETV's scores, prompts and videos."
+    )
+    out: Annotated[Path | None, Given(metavar="DIR", panel=OUTPUT)] = Field(
+        default=None, description="Write a page, JSON, tables and the figure."
+    )
+    videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
+        default=None, description="Folder of the videos; FETV/datas/videos by default."
+    )
+    models: Annotated[tuple[str, ...], Given(("--generator",), "NAME", panel=STUDY_PANEL)] = Field(
+        default=(), description="Only this generating model."
+    )
+    couples: Annotated[int | None, Given(("--max-pairs",), panel=STUDY_PANEL)] = Field(
+        default=None, ge=1, description="At most so many joined prompts."
+    )
+    score: Annotated[str, Given(panel=RARE)] = Field(default="alignment", description="FETV's human score.")
+    aspect: Annotated[str, Given(panel=RARE)] = Field(
+        default="comprehensiveness", description="The aspect that is degraded."
+    )
+    strength: Annotated[str, Given(panel=RARE)] = Field(default="", description="How strongly.")
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Key of all draws.")
+    fps: Annotated[str, Given(panel=RARE)] = Field(
+        default="1", description="Frames a second that are looked at."
+    )
+    ties: TiesOption = "half"
+
+
+def proxy_study(
+    parameters: Annotated[
+        EvaluateParameters,
+        Only("evaluators", "evaluators_file", "max_dollars", "store", "model_folders", "workers", "profile"),
+    ],
+    run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
+    given: ProxyStudyOptions,
+) -> None:
+    """Rank evaluators on real against generated and on real against degraded videos; say how alike.
+
+    Answers are kept in the store: the same command goes on where it was stopped. Exit code 3: some requests
+    have no answer.
+
+    Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
+    """
+    from flows.command_runs import run_flow
+    from flows.extras.meta_sets.proxy_run import study_result
+    from flows.score.evaluate_run import EVALUATE
+    from flows.score.options import evaluate_options
+    from tasks.extras.meta_sets.provider import rate_of
+    from tasks.extras.meta_sets.proxy_study import ProxyPairs
+
+    if not (parameters.evaluators or parameters.evaluators_file):
+        raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
+    policy, _ = tie_policy(given.ties), rate_of(given.fps)
+    study = ProxyPairs(
+        path=str(given.fetv.expanduser().resolve()),
+        videos=terminal.path_text(given.videos),
+        score=given.score,
+        aspect=given.aspect,
+        strength=given.strength,
+        models=tuple(given.models or ()),
+        couples=given.couples,
+        seed=given.seed,
+        fps=given.fps,
+    )
+    site = parameters.site()
+    options = evaluate_options(parameters, site, pairs_from=study)
+    ran = run_flow(EVALUATE, options, site, run.direct, run.quiet)
+    result = study_result(options, study, policy)
+    if given.out is not None:
+        _write(result, given.out)
+    if run.as_json:
+        terminal.print_json(result.as_json())
+    else:
+        _print_study(result)
+        terminal.say(*(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped))
+    raise typer.Exit(ran.exit_code)
+
+
+def _print_study(result: ProxyResult) -> None:
+    from tasks.extras.meta_sets.proxy_page import correlation_text
+
+    columns = ("evaluator", "rank", "generated %", "pairs", "rank", "degraded %", "pairs", "failed")
+    rows = [
+        (
+            row.evaluator,
+            _rank(row.generated_rank),
+            percent(row.generated.accuracy),
+            row.generated.pairs,
+            _rank(row.degraded_rank),
+            percent(row.degraded.accuracy),
+            row.degraded.pairs,
+            row.generated.failed + row.degraded.failed,
+        )
+        for row in result.rows
+    ]
+    terminal.console().print(terminal.table(result.title, columns, rows, numbers=7))
+    terminal.say(correlation_text(result))
+
+
+def _write(result: ProxyResult, folder: Path) -> None:
+    import json
+
+    from storage_schemas.commit import write_atomic
+    from tasks.extras.meta_sets.proxy_page import proxy_files
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result.as_json(), indent=1, ensure_ascii=False) + "\n"
+    write_atomic(folder / "proxy-study.json", text.encode())
+    write_atomic(folder / "proxy-study.csv", result.as_csv().encode())
+    for name, content in proxy_files(result).items():
+        write_atomic(folder / name, content)
+
+
+def tie_policy(text: str) -> TiePolicy:
+    """Return what a tie counts."""
+    from tasks.statistics.trials import TiePolicy
+
+    if text not in get_args(TiePolicy):
+        raise typer.BadParameter(f"choose one of {', '.join(get_args(TiePolicy))}", param_hint="--ties")
+    return cast(TiePolicy, text)
+
+
+def failure_policy(text: str) -> FailurePolicy:
+    """Return what a failed request counts."""
+    from tasks.statistics.trials import FailurePolicy
+
+    if text not in get_args(FailurePolicy):
+        raise typer.BadParameter(
+            f"choose one of {', '.join(get_args(FailurePolicy))}", param_hint="--failures"
+        )
+    return cast("FailurePolicy", text)
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a table shows it."""
+    return "–" if share is None else f"{100 * share:.1f}"
+
+
+def _rank(rank: float | None) -> str:
+    return "–" if rank is None else f"{rank:g}"
+
+
+app = CommandGroup(
+    no_args_is_help=True, help="Other people's sets of judged pairs; own pairs; the proxy study."
+)
+
+SetArgument = Annotated[
+    str,
+    Given(("argument",), "NAME:PATH"),
+    Field(description="The set, with options: 'uve:UVE?videos=DIR&fps=2&long_side=512'."),
+]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    app.command(name="proxy-study")(proxy_study)
+    parent.add_typer(app, name="meta-sets", rich_help_panel="Judges")
+
+
+class ListSetsOptions(Frozen):
+    """Options of `list-sets`."""
+
+    as_json: terminal.JsonOption = False
+
+
+@app.command(name="list")
+def list_sets(options: ListSetsOptions) -> None:
+    """List the sets that can be judged in place of a release, and their own aspects.
+
+    Example: `slvmeval meta-sets list`
+    """
+    from tasks.extras.meta_sets.provider import SETS, descriptions
+
+    own = descriptions()
+    if options.as_json:
+        sets = {
+            name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
+            for name, one in SETS.items()
+        }
+        terminal.print_json(sets)
+        return
+    rows = [
+        (name, one.title, ", ".join(own.get(name, {})) or "those of this project")
+        for name, one in SETS.items()
+    ]
+    terminal.console().print(terminal.table("Sets", ("name", "title", "aspects"), rows))
+
+
+class CheckOptions(Frozen):
+    """Options of `check`."""
+
+    where: SetArgument
+    most: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=10, ge=0, description="Show so many of what is left out."
+    )
+    as_json: terminal.JsonOption = False
+
+
+@app.command()
+def check(
+    options: CheckOptions,
+) -> None:
+    """Read a set's files and say what is in them: pairs by aspect and answer, and what is left out, and why.
+
+    No video is opened. Exit code 3: something is left out.
+
+    Example: `slvmeval meta-sets check uve:UVE`
+    """
+    from collections import Counter
+
+    from tasks.extras.meta_sets.provider import meta_set_from_text
+
+    pairs = meta_set_from_text(options.where)
+    loaded = pairs.loaded()
+    counts = Counter((pair.aspect, pair.gold) for pair in loaded.pairs)
+    aspects = sorted({aspect for aspect, _ in counts})
+    if options.as_json:
+        terminal.print_json(
+            {
+                "set": pairs.name,
+                "pairs": len(loaded.pairs),
+                "aspects": {
+                    name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects
+                },
+                "left_out": loaded.reasons(),
+                "examples": [vars(one) for one in loaded.left_out[: options.most]],
+            }
+        )
+    else:
+        rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
+        title = f"{pairs.title}: {len(loaded.pairs)} pairs"
+        terminal.console().print(terminal.table(title, ("aspect", "a", "b", "tie"), rows, numbers=3))
+        terminal.say(
+            *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: options.most])
+        )
+    raise typer.Exit(terminal.SOME_SET_ASIDE if loaded.left_out else 0)
+
+
+class AgreementOptions(SiteParameters):
+    """Options of `agreement`."""
+
+    where: SetArgument
+    ties: TiesOption = "half"
+    failures: FailuresOption = "ignored"
+    as_json: terminal.JsonOption = False
+
+
+@app.command()
+def agreement(
+    options: AgreementOptions,
+) -> None:
+    """Say how far the evaluators that judged a set agree with its answers, with ties and without.
+
+    *with ties*: better, worse and equal are three answers. *without*: only pairs in which one is better.
+    *calibrated*: scorers with the margin under which two scores count as equal, chosen on these pairs.
+
+    Example: `slvmeval meta-sets agreement uve:UVE --store STORE`
+    """
+    from storage_schemas.judgements import JudgementsStore
+    from tasks.extras.meta_sets.agreement import agreements
+    from tasks.extras.meta_sets.provider import meta_set_from_text
+
+    policy = tie_policy(options.ties)
+    pairs = meta_set_from_text(options.where)
+    gold = pairs.meta_pairs()
+    rows = JudgementsStore(terminal.open_store(options)).rows(pair_ids=list(gold))
+    rates = agreements(rows, pairs.facts(), gold, policy, failure_policy(options.failures))
+    if options.as_json:
+        terminal.print_json(
+            [
+                {
+                    "evaluator": one.evaluator,
+                    "settings": one.settings,
+                    "aspect": one.aspect,
+                    "with_ties": _cell(one.with_ties),
+                    "without_ties": _cell(one.without_ties),
+                    "calibrated": None
+                    if one.calibrated is None
+                    else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
+                }
+                for one in rates
+            ]
+        )
+        return
+    if not rates:
+        terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{options.where}' -e NAME")
+        return
+    columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
+    cells = [
+        (
+            one.evaluator,
+            one.with_ties.pairs,
+            percent(one.with_ties.accuracy),
+            one.without_ties.pairs,
+            percent(one.without_ties.accuracy),
+            percent(None if one.calibrated is None else one.calibrated.agreement),
+            one.with_ties.failed,
+            one.aspect,
+        )
+        for one in rates
+    ]
+    terminal.console().print(terminal.table(pairs.title, columns, cells, numbers=6))
+
+
+def _cell(cell: Cell) -> dict[str, object]:
+    return {
+        "accuracy": cell.accuracy,
+        "low": None if cell.clustered is None else cell.clustered.low,
+        "high": None if cell.clustered is None else cell.clustered.high,
+        "pairs": cell.pairs,
+        "n": cell.n,
+        "ties": cell.ties,
+        "failed": cell.failed,
+    }

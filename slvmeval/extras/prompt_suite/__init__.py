@@ -1,0 +1,1 @@
+"""Prompts made from videos: `review` has the pages on which a person corrects drafts."""

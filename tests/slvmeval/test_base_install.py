@@ -1,0 +1,79 @@
+"""With the base packages alone a judge's user opens, judges, reports, compares and exports."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.slvmeval.base_install import run_in_base
+from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+
+PYTHON = """
+import sys
+import slvmeval
+
+release = slvmeval.open_release("small/store")
+rows = slvmeval.evaluate(release, ["duration", "motion", "sharpness"])
+assert set(rows["evaluator"].to_pylist()) == {"duration", "motion", "sharpness"}
+assert "sharpness" in slvmeval.report(release, "report").read_text(encoding="utf-8")
+assert slvmeval.compare(release, "motion", "sharpness").num_rows > 1
+(first, *_) = slvmeval.iter_pairs(release)
+assert first.low.rgb(0).shape == first.high.rgb(0).shape
+try:
+    slvmeval.evaluate(release, ["brisque"])
+except slvmeval.PrerequisiteError as problem:
+    print(problem)
+hidden = sys.meta_path[0].find_spec.__globals__["HIDDEN"]
+assert not hidden & set(sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def small(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    build_small(folder / "small")
+    (folder / "small/store").exists() or (folder / "small").rename(folder / "moved")
+    return folder
+
+
+def ran(done: subprocess.CompletedProcess[str], code: int = 0) -> str:
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_release_is_judged_reported_and_compared_from_python(small: Path) -> None:
+    says = ran(run_in_base(small, "-c", PYTHON))
+    assert "cv2 is not installed: pip install 'slvmeval[build]'" in says
+
+
+def test_the_commands_of_a_judges_user_run(small: Path) -> None:
+    def slvmeval(*words: str, code: int = 0) -> str:
+        return ran(run_in_base(small, "-m", "slvmeval", *words), code)
+
+    at = ("--store", "small/store")
+    # no Prefect: local processes without being asked
+    assert "pip install 'slvmeval[cluster]'" in slvmeval("evaluate", "-e", "contrast", "-e", "coin", *at)
+    slvmeval("report", *at, "--out", "report of a command")
+    slvmeval("compare", "contrast", "coin", *at)
+    slvmeval("export", *at, "--out", "exported", "--private")
+    slvmeval("status", *at)
+    slvmeval("evaluators", "list")
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (("build", "--sources", "folder:.", "--store", "new"), "build"),
+        (("annotate", "status", "--store", "small/store"), "annotate"),
+    ],
+)
+def test_what_needs_more_says_so_in_one_sentence(small: Path, words: tuple[str, ...], extra: str) -> None:
+    says = ran(run_in_base(small, "-m", "slvmeval", *words), 1)
+    assert f"is not installed: pip install 'slvmeval[{extra}]'" in says
+    assert "Traceback" not in says

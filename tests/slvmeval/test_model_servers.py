@@ -1,0 +1,316 @@
+"""How packages ask a model: answers, kept answers, costs and limits, with each provider's protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slvmeval.cli.evaluate.evaluators import Shape, write_package
+from slvmeval.evaluators import AspectText, Failure, NotJudged, UserInputError
+from slvmeval.model_servers import Frames, ModelAnswer, ModelJudge, ModelQuestion, ServerModel, Setup
+from storage_schemas.judgements import Judgement, JudgementsStore
+from storage_schemas.model import ModelServer
+from storage_schemas.store import Store
+from storage_schemas.store_check import check_place, places
+from tasks.llm.chat import client_of
+from tasks.llm.usage import Price, Prices, usage_fields
+from tasks.scoring.base import BatchJudge
+from tests.tasks.scoring.sides import ASPECT, FrameList, noise
+from tests.tiny_models.provider_server import KEY, ProviderServer, Said
+
+each_provider = pytest.mark.parametrize("provider", ["anthropic", "google", "openai"])
+VIDEO, OTHER = FrameList([noise(1), noise(2), noise(3)]), FrameList([noise(1), noise(4)])
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+#: A dollar a token of the request, and of the answer.
+PRICES = Prices(models={"m-2026": Price(input_per_million=1e6, output_per_million=1e6)})
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", KEY)
+
+
+def setup_of(server: ProviderServer, folder: Path) -> Setup:
+    store = folder / "store"
+    entry = ModelServer(url=server.url, provider=server.provider, key_variable="THE_KEY", patience_s=0.1)
+    if not store.exists():
+        Store.create(store)
+    return Setup(store_path=str(store), model_servers={"s": entry})
+
+
+def question(**fields: Any) -> ModelQuestion:
+    content = ["See:", Frames.evenly(VIDEO, 2), "How many?"]
+    return ModelQuestion(**{"content": content, "schema": NUMBER, **fields})
+
+
+@each_provider
+def test_an_answer_has_its_value_and_cost(provider: str, tmp_path: Path) -> None:
+    with ProviderServer(provider, lambda _: Said('```json\n{"n": 3}\n```')) as server:
+        model = ServerModel(setup_of(server, tmp_path), "m", "s", temperature=0.5)
+        answer = model.ask(question(system="Count.", read=lambda value: value["n"] + 1))
+        bare = model.ask(question())
+        assert [len(server.seen), model.concurrency] == [2, 32]
+    assert (answer.value, answer.model, bare.value) == (4, "m-2026", {"n": 3})
+    assert (answer.usage.frames, answer.usage.tokens_in, answer.usage.cached_in) == (2, 100, 60)
+    assert answer.details["found"] == "in a code fence"
+    # Google's library sends the alphabet of base64 that is for addresses
+    body = json.dumps(server.seen[0].body).replace("_", "/")
+    assert ("Count." in body, body.count("/9j/")) == (True, 2)
+    # an empty system message is none: Anthropic refuses it
+    assert not {"system", "systemInstruction"} & set(server.seen[1].body)
+    assert "Count." not in json.dumps(server.seen[1].body)
+
+
+def invalid(text: str, read: Any = None) -> Any:
+    return pytest.param(text, read, id=text[:30])
+
+
+def refuse(value: Any) -> None:
+    raise ValueError("no such number")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [invalid("three"), invalid("[3]"), invalid('{"m": 3}'), invalid('{"n": 3}', refuse), invalid("")],
+)
+def test_an_answer_of_another_form_is_paid_and_says_why(text: str, read: Any, tmp_path: Path) -> None:
+    with ProviderServer("openai", lambda _: Said(text)) as server:
+        model = ServerModel(setup_of(server, tmp_path), "m", "s")
+        for asked in (model.ask, model.ask_once):
+            with pytest.raises(NotJudged) as problem:
+                asked(question(read=read))
+            assert problem.value.failure in (Failure.NOT_UNDERSTOOD, Failure.NO_ANSWER)
+            assert (problem.value.usage.tokens_in, problem.value.usage.frames) == (100, 2)
+
+
+@pytest.mark.parametrize("text", ['{"better": "third"}', '{"better": "first"} Or rather the second.'])
+def test_a_choice_is_never_guessed(text: str, tmp_path: Path) -> None:
+    with ProviderServer("openai", lambda _: Said(text)) as server:
+        judge = Asking(ServerModel(setup_of(server, tmp_path), "m", "s"))
+        with pytest.raises(NotJudged, match="not_understood"):
+            judge.compare("a ball", VIDEO, OTHER, ASPECT)
+
+
+def test_a_shared_answer_is_asked_for_once_and_is_free_afterwards(tmp_path: Path) -> None:
+    with ProviderServer("anthropic", lambda _: Said('{"n": 3}')) as server:
+        setup = setup_of(server, tmp_path)
+        model = ServerModel(setup, "m", "s")
+        assert model.estimate(question(), ASPECT, once=True) is not None
+        first = model.ask_once(question())
+        again = ServerModel(setup, "m", "s").ask_once(question())
+        assert model.estimate(question(), ASPECT, once=True) is None
+        # every part of a question counts
+        others = [
+            question(content=["See:", Frames(VIDEO, [0, 1]), "How many?"]),
+            question(system="Count."),
+            question(schema={**NUMBER, "title": "other"}),
+        ]
+        for other in others:
+            model.ask_once(other)
+        ServerModel(setup, "m", "s", temperature=0.1).ask_once(question())
+        assert len(server.seen) == 5
+    assert (first.value, again.value) == ({"n": 3}, {"n": 3})
+    assert (first.usage.tokens_in, again.usage.tokens_in, again.usage.paid) == (100, 0, False)
+    (file,) = (setup.store.root / "judgements" / "answers").iterdir()
+    assert file.relative_to(setup.store.root).as_posix() in places(setup.store), "verification reads it"
+    assert not check_place(setup.store, file.relative_to(setup.store.root).as_posix())
+
+
+def test_the_cost_of_earlier_answers_is_that_of_the_row(tmp_path: Path) -> None:
+    said = [Said('{"n": 3}'), Said("?"), Said('{"n": 5}')]
+    with ProviderServer("openai", lambda number: said[number]) as server:
+        model = ServerModel(setup_of(server, tmp_path), "m", "s")
+        seen = model.ask_once(question())
+        with pytest.raises(NotJudged) as problem:
+            model.ask(question(), after=[seen])
+        answer = model.ask(question(), after=[seen])
+    dollars = [usage_fields(PRICES, "m-2026", one)["cost_usd"] for one in (problem.value.usage, answer.usage)]
+    assert dollars == [240, 240]
+    assert answer.judged("first", why=1).usage == answer.usage
+    # another model's tokens have its own price
+    other = ModelAnswer(None, "", "other", usage=seen.usage)
+    with ProviderServer("openai", lambda _: Said('{"n": 5}')) as server:
+        mixed = ServerModel(setup_of(server, tmp_path / "b"), "m", "s").ask(question(), after=[other])
+    assert [(one.model, one.tokens_in) for one in mixed.usage.others] == [("other", 100)]
+    assert mixed.usage.tokens_in == 100
+
+
+class Asking(ModelJudge):
+    name = "asking"
+
+    def question(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> ModelQuestion:
+        return ModelQuestion([Frames.evenly(first, 1), Frames.evenly(second, 1), prompt])
+
+
+@each_provider
+def test_a_judge_of_one_question_can_be_asked_in_batches(provider: str, tmp_path: Path) -> None:
+    with ProviderServer(provider) as server:
+        judge = Asking(ServerModel(setup_of(server, tmp_path), "m", "s"))
+        assert isinstance(judge, BatchJudge)
+        live = judge.compare("a ball", VIDEO, OTHER, ASPECT)
+        request = judge.make_request("a ball", VIDEO, OTHER, ASPECT)
+        batch = judge.read_answer(client_of(judge.server).ask(request), "a ball", VIDEO, OTHER, ASPECT)
+        assert server.seen[0].body == server.seen[1].body
+    assert (live.choice, live.details, live.usage.tokens_in) == (batch.choice, batch.details, 100)
+    estimate = judge.estimate("a ball", VIDEO, OTHER, ASPECT)
+    assert estimate is not None
+    assert (estimate.images, estimate.model, estimate.tokens_in > 0) == (2, "m", True)
+
+
+def test_what_does_not_fit_is_not_sent_and_the_judges_own_settings_are_refused(tmp_path: Path) -> None:
+    with ProviderServer("openai") as server:
+        setup = setup_of(server, tmp_path)
+        few = ServerModel(setup, "m", "s", most_images=2)
+        with pytest.raises(NotJudged, match="context_too_long"):
+            few.ask(question(content=[Frames.evenly(VIDEO, 3)]))
+        small = ServerModel(setup, "m", "s", context_tokens=1024, answer_tokens=900)
+        with pytest.raises(NotJudged, match="context_too_long"):
+            small.ask(question(content=["word " * 1000]))
+        assert not server.seen
+        with pytest.raises(UserInputError, match="frames_as is a setting of the built-in judges"):
+            ServerModel(setup, "m", "s", frames_as="video")
+        with pytest.raises(UserInputError, match="no predefined VLM 'm'"):
+            ServerModel(setup, "m")
+
+
+TWO_STEPS = """
+from slvmeval.evaluators import PairwiseJudge
+from slvmeval.model_servers import Frames, ModelQuestion, ServerModel, Setup
+
+TEXT = {"type": "object", "properties": {"better": {"type": "string"}}, "required": ["better"]}
+
+
+class Describing(PairwiseJudge):
+    name = "describing"
+
+    def __init__(self, setup: Setup, model: str, server: str) -> None:
+        self.model = ServerModel(setup, model, server)
+
+    def settings(self):
+        return {"model": self.model.settings()}
+
+    def check(self):
+        self.model.check()
+
+    def questions(self, first, second):
+        return [ModelQuestion(["Describe.", Frames.evenly(one, 2)], TEXT) for one in (first, second)]
+
+    def compare(self, prompt, first, second, aspect):
+        seen = [self.model.ask_once(one) for one in self.questions(first, second)]
+        answer = self.model.ask(ModelQuestion([prompt, aspect.name, *(one.text for one in seen)]), after=seen)
+        return answer.judged(answer.value["better"])
+
+    def estimate(self, prompt, first, second, aspect):
+        once = [self.model.estimate(one, aspect, once=True) for one in self.questions(first, second)]
+        return [*filter(None, once), self.model.estimate(ModelQuestion([prompt]), aspect)]
+"""
+
+
+class Package:
+    """An installed package with a judge, and commands on a store with it."""
+
+    def __init__(self, folder: Path, store: Path, server: ProviderServer, name: str) -> None:
+        self.site, self.store, self.name = folder / "site", store, name
+        module = name.replace("-", "_")
+        if name == "describing":
+            self.site.mkdir()
+            (self.site / f"{module}.py").write_text(TWO_STEPS)
+        else:
+            write_package(name, Shape.model_judge, self.site)
+        info = self.site / f"{module}-0.1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+        kind = "".join(part.capitalize() for part in name.split("-"))
+        (info / "entry_points.txt").write_text(f"[slvmeval.evaluators]\n{name} = {module}:{kind}\n")
+        (folder / "site.toml").write_text(
+            f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.provider}"\n'
+            'key_variable = "THE_KEY"\nconcurrency = 1\n'
+        )
+        price = "input_per_million = 1e6\noutput_per_million = 1e6\n"
+        (folder / "prices.toml").write_text(f"[models.listed]\n{price}[models.m-2026]\n{price}")
+        words = ["evaluate", "-e", f"{name}?model=listed&server=s", "--store", str(store), "--direct"]
+        words += ["--json", "--profile", str(folder / "site.toml"), "--prices", str(folder / "prices.toml")]
+        self.command = [sys.executable, "-m", "slvmeval", *words, "--workers", "1", "--quiet"]
+        root = str(Path(__file__).parents[2])
+        self.environment = {**os.environ, "PYTHONPATH": f"{self.site}{os.pathsep}{root}"}
+
+    def run(self, *words: str, code: int = 0) -> dict[str, Any]:
+        ran = subprocess.run([*self.command, *words], env=self.environment, capture_output=True, text=True)
+        assert ran.returncode == code, ran.stderr
+        told: dict[str, Any] = json.loads(ran.stdout)
+        return told
+
+    def rows(self) -> list[Judgement]:
+        return list(JudgementsStore(Store.open(self.store)).rows([self.name]))
+
+
+@pytest.mark.slow
+def test_a_packages_judge_is_never_paid_twice_and_kept_within_limits(
+    judged_store: Path, tmp_path: Path
+) -> None:
+    killed: list[subprocess.Popen[bytes]] = []
+
+    def plan(number: int) -> Said:
+        if number == 5 and killed:
+            os.kill(killed[0].pid, signal.SIGKILL)
+        return Said()
+
+    with ProviderServer("openai", plan) as server:
+        package = Package(tmp_path, judged_store, server, "asking-judge")
+        dry = package.run("--dry-run")
+        assert sum(row["calls"] for row in dry["rows"]) == 12
+        assert all(row["usd"] > 0 for row in dry["rows"])
+        assert not server.seen
+        killed.append(subprocess.Popen(package.command, env=package.environment, stdout=subprocess.DEVNULL))
+        assert killed[0].wait(120) == -signal.SIGKILL
+        killed.clear()
+        # a request costs 120; after two, a third of the estimated cost does not fit
+        one = max(row["usd"] / row["requests"] for row in dry["rows"])
+        limited = package.run("--max-dollars", f"{one + 150}", code=3)
+        assert limited["evaluators"]["asking-judge"]["usd"] == 240
+        assert len(server.seen) == 6 + 2
+        package.run()
+        # a worker may have stored the answer at the kill before it ended; all others were asked once
+        assert (asked := len(server.seen)) in (12, 13)
+        package.run()
+        assert len(server.seen) == asked
+    rows = package.rows()
+    assert [row.choice for row in rows] == ["first"] * 12
+    costs = {(row.tokens_in, row.tokens_out, row.cost_usd, row.frames) for row in rows}
+    assert costs == {(100, 20, 120.0, 16)}
+
+
+@pytest.mark.slow
+def test_answers_that_a_packages_rows_share_are_paid_once_over_a_kill(
+    judged_store: Path, tmp_path: Path
+) -> None:
+    running: list[subprocess.Popen[bytes]] = []
+    lost: list[int] = []
+
+    def plan(number: int) -> Said:
+        # the pair's descriptions are there, and its comparison is in flight
+        if not lost and "Describe." not in json.dumps(server.seen[number].body):
+            lost.append(number)
+            os.kill(running[0].pid, signal.SIGKILL)
+        return Said()
+
+    with ProviderServer("anthropic", plan) as server:
+        package = Package(tmp_path, judged_store, server, "describing")
+        running.append(subprocess.Popen(package.command, env=package.environment, stdout=subprocess.DEVNULL))
+        assert running[0].wait(120) == -signal.SIGKILL
+        package.run()
+        described = [one for one in server.seen if "Describe." in json.dumps(one.body)]
+        assert len(described) == len({json.dumps(one.body) for one in described}) > lost[0] > 0
+        # six pairs in both orders; a worker may have stored the one at the kill before it ended
+        again = len(server.seen) - len(described) - 12
+        assert again in (0, 1)
+    # the cost of what was paid before the kill is in no row, unless that was stored
+    told = sum(row.cost_usd or 0 for row in package.rows())
+    assert told == 120 * (len(described) - again * lost[0] + 12)
