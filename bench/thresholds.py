@@ -1,23 +1,27 @@
 """Thresholds of simulated judges: how often intervals contain them, and what adaptive runs save.
 
-``python -m bench.thresholds --judges 200``. Each judge has a threshold, width and lapse rate of its own, all
-drawn, and answers each pair once. A search goes on until the interval's ends have a given ratio; a full
-ladder gets all doses of one source after the other, until the same holds.
+``python -m bench.thresholds`` writes ``docs/results/thresholds.md``. Each judge has a threshold, width and
+lapse rate of its own, all drawn, and answers each pair once. A search goes on until the interval's ends have
+a given ratio; a full ladder gets all doses of one source after the other, until the same holds.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from scipy.special import ndtr
 
+from storage_schemas.commit import write_atomic
 from storage_schemas.rng import keyed_rng
 from tasks.statistics.adaptive import LadderPair, Search
 from tasks.statistics.psychometric import Dose, Ladder, PsychometricFit, fit_psychometric
 
+ROOT = Path(__file__).resolve().parents[1]
 #: Doublings of the ladder's strengths, in steps of half a doubling.
 DOUBLINGS = 10
 SOURCES = 120
@@ -129,28 +133,97 @@ def _contains(fit: PsychometricFit | None, threshold: float) -> bool:
     return (fit.low or 0.0) <= threshold <= (fit.high or math.inf)
 
 
-def main() -> None:
-    """Print a table of ladders."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--judges", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=2)
-    given = parser.parse_args()
-    print("| ladder | precision | covered | covered, full | requests | full | share |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for doublings, clips, precision in (
-        (10, (5,), 1.5),
-        (10, (5,), 2.0),
-        (6, (5,), 1.5),
-        (10, (1, 5, 20), 1.5),
-        (10, (1, 5, 20), 2.0),
-    ):
-        one = simulated(given.seed, given.judges, doublings, clips, precision=precision)
-        name = f"{doublings} doublings, clips {', '.join(map(str, clips))}"
-        print(
-            f"| {name} | {precision:g} | {one.covered:.1%} | {one.covered_full:.1%} | {one.requests:.0f} | "
-            f"{one.requests_full:.0f} | {one.share:.1%} |",
-            flush=True,
+#: Ladders that the page compares: doublings, numbers of clips, and the ratio of the interval's ends.
+LADDERS = ((10, (5,), 1.5), (10, (5,), 2.0), (6, (5,), 1.5))
+#: Judges of the worked example: threshold, width and lapse rate; one sees nothing, one needs no damage.
+KINDS = {
+    "sees weak damage": (0.03, 1.0, 0.0),
+    "sees strong damage": (0.3, 1.0, 0.0),
+    "rises slowly": (0.1, 4.0, 0.0),
+    "answers one in five without looking": (0.1, 1.0, 0.1),
+    "sees nothing": (1000.0, 1.0, 0.0),
+    "reads a shortcut": (1e-6, 1.0, 0.0),
+}
+
+PAGE = """# Thresholds of simulated judges
+
+`python -m bench.thresholds --judges {judges} --seed {seed}` made this page;
+[thresholds](../thresholds.md) explains it.
+
+## Six judges
+
+Each is asked adaptively on a ladder of 21 strengths over ten doublings, 40 sources, until the interval's
+upper end is twice its lower one. All pairs would take 840 requests.
+
+{example}
+## Coverage, and what adaptive runs save
+
+{judges} judges a ladder, each with a threshold in the middle half of the ladder, a width of 0.75 to 1.5
+doublings and up to 5 % lapses. *Covered*: the true threshold is in the interval, of the search and of the
+full ladder. *Requests*: mean number until the interval's ends have the ratio *precision*; a full ladder gets
+all doses of one more source each time.
+
+{table}
+What is saved depends on how much of the ladder says nothing about the threshold: more on long ladders, and
+for steep judges.
+"""
+
+
+def example() -> str:
+    """Return the table of the worked example."""
+    search = ladder_search(10, (5,), 40, 2.0)
+    lines = [
+        "| judge | true threshold | fitted | 95 % | slope, points | requests | ended |",
+        "|---|---:|---:|---:|---:|---:|---|",
+    ]
+    for number, (name, (threshold, width, lapse)) in enumerate(KINDS.items()):
+        judge = Simulated(threshold, width, lapse, 0.0, number)
+        points: dict[str, Sequence[float]] = {}
+        while pairs := search.next_pairs(points):
+            points |= {pair.pair_id: judge.points(pair, search.ladder.clips) for pair in pairs}
+        fit = fit_psychometric(search.ladder, search.answers(points))
+        assert fit is not None
+        found = f"{fit.threshold:.3f}" if fit.reached == "reached" else "–"
+        ends = " to ".join("–" if end is None else f"{end:.3f}" for end in (fit.low, fit.high))
+        inside = search.ladder.ends[0] <= threshold <= search.ladder.ends[1]
+        lines.append(
+            f"| {name} | {f'{threshold:g}' if inside else '–'} | {found} | {ends} | "
+            f"{f'{100 * fit.slope:.0f}' if inside else '–'} | {len(points)} | "
+            f"{search.ending(points).replace('_', ' ')} |"
         )
+    return "\n".join(lines) + "\n"
+
+
+def ladder_row(seed: int, judges: int, ladder: tuple[int, tuple[int, ...], float], folder: Path) -> str:
+    """Return a ladder's row; it is kept in a folder, so that an interrupted run continues."""
+    doublings, clips, precision = ladder
+    path = folder / f"{doublings}-{'-'.join(map(str, clips))}-{precision:g}-{judges}-{seed}.json"
+    if path.exists():
+        one = Result(**json.loads(path.read_text(encoding="utf-8")))
+    else:
+        one = simulated(seed, judges, doublings, clips, precision=precision)
+        write_atomic(path, json.dumps(asdict(one)).encode())
+    return (
+        f"| {doublings} doublings, clips {', '.join(map(str, clips))} | {precision:g} | {one.covered:.1%} | "
+        f"{one.covered_full:.1%} | {one.requests:.0f} | {one.requests_full:.0f} | {one.share:.0%} |\n"
+    )
+
+
+def main() -> None:
+    """Write ``docs/results/thresholds.md``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--judges", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "results" / "thresholds")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "thresholds.md")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    table = "| ladder | precision | covered | covered, full | requests | full | share |\n"
+    table += "|---|---:|---:|---:|---:|---:|---:|\n"
+    for ladder in LADDERS:
+        table += ladder_row(given.seed, given.judges, ladder, given.folder)
+    text = PAGE.format(judges=given.judges, seed=given.seed, example=example(), table=table)
+    write_atomic(given.out, text.encode())
 
 
 if __name__ == "__main__":

@@ -106,14 +106,10 @@ class AdaptiveJudge:
                     points[pair.pair_id] = [_POINTS[row.preferred] for row in settled if row.preferred]
                 elif held:
                     begun.append(pair.pair_id)
-            # a run that was stopped between the two orders of a pair paid for one of them
-            some = begun[: self.count]
-            if not search.ending(points):
-                free = self.count - len(some)
-                taken = {**points, **{pair_id: [] for pair_id in begun}}
-                some += [pair.pair_id for pair in search.next_pairs(taken, free)] if free else []
-            else:
-                some = []
+            # a run that was stopped between the two orders of a pair paid for one of them: they come first
+            taken = {**points, **{pair_id: [] for pair_id in begun}}
+            following = [pair.pair_id for pair in search.next_pairs(taken, self.count)]
+            some = [*begun, *following[: max(0, self.count - len(begun))]]
             self.opened |= set(some)
             wanted += [request for pair_id in (*points, *some) for request in self.requests[pair_id]]
         return wanted

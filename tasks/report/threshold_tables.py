@@ -32,9 +32,11 @@ def threshold_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
             answers = [Answer(doses[one.pair.pair_id], one.points, one.pair.source_id) for one in units]
             fit = fit_psychometric(ladder, answers)
             if fit is not None:
-                head = {"aspect": aspect, "evaluator": gathered.names[who]}
+                head: dict[str, Any] = {"aspect": aspect, "evaluator": gathered.names[who]}
                 fits.append({**head, **_row(fit)})
-                points += [{**head, **_row(fit), **one} for one in _points(ladder, fit, answers)]
+                head |= {"axis": fit.axis}
+                head |= {"threshold": fit.threshold, "width": fit.width, "lapse": fit.lapse}
+                points += [{**head, **one} for one in _points(ladder, fit, answers)]
     empty = "" if fits else _NO_LADDER
     curve = (
         Column("axis", "number of"),
@@ -90,15 +92,17 @@ def threshold_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
 
 
 def _row(fit: PsychometricFit) -> dict[str, Any]:
+    """Return a fit's values; outside of the severities there is no threshold to have a slope at."""
+    inside = fit.reached == "reached"
     return {
-        "axis": "strength" if fit.axis == "strength" else "clips",
-        "threshold": fit.threshold,
+        "axis": fit.axis,
+        "threshold": fit.threshold if inside else None,
         "threshold_low": fit.low,
         "threshold_high": fit.high,
         "reached": fit.reached.replace("_", " "),
-        "slope": fit.slope,
-        "width": fit.width,
-        "lapse": fit.lapse,
+        "slope": fit.slope if inside else None,
+        "width": fit.width if inside else None,
+        "lapse": fit.lapse if inside else None,
         "exchange": fit.exchange,
         "answers": fit.answers,
         "sources": fit.sources,

@@ -147,7 +147,7 @@ class PsychometricFit:
     width
         Doublings of the dose from 5 to 95 % of the rise.
     lapse
-        Share of answers that no dose would make right, times two (a lapse is right half of the time).
+        How far the highest accuracy is below 1. Twice as many answers are given without looking.
     exchange
         How much a doubling of the clips counts, in doublings of the strength; None if one of them is fixed.
     answers, sources
