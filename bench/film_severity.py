@@ -108,12 +108,13 @@ def build(film: Film, folder: Path, workers: int) -> None:
         os.link(demo.videos / film.file, place)
     captions = place.with_suffix(".jsonl")
     write_atomic(captions, read_captions(captions.name))
-    site = ("--store", folder / "store", "--models", models, "--workers", str(workers), "--direct", "--quiet")
+    site = ("--store", folder / "store", "--model-folder", models, "--workers", str(workers))
+    site += ("--direct", "--quiet")
     for seed in film.seeds:
         recipe = folder / f"{film.release(seed)}.toml"
         write_atomic(recipe, film.recipe(seed).encode())
         release = film.release(seed)
-        slvmeval("build", "-s", sources, "--recipe", recipe, "--release", release, "--settle", "0", *site)
+        slvmeval("build", release, "-s", sources, "--recipe", recipe, *site)
         chosen = [word for name in EVALUATORS for word in ("-e", name)]
         slvmeval("evaluate", release, *chosen, *site)
 

@@ -109,7 +109,7 @@ class Flips:
         for number in range(4):
             votes.decide("a", f"worker-{number}", "excluded", "a note", "the organiser")
         votes.erase("a", "worker-0")
-        votes.keep_rule("a", {"rule": "paper"})
+        votes.keep_rules("a", {"rule": "paper"}, "paper")
         with AnswerJournal(store.partial_analyses / "0123") as journal:
             for number in range(5):
                 answer = CaptionAnswer(

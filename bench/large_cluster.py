@@ -199,11 +199,11 @@ def simulate(site: Site) -> Simulated:
             BuildOptions(store=str(store.root), sources=(), recipe=recipe, store_wait_s=0), progress
         )
         build.store = store
-        build.sources = {id_: _source(id_, length_s) for id_, length_s in site.lengths.items()}
-        inspections = build._inspections(build.sources.values())
+        build.state.sources = {id_: _source(id_, length_s) for id_, length_s in site.lengths.items()}
+        inspections = build._inspections(build.state.sources.values())
         build._through(workers, inspections, turns=1, decode_threads=1)
         began = workers.now
-        build.reports = {id_: _report(source, aspects) for id_, source in build.sources.items()}
+        build.state.reports = {id_: _report(source, aspects) for id_, source in build.state.sources.items()}
         build._make(workers, dict.fromkeys(site.lengths, aspects))
     making = [entry for entry in workers.running if entry[0] >= began]
     work_s = _until(workers.running, 1.0, site.workers)[1]

@@ -91,8 +91,8 @@ def build(films: Films, sources: Path, store: Path, aspect: str) -> ProcessUsage
     chosen = load_recipe("cpu-approx").aspects[aspect].model_dump(mode="json")
     fields = {"base": "cpu-approx", "name": aspect, "aspects": {aspect: chosen}}
     recipe.write_text(json.dumps(fields), encoding="utf-8")
-    site = ["--store", store, "--models", films.model_folder, "--workers", "1", "--direct", "--quiet"]
-    words = ["build", "-s", sources, "--recipe", recipe, "--release", aspect, "--settle", "0", *site]
+    site = ["--store", store, "--model-folder", films.model_folder, "--workers", "1", "--direct", "--quiet"]
+    words = ["build", aspect, "-s", sources, "--recipe", recipe, *site]
     return run([sys.executable, "-m", "slvmeval", *words])
 
 

@@ -22,7 +22,7 @@ import psutil
 
 from bench.measuring import ROOT, run
 from flows.batches import Batching
-from flows.release.run import MOST_TASKS
+from flows.release.run import MAX_TASKS
 from flows.stages import StageItem, through_stages
 from infra.executor import Executor, ProcessExecutor
 from infra.progress import BuildProgress
@@ -67,7 +67,7 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
         warm = [StageItem(items[0].source, (), list(stages[:1])) for _ in range(2 * executor.workers)]
         through_stages(executor, work, warm, progress, count, died)
         done, started, cpu = 0, time.monotonic(), time.process_time()
-        tasks = through_stages(executor, work, items, progress, count, died, Batching(MOST_TASKS))
+        tasks = through_stages(executor, work, items, progress, count, died, Batching(MAX_TASKS))
     if done != sources * STAGES:
         raise RuntimeError(f"{done} stages ended, not {sources * STAGES}")
     return {

@@ -16,11 +16,11 @@ from typing import Generic, TypeVar
 from infra.executor import WorkerLimits
 
 #: Items of several sources take at most this share of ``longest_item``, by the estimate.
-LONGEST_SHARE = 1 / 2
+MAX_SHARE = 1 / 2
 #: Number of items for what comes back when all items of a run are used up.
-LEAST_ITEMS = 50
+MIN_ITEMS = 50
 #: From here on an item is a single source in any case.
-_MOST_ROUNDS = 40
+_MAX_ROUNDS = 40
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def item_seconds(work_s: float, workers: int, items: int) -> float:
     rounds, rest = divmod(items, workers)
     if not rounds:
         return work_s / max(items, 1)
-    rounds = min(rounds, _MOST_ROUNDS)
+    rounds = min(rounds, _MAX_ROUNDS)
     # in items of the first round
     return work_s / (workers * (2 - 2.0 ** (1 - rounds)) + rest / 2.0**rounds)
 
@@ -149,7 +149,7 @@ class ItemSizes:
 
     def share(self, waiting_s: float, number: int) -> int:
         """Return the number of items for what waits in a pool, `number` sources of these seconds together."""
-        left = self.items if self.items > 0 else LEAST_ITEMS
+        left = self.items if self.items > 0 else MIN_ITEMS
         part = waiting_s / self.work_s if self.work_s > waiting_s else 1.0
         return min(max(round(left * part), 1), number)
 
@@ -157,7 +157,7 @@ class ItemSizes:
         """Return the seconds of a pool's next item, and the maximum if it is more than one source."""
         estimated_s, measured_s = self._ran.get(pool, (0.0, 0.0))
         slower = max(measured_s / estimated_s, 1.0) if estimated_s > 0 else 1.0
-        most_s = limits.longest_s * LONGEST_SHARE / slower
+        most_s = limits.longest_s * MAX_SHARE / slower
         about_s, left = self._rounds.get(pool, (0.0, 0))
         if not left:
             items = self.share(waiting_s, number)

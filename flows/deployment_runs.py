@@ -26,7 +26,7 @@ from prefect.client.schemas.sorting import LogSort
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.urls import url_for
 
-from infra.prefect_server import FLOW_NAMES
+from flows.flow_names import flow_names
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.names import key_value
 
@@ -44,12 +44,12 @@ def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
     UserInputError
         If there is none of that name, with the existing ones.
     """
-    for full in [name] if "/" in name else [f"{flow}/{name}" for flow in FLOW_NAMES]:
+    for full in [name] if "/" in name else [f"{flow}/{name}" for flow in flow_names()]:
         try:
             return client.read_deployment_by_name(full)
         except (ObjectNotFound, ValueError):
             continue
-    ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES))))
+    ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=list(flow_names()))))
     names = sorted(deployment.name for deployment in ours)
     hint = did_you_mean(name.rpartition("/")[2], names)
     have = f"it has {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` creates them"
@@ -67,11 +67,11 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
     known = (deployment.parameter_openapi_schema or {}).get("properties", {})
     values: dict[str, Any] = {}
     for text in texts:
-        key, value = key_value(text, f"--param {text}", "KEY=VALUE, such as release=eight")
+        key, value = key_value(text, f"--set {text}", "KEY=VALUE, such as release=eight")
         if known and key not in known:
             hint = did_you_mean(key, known)
             raise UserInputError(
-                f"--param {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
+                f"--set {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
             )
         values[key] = value
         if known.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
@@ -93,7 +93,7 @@ def start(client: SyncPrefectClient, deployment: DeploymentResponse, parameters:
         if problem.response.status_code not in (409, 422):
             raise
         detail = problem.response.json().get("detail", problem.response.text)
-        raise UserInputError(f"--param: {detail}") from problem
+        raise UserInputError(f"--set: {detail}") from problem
 
 
 def page(run: FlowRun) -> str:

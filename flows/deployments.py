@@ -1,6 +1,6 @@
 """The deployments of the flows on a Prefect server, their work pool, and the automation for dead runs.
 
-They are defined in ``infra/prefect.yaml``, which also works with ``prefect deploy``.
+Those of the core are defined in ``infra/prefect.yaml``, which also works with ``prefect deploy``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from prefect.types.entrypoint import EntrypointType
 from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
+from flows.flow_names import added_flows, flow_names
 from flows.shell import INCOMPLETE
-from infra.prefect_server import FLOW_NAME, FLOW_NAMES, SILENT_S, require_server
+from infra.prefect_server import FLOW_NAME, SILENT_S, require_server
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.value_problems import value_problem
@@ -49,8 +50,18 @@ def deployment_file() -> dict[str, Any]:
 
 
 def deployment(name: str) -> dict[str, Any]:
-    """Return the entry of one deployment in ``infra/prefect.yaml``."""
-    entry: dict[str, Any] = next(entry for entry in deployment_file()["deployments"] if entry["name"] == name)
+    """Return the entry of one deployment: in ``infra/prefect.yaml``, or of a package's flow."""
+    entries = deployment_file()["deployments"]
+    if name in (points := added_flows()):
+        # as one of ours, except for its flow; it is described by its parameters
+        return {
+            "name": name,
+            "description": "",
+            "entrypoint": points[name].value.replace(":", "."),
+            "work_pool": entries[0]["work_pool"],
+            "parameters": {},
+        }
+    entry: dict[str, Any] = next(entry for entry in entries if entry["name"] == name)
     return entry
 
 
@@ -118,7 +129,7 @@ def make_deployment(
     cron: str | None = None,
     timezone: str | None = None,
 ) -> bool:
-    """Create or update a deployment of ``infra/prefect.yaml``; return whether it was created.
+    """Create or update a deployment; return whether it was created.
 
     Values that are not given keep their state on the server, or for a new deployment come from the file.
 
@@ -143,7 +154,7 @@ def make_deployment(
         name=name,
         schedules=_schedules(entry, before, cron, timezone),
         parameters={**entry["parameters"], **(before.parameters if before else {}), **parameters},
-        description=entry["description"],
+        description=entry["description"] or (flow.description or "").partition("\n\n")[0],
         work_pool_name=entry["work_pool"]["name"],
         work_queue_name=entry["work_pool"].get("work_queue_name"),
         job_variables=entry["work_pool"]["job_variables"],
@@ -218,13 +229,13 @@ def make_automation(client: SyncPrefectClient, silent_s: int = SILENT_S) -> bool
     )
     automation = AutomationCore(
         name=AUTOMATION,
-        description=f"Sets a run of {' or '.join(FLOW_NAMES)} to Crashed that has sent no heartbeat for "
+        description=f"Sets a run of {' or '.join(flow_names())} to Crashed that has sent no heartbeat for "
         f"{silent_s} s.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
             match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
             match_related=ResourceSpecification(
-                {"prefect.resource.role": "flow", "prefect.resource.name": list(FLOW_NAMES)}
+                {"prefect.resource.role": "flow", "prefect.resource.name": list(flow_names())}
             ),
             for_each={"prefect.resource.id"},
             after={lives, "prefect.flow-run.Running"},

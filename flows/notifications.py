@@ -15,8 +15,8 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from pydantic import SecretStr
 
+from flows.flow_names import flow_names
 from flows.shell import INCOMPLETE
-from infra.prefect_server import FLOW_NAMES
 from storage_schemas.errors import UserInputError
 
 #: Name of the automation, and of the block that holds the address.
@@ -81,13 +81,13 @@ def _webhook(address: str) -> UUID:
 def _automation(actions: Sequence[CallWebhook | SendNotification]) -> AutomationCore:
     return AutomationCore(
         name=NOTIFICATION,
-        description=f"Sends a message when a deployed run of {' or '.join(FLOW_NAMES)} fails, or is done "
+        description=f"Sends a message when a deployed run of {' or '.join(flow_names())} fails, or is done "
         "and has set something aside.",
         trigger=EventTrigger(
             posture=Posture.Reactive,
             match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
             match_related=ResourceSpecification(
-                {"prefect.resource.role": "deployment", "prefect.resource.name": [*FLOW_NAMES, "nightly"]}
+                {"prefect.resource.role": "deployment", "prefect.resource.name": [*flow_names(), "nightly"]}
             ),
             for_each={"prefect.resource.id"},
             expect={f"prefect.flow-run.{state}" for state in ("Failed", "Crashed", "TimedOut", INCOMPLETE)},

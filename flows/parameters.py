@@ -45,6 +45,12 @@ class Given:
         Environment variable that sets it.
     required
         Whether the command line must have it, though a form can leave it empty.
+    form_only
+        Whether the command line says it in another way.
+    no_folder
+        Whether a path must not be a folder.
+    folder
+        Whether a path must be a folder that exists.
     """
 
     flags: tuple[str, ...] = ()
@@ -53,6 +59,9 @@ class Given:
     path: bool = False
     variable: str = ""
     required: bool = False
+    form_only: bool = False
+    no_folder: bool = False
+    folder: bool = False
 
 
 def given(field: FieldInfo) -> Given:
@@ -61,25 +70,28 @@ def given(field: FieldInfo) -> Given:
 
 
 #: Sections of the help.
-INPUT, SITE, OUTPUT, LIMITS = "Input", "Site", "Output", "Limits"
+INPUT, OUTPUT, LIMITS, SITE, RARE = "Input", "Output", "Limits", "Site", "Rarely needed"
 
 ModelFolders = Annotated[
     tuple[str, ...],
-    Given(("--models",), "DIR", SITE, path=True, variable=ENVIRONMENT_PREFIX + "MODEL_FOLDERS"),
+    Given(("--model-folder",), "DIR", SITE, path=True, variable=ENVIRONMENT_PREFIX + "MODEL_FOLDERS"),
     Field(description="Folders with downloaded weights."),
 ]
 Workers = Annotated[
     int | None,
-    Given(panel=SITE, variable=ENVIRONMENT_PREFIX + "WORKERS"),
+    Given(panel=RARE, variable=ENVIRONMENT_PREFIX + "WORKERS"),
     Field(ge=1, description="Number of parallel tasks if the profile has no worker pools."),
 ]
 ReleaseName = Annotated[
     str | None,
     Given(("release",), "RELEASE"),
-    Field(description="Name of the release; may be omitted if there is only one."),
+    Field(description="NAME, or NAME@3 for its version 3; may be omitted if there is only one."),
 ]
+#: A form has a field of its own for it, the command line ``NAME@3``.
 ReleaseVersion = Annotated[
-    int | None, Field(ge=1, description="Version of the release; the newest by default.")
+    int | None,
+    Given(form_only=True),
+    Field(ge=1, description="Version of the release; the newest by default."),
 ]
 Retry = Annotated[bool, Field(description="Retry what failed before.")]
 MaxDollars = Annotated[
@@ -89,17 +101,18 @@ MaxDollars = Annotated[
 ]
 MaxTokens = Annotated[
     int | None,
-    Given(panel=LIMITS),
+    Given(panel=RARE),
     Field(ge=0, description="Stop the run before it uses more."),
 ]
 PriceList = Annotated[
     str | None,
-    Given(metavar="FILE", panel=LIMITS, path=True),
+    Given(metavar="FILE", panel=RARE, path=True),
     Field(description="A price list that replaces the built-in one."),
 ]
+DryRun = Annotated[bool, Given(panel=LIMITS), Field(description="Only estimate the cost; send no requests.")]
 OwnPrompts = Annotated[
     str | None,
-    Given(metavar="DIR", panel=INPUT, path=True),
+    Given(metavar="DIR", panel=RARE, path=True),
     Field(
         description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
     ),
@@ -151,8 +164,8 @@ class RunOptions(Frozen):
         return Store.create(Path(self.store))
 
 
-class FlowParameters(Frozen):
-    """User input of a flow as text, numbers and switches; None means not given.
+class SiteParameters(Frozen):
+    """Where the store is, and the settings of the site; None means not given.
 
     A field is declared once: the command line and the deployment's form both have its type, default and
     description from here.
@@ -175,12 +188,6 @@ class FlowParameters(Frozen):
         description="Settings of the site, a .toml file with store, model servers and worker pools.",
     )
 
-    def paths(self) -> Mapping[str, Sequence[str]]:
-        """Return the given paths by field."""
-        own = [name for name, field in type(self).model_fields.items() if given(field).path]
-        values = {name: getattr(self, name) for name in own if name not in self.site_fields}
-        return {name: [value] for name, value in values.items() if value}
-
     def site(self) -> Profile:
         """Return the settings of the site: the profile with these parameters' overrides.
 
@@ -191,6 +198,29 @@ class FlowParameters(Frozen):
         """
         overrides = {name: getattr(self, name, None) or None for name in self.site_fields}
         return load_profile(Path(self.profile) if self.profile else None, overrides)
+
+    @classmethod
+    def fields(cls) -> tuple[str, ...]:
+        """Return the names of the fields, a subclass's own first."""
+        levels = [level for level in cls.__mro__ if issubclass(level, SiteParameters)]
+        names = dict.fromkeys(name for level in levels for name in level.__annotations__)
+        return tuple(name for name in names if name in cls.model_fields)
+
+
+class ReleaseParameters(SiteParameters):
+    """A release of a store."""
+
+    release: ReleaseName = None
+
+
+class FlowParameters(SiteParameters):
+    """User input of a flow as text, numbers and switches; None means not given."""
+
+    def paths(self) -> Mapping[str, Sequence[str]]:
+        """Return the given paths by field."""
+        own = [name for name, field in type(self).model_fields.items() if given(field).path]
+        values = {name: getattr(self, name) for name in own if name not in self.site_fields}
+        return {name: [value] for name, value in values.items() if value}
 
     def site_on_worker(self) -> Profile:
         """Return the settings of a worker's site.
@@ -233,13 +263,6 @@ class FlowParameters(Frozen):
                 if value or name not in cls.model_fields or cls.model_fields[name].default is not None
             },
         )
-
-    @classmethod
-    def fields(cls) -> tuple[str, ...]:
-        """Return the names of the fields, the flow's own first."""
-        levels = [level for level in cls.__mro__ if issubclass(level, FlowParameters)]
-        names = dict.fromkeys(name for level in levels for name in level.__annotations__)
-        return tuple(name for name in names if name in cls.model_fields)
 
     @classmethod
     def form(cls) -> dict[str, tuple[Any, Any, str]]:

@@ -33,8 +33,8 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Crashed
 
 from flows.board import RunBoard
+from flows.flow_names import flow_names
 from infra.end_signals import end_signals
-from infra.prefect_server import FLOW_NAMES
 from infra.progress import process_tag, read_runs
 from storage_schemas.store import Store
 
@@ -101,7 +101,7 @@ class TaskEnds:
 
 def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
     """Return up to 200 unfinished task runs of some flow runs."""
-    name = FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES)))
+    name = FlowFilter(name=FlowFilterName(any_=list(flow_names())))
     return client.read_task_runs(flow_filter=name, flow_run_filter=runs, task_run_filter=_OPEN)
 
 
@@ -149,7 +149,7 @@ def end_dead_runs(board: RunBoard, store: Store) -> None:
 
 
 def _end_runs(ids: list[UUID], tags: list[str]) -> None:
-    ours = FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES)))
+    ours = FlowFilter(name=FlowFilterName(any_=list(flow_names())))
     unfinished = FlowRunFilterState(type=FlowRunFilterStateType(not_any_=list(TERMINAL_STATES)))
     filters = [
         FlowRunFilter(id=FlowRunFilterId(any_=ids), state=unfinished),

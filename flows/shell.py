@@ -43,7 +43,7 @@ INCOMPLETE = "Incomplete"
 #: The exit code that a command has then.
 _SOME_SET_ASIDE = 3
 
-_LONGEST_NAME = 200
+_MAX_NAME = 200
 
 
 def deployed(declared: FlowDeclaration[Any, Any, Any], function: str, module: str) -> Flow[..., Any]:
@@ -191,7 +191,7 @@ def _run(
     label = declared.label(run)
     if run_id is not None:
         progress.note_flow_run(str(run_id))
-        _post_name(board, run_id, label.name[:_LONGEST_NAME], [*label.tags, f"site:{site.name}"])
+        _post_name(board, run_id, label.name[:_MAX_NAME], [*label.tags, f"site:{site.name}"])
     progress.listen(StageArtifacts(board, declared.counted))
     cluster = site_cluster(board, site, options.store, label.jobs, str(run_id), declared.one_loads)
     with TaskEnds(board, run_id) as ends:

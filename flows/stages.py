@@ -11,7 +11,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
-from flows.batches import LONGEST_SHARE, Batching, ItemSizes, Waiting
+from flows.batches import MAX_SHARE, Batching, ItemSizes, Waiting
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.errors import AWAY_REASONS, SetAside
@@ -23,7 +23,7 @@ from tasks.pairs.stages import BuildWork, Stage, StageResult
 log = logging.getLogger(__name__)
 
 #: Number of worker deaths with a single source after which that source is set aside.
-MOST_DEATHS = 2
+MAX_DEATHS = 2
 #: Maximum interval between the driver's checks of the number of workers, seconds.
 LOOK_EVERY_S = 1.0
 
@@ -147,7 +147,7 @@ class _Queues(Generic[W, S, E]):
         if self.single:
             return 1
         stages = list(takewhile(lambda stage: stage.pool == item.next.pool, item.stages))
-        most_s = self.executor.limits(item.next.pool).longest_s * LONGEST_SHARE
+        most_s = self.executor.limits(item.next.pool).longest_s * MAX_SHARE
         return len(stages) if self.seconds(item, stages) <= most_s else 1
 
     def seconds(self, item: Item[W, S, E], stages: Iterable[Stage[W, S, E]]) -> float:
@@ -202,8 +202,8 @@ def through_stages(
     work: W,
     items: Sequence[Item[W, S, E]],
     progress: BuildProgress,
-    goes_on: Callable[[E], bool],
-    died: Callable[[Item[W, S, E], str], E],
+    should_continue: Callable[[E], bool],
+    on_worker_death: Callable[[Item[W, S, E], str], E],
     batching: Batching | None = None,
     store_wait: StoreWait | None = None,
     unfinished: Callable[[E], bool] = lambda _: False,
@@ -212,9 +212,9 @@ def through_stages(
 
     Parameters
     ----------
-    goes_on
+    should_continue
         Called with each outcome; returns whether the source continues to its next stage.
-    died
+    on_worker_death
         Called with an item that repeatedly killed its worker, and a message; returns its outcome.
     batching
         How items form tasks; by default each stage of each item is one.
@@ -251,8 +251,8 @@ def through_stages(
             try:
                 outcomes: Sequence[Timed[E]] = executor.result(handle)
             except WorkerDied as problem:
-                outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, died)
-            _go_on(queues, ended, outcomes, progress, goes_on, unfinished)
+                outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, on_worker_death)
+            _advance(queues, ended, outcomes, progress, should_continue, unfinished)
     return tasks
 
 
@@ -317,12 +317,12 @@ def _repeated(store_wait: StoreWait, stage: Callable[[], E]) -> E:
         return cast(E, failed.outcome)
 
 
-def _go_on(
+def _advance(
     queues: _Queues[W, S, E],
     ended: StageBatch[W, S, E],
     outcomes: Sequence[Timed[E]],
     progress: BuildProgress,
-    goes_on: Callable[[E], bool],
+    should_continue: Callable[[E], bool],
     unfinished: Callable[[E], bool],
 ) -> None:
     """Process the outcomes of a batch, and queue continuing items for their next stages."""
@@ -340,7 +340,7 @@ def _go_on(
         stage = item.stages.pop(0)
         progress.done(stage.name, item.source.title, len(outcome.rows))
         further.pop(item.source.id, None)
-        if not goes_on(outcome):
+        if not should_continue(outcome):
             later = [stage for stage in item.stages if stage.name not in begun]
             queues.sizes.dropped(queues.seconds(item, later))
         elif item.stages:
@@ -358,7 +358,7 @@ def _after_death(
     ended: StageBatch[W, S, E],
     problem: WorkerDied,
     before_alone: int,
-    died: Callable[[Item[W, S, E], str], E],
+    on_worker_death: Callable[[Item[W, S, E], str], E],
 ) -> list[Timed[E]]:
     """Queue the items of a dead worker for a retry; return the outcomes of those that exceeded the limit."""
     log.warning("%s: %s", ended.name, problem)
@@ -366,9 +366,9 @@ def _after_death(
     for item in ended.items:
         item.deaths += 1
         item.deaths_alone += ended.alone
-        if item.deaths_alone >= MOST_DEATHS:
+        if item.deaths_alone >= MAX_DEATHS:
             message = f"{item.next.name} of {item.source.title}: {problem}, {item.deaths} times"
-            outcomes.append(Timed(died(item, f"{message}; see the worker's log"), 0.0))
+            outcomes.append(Timed(on_worker_death(item, f"{message}; see the worker's log"), 0.0))
         elif item.deaths > before_alone:
             queues.suspects.append(StageBatch([item], alone=True))
         else:

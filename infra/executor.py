@@ -33,7 +33,7 @@ SINGLE_THREADED = {
 Handle = Any
 
 #: Address space in bytes that a process of a build needs at least: 3.9 GB were measured.
-LEAST_ADDRESS_SPACE = 5_000_000_000
+MIN_ADDRESS_SPACE = 5_000_000_000
 
 #: Items in flight per worker: enough to keep it busy, few enough to limit the scheduler's load.
 WINDOW = 3
@@ -185,10 +185,10 @@ def require_worker_processes() -> None:
         If ``/dev/shm`` is missing, read-only or full, or ``ulimit -v`` allows a process too little.
     """
     address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if address_space != resource.RLIM_INFINITY and address_space < LEAST_ADDRESS_SPACE:
+    if address_space != resource.RLIM_INFINITY and address_space < MIN_ADDRESS_SPACE:
         raise PrerequisiteError(
             f"the libraries cannot be loaded: `ulimit -v` allows {address_space / 1e9:.1f} GB of "
-            f"address space, and at least {LEAST_ADDRESS_SPACE / 1e9:.0f} GB are needed, though less memory "
+            f"address space, and at least {MIN_ADDRESS_SPACE / 1e9:.0f} GB are needed, though less memory "
             "is used: `ulimit -v unlimited`, or have the administrator raise the limit"
         )
     try:

@@ -16,9 +16,9 @@ from tornado.iostream import IOStream
 
 #: Maximum number of unfinished handshakes of a process; with more the oldest ends. Ours take milliseconds,
 #: and who is interrupted tries again.
-MOST_UNFINISHED = 256
+MAX_UNFINISHED = 256
 #: Maximum time of a handshake, seconds.
-LONGEST_S = 20.0
+MAX_HANDSHAKE_S = 20.0
 #: Interval at which a repeated message is logged again, seconds.
 REPEAT_S = 60.0
 
@@ -33,11 +33,11 @@ class BoundedListener(TLSListener):
 
     async def _prepare_stream(self, stream: IOStream, address: str) -> IOStream | None:
         _unfinished[stream] = None
-        if len(_unfinished) > MOST_UNFINISHED:
+        if len(_unfinished) > MAX_UNFINISHED:
             oldest = next(iter(_unfinished))
             del _unfinished[oldest]
             oldest.close()
-        limit = asyncio.get_running_loop().call_later(LONGEST_S, stream.close)
+        limit = asyncio.get_running_loop().call_later(MAX_HANDSHAKE_S, stream.close)
         try:
             ready: IOStream | None = await super()._prepare_stream(  # type: ignore[no-untyped-call]
                 stream, address

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import resource
 
-from infra.handshakes import MOST_UNFINISHED
+from infra.handshakes import MAX_UNFINISHED
 
 log = logging.getLogger(__name__)
 
 #: Connections of a driver to each of its workers (2.8 were measured with 350), and what else it opens, with
 #: the unfinished handshakes of strangers.
-FILES_A_WORKER, FILES_BESIDES = 3, 300 + MOST_UNFINISHED
+FILES_A_WORKER, FILES_BESIDES = 3, 300 + MAX_UNFINISHED
 
 
 def allow_workers(workers: int) -> int:

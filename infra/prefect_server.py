@@ -32,10 +32,8 @@ EVALUATE_FLOW_NAME = "evaluate-slvmeval"
 SUITE_FLOW_NAME = "suite-slvmeval"
 #: The flow that publishes a release for annotation and filters it by the votes, and its deployment.
 ANNOTATE_FLOW_NAME = "annotate-slvmeval"
-#: The flow that makes a suite's prompts from videos, and its deployment.
-PROMPTS_FLOW_NAME = "prompts-slvmeval"
-#: All our flows.
-FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME, SUITE_FLOW_NAME, ANNOTATE_FLOW_NAME, PROMPTS_FLOW_NAME)
+#: The flows of the core.
+FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME, SUITE_FLOW_NAME, ANNOTATE_FLOW_NAME)
 
 #: Packages whose log lines Prefect's UI shows with a run.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from PIL import Image
 
 #: Beginnings shorter than this are not kept (OpenAI, and most models of Anthropic), in tokens.
-LEAST_TOKENS = 1024
+MIN_TOKENS = 1024
 #: Tokens of a block of OpenAI's cache.
 BLOCK_TOKENS = 128
 #: Characters of a token, and side of the square of an image that is a token, in pixels.
@@ -64,7 +64,7 @@ class PrefixCache:
         beginning = hashlib.sha256()
         for content, count in pieces:
             for place in range(-(-total // BLOCK_TOKENS) * BLOCK_TOKENS, total + count, BLOCK_TOKENS):
-                if place >= LEAST_TOKENS:
+                if place >= MIN_TOKENS:
                     at = beginning.copy()
                     at.update(f"{content}\n{place - total}".encode("utf-8", "surrogatepass"))
                     places.append((place, at.hexdigest()))
@@ -92,7 +92,7 @@ class PrefixCache:
         for number, (content, count) in enumerate(pieces, 1):
             beginning.update(f"{content}\n{count}\n".encode("utf-8", "surrogatepass"))
             total += count
-            if number in wanted and total >= LEAST_TOKENS:
+            if number in wanted and total >= MIN_TOKENS:
                 ends.append((total, beginning.hexdigest()))
         with self._lock:
             cached = max((end for end, key in ends if key in self._known), default=0)

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 #: A file changed less than this before it was read may change again within the clock's resolution.
 _SETTLED_NS = 2_000_000_000
 #: Lines that files of earlier states may leave before they are thrown out.
-_MOST_OLD = 1000
+_MAX_OLD = 1000
 #: Files read by this process: path and state → SHA-256.
 _read_here: dict[tuple[Any, ...], str] = {}
 
@@ -129,7 +129,7 @@ class _Memory:
                 name, *row = json.loads(line)
                 if isinstance(name, str) and len(row) == 5:
                     self._known[name] = row
-        if self._lines > 2 * len(self._known) + _MOST_OLD:
+        if self._lines > 2 * len(self._known) + _MAX_OLD:
             self._write_anew()
 
     def _write_anew(self) -> None:

@@ -87,7 +87,7 @@ def storage_errors(where: Path) -> Iterator[None]:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise SetAside(
                 Reason.OUT_OF_SPACE,
-                f"no space left below {where}: free some (slvmeval gc --frames removes recreatable files) "
+                f"no space left below {where}: free some (slvmeval gc frames removes recreatable files) "
                 "and run the build again",
             ) from problem
         if problem.errno == errno.EROFS or (

@@ -50,6 +50,11 @@ def release_names(store: Store) -> list[str]:
 def find_version(store: Store, name: str | None = None, version: int | None = None) -> tuple[str, int]:
     """Return name and number of a version: by default the newest complete one of the only release.
 
+    Parameters
+    ----------
+    name
+        Its name, or ``NAME@3`` for version 3.
+
     Raises
     ------
     UserInputError
@@ -57,6 +62,7 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
     StoreError
         If the folder of releases is a link that leads nowhere.
     """
+    name, version = name_and_version(name, version)
     names = release_names(store)
     if leads_nowhere(store.root / "releases"):
         raise StoreError(f"{store.root}/releases is a link that leads nowhere: put back what it led to")
@@ -76,6 +82,32 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
         raise UserInputError(f"no release {wanted} in {store.root} (it has {have})")
     number = versions[-1] if version is None else version
     return name, number
+
+
+def name_and_version(text: str | None, version: int | None = None) -> tuple[str | None, int | None]:
+    """Return name and version that ``NAME``, or ``NAME@3``, names.
+
+    Parameters
+    ----------
+    version
+        The version, where it is given apart from the name.
+
+    Raises
+    ------
+    UserInputError
+        If what follows the @ is no version, or there are two.
+
+    Examples
+    --------
+    >>> name_and_version("main@3"), name_and_version("main"), name_and_version("main", 2)
+    (('main', 3), ('main', None), ('main', 2))
+    """
+    name, at, number = (text or "").partition("@")
+    if not at:
+        return text, version
+    if version is not None or not (number.isascii() and number.isdigit() and int(number)):
+        raise UserInputError(f"release {text!r}: write NAME, or NAME@3 for its version 3")
+    return name, int(number)
 
 
 class Release:

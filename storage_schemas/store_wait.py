@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 #: Seconds between two attempts to write.
 LOOK_EVERY_S = 1.0
 #: Number of calls repeated although the store was there when it was looked for.
-MOST_REPEATS = 3
+MAX_REPEATS = 3
 
 _AWAY = {*AWAY_ERRNOS, errno.EROFS, errno.ENOENT}
 
@@ -81,7 +81,7 @@ class StoreWait(Frozen):
                 if self.was_away():
                     continue
                 # it may have been away only for a moment
-                if repeats == MOST_REPEATS or not _due_to_store(problem) or _problem(Path(self.store)):
+                if repeats == MAX_REPEATS or not _due_to_store(problem) or _problem(Path(self.store)):
                     raise
                 repeats += 1
                 time.sleep(LOOK_EVERY_S)

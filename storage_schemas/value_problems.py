@@ -44,7 +44,7 @@ _SENTENCES = {
 _BEGINNINGS = sorted(_SENTENCES, key=len, reverse=True)
 _PLACE_IN_JSON = re.compile(r" at line (\d+) column (\d+)$")
 #: Longest value that a message repeats, in characters.
-_MOST_SHOWN = 60
+_MAX_SHOWN = 60
 
 
 def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
@@ -78,5 +78,5 @@ def first_error(problem: ValidationError, known: Iterable[str] = ()) -> str:
     field = ".".join(str(part) for part in error["loc"] if part != "[key]")
     message, value = value_problem(error, known), error["input"]
     if message.startswith("must be ") and isinstance(value, str | int | float | None):
-        message += f", not {value!r:.{_MOST_SHOWN}}"
+        message += f", not {value!r:.{_MAX_SHOWN}}"
     return f"{field}: {message}" if field else message

@@ -306,13 +306,18 @@ class VotesStore:
         self.add_decisions([made])
         return made
 
-    def keep_rule(self, campaign: str, rule: Mapping[str, Any] | None) -> None:
-        """Keep what a campaign says about the filter's rule; None for nothing."""
-        path = self._rule_file(campaign)
-        if rule is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_atomic(path, with_checksum(json.dumps(rule, sort_keys=True)))
+    def keep_rules(self, campaign: str, rule: Mapping[str, Any] | None, workers: str) -> None:
+        """Keep the rules of a campaign.
+
+        Parameters
+        ----------
+        rule
+            What it changes of the filter's rule; None for nothing.
+        workers
+            Name of the rule by which workers are listed for review.
+        """
+        rules = {"filter": None if rule is None else dict(rule), "workers": workers}
+        write_atomic(self._rule_file(campaign), with_checksum(json.dumps(rules, sort_keys=True)))
 
     def kept_rule(self, campaign: str) -> dict[str, Any] | None:
         """Return what a campaign says about the filter's rule; None if it says nothing.
@@ -322,12 +327,26 @@ class VotesStore:
         IntegrityError
             If the file is damaged.
         """
-        path = self._rule_file(campaign)
-        try:
-            rule: dict[str, Any] = json.loads(read_checked_json(path))
-        except FileNotFoundError:
-            return None
+        rule: dict[str, Any] | None = self._rules(campaign).get("filter")
         return rule
+
+    def workers_rule(self, campaign: str) -> str | None:
+        """Return the name of the rule by which a campaign lists workers; None if it is not known.
+
+        Raises
+        ------
+        IntegrityError
+            If the file is damaged.
+        """
+        name: str | None = self._rules(campaign).get("workers")
+        return name
+
+    def _rules(self, campaign: str) -> dict[str, Any]:
+        try:
+            rules: dict[str, Any] = json.loads(read_checked_json(self._rule_file(campaign)))
+        except FileNotFoundError:
+            return {}
+        return rules
 
     def _rule_file(self, campaign: str) -> Path:
         return self.path / "rules" / f"{_checked(campaign)}.json"

@@ -9,7 +9,8 @@ from flows.annotate.options import AnnotateOptions
 from flows.annotate.run import AnnotationResult
 from flows.declaration import FlowDeclaration, OptionsT, ResultT
 from flows.release.options import BuildOptions
-from flows.release.run import Build, BuildResult
+from flows.release.result import BuildResult
+from flows.release.run import Build
 from flows.score.evaluate_run import EVALUATE
 from flows.score.options import EvaluateOptions, SuiteOptions
 from flows.score.results import EvaluationResult, SuiteResult

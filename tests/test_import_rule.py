@@ -16,6 +16,8 @@ PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
 ROOMS = "The rooms: each imports only what lies below it"
 ORCHESTRATOR = "The work knows no orchestrator"
 LAYERS = "The rooms inside tasks: each imports only what lies below it"
+EXTRAS = "The core imports no extra"
+AMONG_EXTRAS = "The extras: two of them use LoCoT2V-Bench, and no other uses another"
 CIRCLES = "No circles: neither between files nor between folders"
 PLANTED = [
     (ROOMS, "storage_schemas.ids", "tasks.recipe"),
@@ -27,6 +29,11 @@ PLANTED = [
     (LAYERS, "tasks.media.decode", "tasks.pairs.draw"),
     (LAYERS, "tasks.llm.servers", "tasks.models.hub"),
     (LAYERS, "tasks.report.table", "tasks.publish.release"),
+    (EXTRAS, "tasks.scoring.suites.registry", "tasks.extras.video_bench.suite"),
+    (EXTRAS, "flows.score.options", "tasks.extras.meta_sets.provider"),
+    (EXTRAS, "flows.deployments", "flows.extras.prompt_suite.flow"),
+    (EXTRAS, "slvmeval.cli.main", "slvmeval.extras.meta_sets.commands"),
+    (AMONG_EXTRAS, "tasks.extras.locot2v.suite", "tasks.extras.video_bench.suite"),
     (CIRCLES, "tasks.media.source_file", "tasks.media.images"),
     (CIRCLES, "infra.slurm.commands", "infra.slurm.cluster"),
 ]

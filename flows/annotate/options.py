@@ -10,6 +10,7 @@ from flows.annotate.parameters import AnnotateParameters, FilterTime
 from flows.parameters import RunOptions, checked_prompts
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
+from storage_schemas.release import name_and_version
 from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
 from tasks.annotation.installation import database_url
@@ -64,11 +65,12 @@ def annotate_options(parameters: AnnotateParameters, site: Profile) -> AnnotateO
         If a value is invalid.
     """
     store = Path(site.store).expanduser().resolve()
+    release, version = name_and_version(parameters.release, parameters.version)
     return AnnotateOptions.at(
         site,
         database=database_url(store, parameters.database),
-        release=parameters.release,
-        version=parameters.version,
+        release=release,
+        version=version,
         campaign=parameters.campaign,
         campaign_settings=parameters.settings or "",
         private_audience=parameters.private_audience,

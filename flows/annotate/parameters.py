@@ -11,6 +11,21 @@ from flows.parameters import SITE, FlowParameters, Given, OwnPrompts, ReleaseNam
 #: When to filter the release: when every pair has its votes, now with the existing votes, or never.
 FilterTime = Literal["complete", "now", "never"]
 
+Database = Annotated[
+    str | None,
+    Given(metavar="URL", panel=SITE, variable="SLVMEVAL_ANNOTATION_DATABASE"),
+    Field(description="postgresql+psycopg://USER:PASSWORD@HOST/NAME; by default SQLite in the store."),
+]
+
+PrivateAudience = Annotated[
+    bool,
+    Given(("--private",)),
+    Field(
+        description="Also include sources that may not be redistributed: all viewers are covered by your "
+        "agreement with their owner."
+    ),
+]
+
 
 class AnnotateParameters(FlowParameters):
     """Publish a release for annotation, collect the votes, and filter the release when they are complete.
@@ -27,17 +42,8 @@ class AnnotateParameters(FlowParameters):
     settings: Annotated[str | None, Given(metavar="FILE", path=True)] = Field(
         default=None, description="Settings of the campaign, a .toml file."
     )
-    database: Annotated[
-        str | None, Given(metavar="URL", panel=SITE, variable="SLVMEVAL_ANNOTATION_DATABASE")
-    ] = Field(
-        default=None,
-        description="postgresql+psycopg://USER:PASSWORD@HOST/NAME; by default SQLite in the store.",
-    )
-    private_audience: bool = Field(
-        default=False,
-        description="Also include sources that may not be redistributed: all viewers are covered by your "
-        "agreement with their owner.",
-    )
+    database: Database = None
+    private_audience: PrivateAudience = False
     workers: Workers = None
     translate_into: str = Field(
         default="",

@@ -113,7 +113,8 @@ class Annotation:
         if newest != self.release.version and options.version is None:
             self.progress.say(
                 f"campaign {self.campaign.name} shows version {self.release.version} of release "
-                f"{self.release.name}, but version {newest} exists: --version {newest} publishes that one"
+                f"{self.release.name}, but version {newest} exists: {self.release.name}@{newest} publishes "
+                "that one"
             )
         self.shown = showing(self.release, self.campaign, self.key, options.private_audience)
 
@@ -200,7 +201,7 @@ class Annotation:
                 self.progress.say(f"no videos of {outcome.source_id}: {outcome.rows[0]}")
             return False
 
-        def died(item: Item[MediaWork, MediaTask, MediaOutcome], message: str) -> MediaOutcome:
+        def on_worker_death(item: Item[MediaWork, MediaTask, MediaOutcome], message: str) -> MediaOutcome:
             return MediaOutcome(item.source.id, rows=(message,))
 
         work = MediaWork(str(store.root), self.release.name, self.release.version)
@@ -208,7 +209,7 @@ class Annotation:
         with open_executor() as executor:
             stage = Stage(_VIDEOS, self.options.placement.pool("cpu"), media_stage)
             items = [Item(task, (), [stage]) for task in tasks]
-            through_stages(executor, work, items, self.progress, ended, died)
+            through_stages(executor, work, items, self.progress, ended, on_worker_death)
         return failed
 
     def filter(self, collected: Collected) -> str:

@@ -12,7 +12,8 @@ from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.parameters import check_absolute
 from flows.release.options import BuildOptions, build_options, remember
 from flows.release.parameters import BuildParameters
-from flows.release.run import Build, BuildResult, counted
+from flows.release.result import BuildResult, counted
+from flows.release.run import Build
 from infra.prefect_server import FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress
@@ -50,7 +51,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
     def label(self, run: Build) -> RunLabel:
         """Return the label: release, sources and recipe."""
         release, recipe = run.options.release, run.recipe.name
-        name = " · ".join((release, counted(len(run.sources), "source"), recipe))
+        name = " · ".join((release, counted(len(run.state.sources), "source"), recipe))
         return RunLabel(name, (f"recipe:{recipe}", f"release:{release}"), release)
 
     def artifacts(self, run: Build, result: BuildResult) -> Iterator[Artifact]:
@@ -60,7 +61,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
         key, says, path = artifact_key(name), result.in_words(), str(release.path)
         version = f"{name}, version {release.version}"
         yield Artifact(f"result-{key}", says, markdown=says)
-        yield Artifact(f"summary-{key}", f"Release {version}", rows=summary_rows(summary))
+        yield Artifact(f"summary-{key}", f"Release {version}", rows=_reason_rows(summary))
         # not a link: browsers do not open local files from a web page
         folder = f"```\n{path}\n```\n"
         yield Artifact(f"release-{key}", f"Folder of release {version}: {path}", markdown=folder)
@@ -99,8 +100,8 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
 BUILD = BuildFlow()
 
 
-def summary_rows(summary: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return table rows from ``Release.summary``."""
+def _reason_rows(summary: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row per aspect with its reasons in words, from ``Release.summary``."""
     return [
         {
             "aspect": aspect,

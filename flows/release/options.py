@@ -234,7 +234,7 @@ def build_options(parameters: BuildParameters, site: Profile) -> BuildOptions:
 
 def _damage_rule(text: str) -> str:
     if text not in get_args(DamageRule):
-        raise UserInputError(f"--damaged {text}: {suggestion(text, get_args(DamageRule), 'choose')}")
+        raise UserInputError(f"damaged={text}: {suggestion(text, get_args(DamageRule), 'choose')}")
     return text
 
 
@@ -263,7 +263,7 @@ def last_options(store: Store, release: str) -> BuildOptions:
     except FileNotFoundError as problem:
         raise UserInputError(
             f"no build of release {release!r} was started in {store.root}: run `slvmeval build` first, or "
-            "choose another --release"
+            "choose another name"
         ) from problem
     except (ValidationError, IntegrityError) as problem:
         raise UserInputError(

@@ -9,7 +9,7 @@ from pydantic import Field
 from flows.parameters import (
     INPUT,
     OUTPUT,
-    SITE,
+    RARE,
     FlowParameters,
     Given,
     ModelFolders,
@@ -21,6 +21,23 @@ from infra.profile import ENVIRONMENT_PREFIX
 
 #: Default recipe.
 DEFAULT_RECIPE = "cpu-approx"
+
+RecipeName = Annotated[
+    str,
+    Given(metavar="NAME|FILE", panel=INPUT),
+    Field(
+        description="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json "
+        "file; a pinned recipe rebuilds exactly its pairs."
+    ),
+]
+RecipeChanges = Annotated[
+    tuple[str, ...],
+    Given(("--set",), "KEY=VALUE", INPUT),
+    Field(
+        description="A changed value of the recipe: clips_per_pair=3, "
+        "aspects.aesthetics.parameters.contrast=-0.5."
+    ),
+]
 
 
 class BuildParameters(FlowParameters):
@@ -36,25 +53,16 @@ class BuildParameters(FlowParameters):
         description="A data set: folder:PATH or vript:PATH; a plain PATH is a folder. Options follow a ?: "
         "'vript:PATH?unpack=true&only_present=true'.",
     )
-    recipe: Annotated[str, Given(metavar="NAME|FILE", panel=INPUT)] = Field(
-        default=DEFAULT_RECIPE,
-        description="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json "
-        "file; a pinned recipe rebuilds exactly its pairs.",
-    )
-    changes: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE", INPUT)] = Field(
-        default=(),
-        description="A changed value of the recipe: clips_per_pair=3, "
-        "aspects.aesthetics.parameters.contrast=-0.5.",
-    )
+    recipe: RecipeName = DEFAULT_RECIPE
+    changes: RecipeChanges = ()
     release: Annotated[
-        str | None, Given(metavar="NAME", panel=OUTPUT, variable=ENVIRONMENT_PREFIX + "RELEASE")
+        str | None, Given(("release",), "RELEASE", variable=ENVIRONMENT_PREFIX + "RELEASE")
     ] = Field(default=None, description="Name of the release; a new version extends its newest one.")
-    fresh: bool = Field(default=False, description="Extend no older version: draw all candidates again.")
+    fresh: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="Extend no older version: draw all candidates again."
+    )
     retry: Retry = False
-    settle_s: Annotated[
-        float | None,
-        Given(("--settle",), "SECONDS", SITE, variable=ENVIRONMENT_PREFIX + "SETTLE_S"),
-    ] = Field(
+    settle_s: Annotated[float | None, Given(form_only=True)] = Field(
         default=None,
         ge=0,
         description="Leave files that changed less than this many seconds ago to the next run.",
@@ -62,7 +70,7 @@ class BuildParameters(FlowParameters):
     gallery: Annotated[str | None, Given(metavar="DIR", panel=OUTPUT, path=True)] = Field(
         default=None, description="Also write a gallery to this folder."
     )
-    damaged: Annotated[str | None, Given(metavar="refuse|truncate|conceal", panel=INPUT)] = Field(
+    damaged: Annotated[str | None, Given(form_only=True)] = Field(
         default=None,
         description="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last "
         "whole picture (truncate), or use it as FFmpeg plays it (conceal). Short for damaged=….",

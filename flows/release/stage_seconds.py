@@ -27,7 +27,7 @@ BASE_S = 1.0
 #: Length of a source of which nothing is known, where none is known: an hour.
 UNKNOWN_S = 3600.0
 #: Measured seconds from which on they count.
-LEAST_MEASURED_S = 60.0
+MIN_MEASURED_S = 60.0
 
 #: Units and seconds, by recipe and stage.
 _MEASURED = TypeAdapter(dict[str, dict[str, tuple[float, float]]])
@@ -81,7 +81,7 @@ class StageSeconds:
 
     def _unit_s(self, stage: str) -> float:
         units, seconds = _sum(self._before.get(self._recipe, {}).get(stage), self._now.get(stage))
-        if seconds >= LEAST_MEASURED_S and units > 0:
+        if seconds >= MIN_MEASURED_S and units > 0:
             return seconds / units
         return UNIT_S.get(stage) or FRAME_S["gpu" if stage in self._on_gpu else "cpu"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, InstanceOf, SerializeAsAny
 
 from flows.parameters import RunOptions, checked_prompts, full_or_none, required
 from flows.score.parameters import EvaluateParameters, ScoringParameters, SuiteParameters
@@ -15,17 +15,17 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Failure
 from storage_schemas.names import key_value
+from storage_schemas.release import name_and_version
 from storage_schemas.store import Store
-from tasks.extras.meta_sets.provider import MetaSetPairs, meta_set_from_text
-from tasks.extras.meta_sets.proxy_study import ProxyPairs
 from tasks.llm.limits import Limits
+from tasks.scoring.pair_sets import NamedPairs, pairs_from_text
 from tasks.scoring.probes import probes_in
 from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_from_file
 from tasks.scoring.registry import factory as evaluator_factory
 from tasks.scoring.release_pairs import Selection
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.registry import factory as suite_factory
-from tasks.scoring.suites.registry import settings_of_variant, suite_names
+from tasks.scoring.suites.registry import settings_of_variant, suites
 from tasks.scoring.suites.scoring import SuiteChoice
 
 
@@ -92,23 +92,30 @@ class EvaluateOptions(ScoringOptions):
     release, version
         The release; without a name the only one, without a version the newest.
     pairs_from
-        Other pairs in place of a release's: a meta-evaluation set, a user's own, the proxy study's.
+        Other pairs in place of a release's, such as those of a meta-evaluation set.
     selection
         Which pairs.
     batch, wait
         Whether requests go by the providers' batch interfaces, and whether the run waits for the answers.
     batch_poll_s
         Interval between looks at the batches, in seconds.
+    adaptive
+        Whether the next pairs of each evaluator and aspect are chosen by what it answered.
+    precision, round_pairs
+        The ratio of the ends of a threshold's interval at which that stops, and the pairs of a round.
     """
 
     evaluators: tuple[EvaluatorChoice, ...]
     release: str | None = None
     version: int | None = None
-    pairs_from: MetaSetPairs | ProxyPairs | None = Field(default=None, discriminator="kind")
+    pairs_from: SerializeAsAny[InstanceOf[NamedPairs]] | None = None
     selection: Selection = Selection()
     batch: bool = False
     wait: bool = True
     batch_poll_s: float = Field(default=60.0, gt=0)
+    adaptive: bool = False
+    precision: float = Field(default=2.0, gt=1)
+    round_pairs: int = Field(default=8, ge=1)
 
     def open_store(self) -> Store:
         """Open the store; it is created if the pairs are not a release's.
@@ -190,7 +197,7 @@ class SuiteOptions(ScoringOptions):
 
 
 def evaluate_options(
-    parameters: EvaluateParameters, site: Profile, pairs_from: MetaSetPairs | ProxyPairs | None = None
+    parameters: EvaluateParameters, site: Profile, pairs_from: NamedPairs | None = None
 ) -> EvaluateOptions:
     """Resolve the parameters of an evaluation into options.
 
@@ -204,27 +211,34 @@ def evaluate_options(
     UserInputError
         For an unknown evaluator, an invalid setting, or pairs of two sets.
     """
-    choices = [choice_from_text(text) for text in parameters.evaluators]
-    choices += choices_from_file(Path(parameters.evaluators_file)) if parameters.evaluators_file else []
-    for place, choice in enumerate(choices):
+    choices: list[EvaluatorChoice] = []
+    for text in (*parameters.evaluators, *filter(None, [parameters.evaluators_file])):
+        choices += choices_from_file(Path(text)) if text.endswith(".toml") else [choice_from_text(text)]
+    for index, choice in enumerate(choices):
         evaluator_factory(choice.use)
         if own := choice.settings.get("prompts"):
             # in full, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
-            choices[place] = choice.model_copy(update={"settings": settings})
+            choices[index] = choice.model_copy(update={"settings": settings})
     probes = probes_in(parameters.probes)
     choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
+    release, version = name_and_version(parameters.release, parameters.version)
+    if parameters.adaptive and (parameters.pairs or pairs_from is not None):
+        raise UserInputError("an adaptive evaluation needs the severities of a release, not other pairs")
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(
         site,
         **_common(parameters),
         evaluators=tuple(choices),
-        release=parameters.release,
-        version=parameters.version,
-        pairs_from=meta_set_from_text(parameters.pairs) if parameters.pairs else pairs_from,
+        release=release,
+        version=version,
+        pairs_from=pairs_from_text(parameters.pairs) if parameters.pairs else pairs_from,
         batch=parameters.batch,
         wait=parameters.wait,
+        adaptive=parameters.adaptive,
+        precision=parameters.precision,
+        round_pairs=parameters.round_pairs,
         selection={
             "aspects": parameters.aspects,
             "pairs": parameters.pair_ids,
@@ -244,7 +258,7 @@ def suite_options(parameters: SuiteParameters, site: Profile) -> SuiteOptions:
         For an unknown suite, a missing path, or an invalid setting.
     """
     if not parameters.suite:
-        raise UserInputError(f"suite is empty: give {' or '.join(suite_names())}")
+        raise UserInputError(f"suite is empty: give {' or '.join(suites())}")
     suite_factory(parameters.suite)
     return SuiteOptions.at(
         site,

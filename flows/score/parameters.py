@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from flows.parameters import (
+    RARE,
     FlowParameters,
     Given,
     MaxDollars,
@@ -21,14 +22,28 @@ from flows.parameters import (
 )
 
 #: Sections of the help.
-_PAIRS, _VIDEOS = "Which pairs", "Which videos and dimensions"
+_PAIRS, _VIDEOS, _THRESHOLDS = "Which pairs", "Which videos and dimensions", "Thresholds"
+
+OtherPairs = Annotated[
+    str | None,
+    Given(("--pairs",), "NAME:PATH", _PAIRS),
+    Field(
+        description="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE."
+    ),
+]
+PairIds = Annotated[tuple[str, ...], Given(("--pair",), "ID", _PAIRS), Field(description="Only this pair.")]
+Aspects = Annotated[
+    tuple[str, ...], Given(("--aspect",), "NAME", _PAIRS), Field(description="Only pairs of this aspect.")
+]
 
 
 class ScoringParameters(FlowParameters):
     """Parameters that evaluations and suites' runs have in common."""
 
-    repeats: int = Field(default=1, ge=1, description="Number of times each request is made.")
-    retry: Annotated[tuple[str, ...], Given(metavar="REASON")] = Field(
+    repeats: Annotated[int, Given(panel=RARE)] = Field(
+        default=1, ge=1, description="Number of times each request is made."
+    )
+    retry: Annotated[tuple[str, ...], Given(metavar="REASON", panel=RARE)] = Field(
         default=(),
         description="Repeat requests that failed for this reason, such as refused; all for every reason.",
     )
@@ -48,30 +63,24 @@ class EvaluateParameters(ScoringParameters):
     """
 
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME[?KEY=VALUE&…]")] = Field(
-        default=(), description="An evaluator with settings, see `slvmeval evaluators list`."
+        default=(),
+        description="An evaluator with settings, see `slvmeval evaluators list`, or a .toml file of several.",
     )
-    evaluators_file: Annotated[str | None, Given(("--evaluators",), "FILE", path=True)] = Field(
+    evaluators_file: Annotated[str | None, Given(path=True, form_only=True)] = Field(
         default=None, description="Evaluators with settings, a .toml file."
     )
     release: ReleaseName = None
     version: ReleaseVersion = None
-    pairs: Annotated[str | None, Given(metavar="NAME:PATH", panel=_PAIRS)] = Field(
-        default=None,
-        description="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE.",
-    )
-    pair_ids: Annotated[tuple[str, ...], Given(("--pair",), "ID", _PAIRS)] = Field(
-        default=(), description="Only this pair."
-    )
-    aspects: Annotated[tuple[str, ...], Given(("--aspect",), "NAME", _PAIRS)] = Field(
-        default=(), description="Only pairs of this aspect."
-    )
-    strengths: Annotated[tuple[str, ...], Given(("--strength",), "NAME", _PAIRS)] = Field(
+    pairs: OtherPairs = None
+    pair_ids: PairIds = ()
+    aspects: Aspects = ()
+    strengths: Annotated[tuple[str, ...], Given(("--strength",), "NAME", RARE)] = Field(
         default=(), description="Only pairs of this severity."
     )
-    clips: Annotated[tuple[int, ...], Given(panel=_PAIRS)] = Field(
+    clips: Annotated[tuple[int, ...], Given(panel=RARE)] = Field(
         default=(), description="Only pairs with this number of degraded clips."
     )
-    most_per_aspect: Annotated[int | None, Given(panel=_PAIRS)] = Field(
+    most_per_aspect: Annotated[int | None, Given(("--max-per-aspect",), panel=_PAIRS)] = Field(
         default=None,
         ge=1,
         description="Maximum number of pairs of each aspect, drawn at random; smaller draws are subsets.",
@@ -85,10 +94,25 @@ class EvaluateParameters(ScoringParameters):
         default=False,
         description="Ask by the providers' batch interfaces: half the price, answers within a day.",
     )
-    wait: bool = Field(
+    wait: Annotated[bool, Given(panel=RARE)] = Field(
         default=True,
-        description="With batches: wait for the answers, or end when all is handed over; the same command "
-        "collects them later.",
+        description="Wait for the answers of batches; the same command can collect them later too.",
+    )
+
+    adaptive: Annotated[bool, Given(panel=_THRESHOLDS)] = Field(
+        default=False,
+        description="Find each evaluator's thresholds with few requests: the next severities follow from "
+        "its answers. Needs a release with severities.",
+    )
+    precision: Annotated[float, Given(panel=_THRESHOLDS)] = Field(
+        default=2.0,
+        gt=1,
+        description="With --adaptive: ratio of the ends of a threshold's interval at which to stop.",
+    )
+    round_pairs: Annotated[int, Given(panel=_THRESHOLDS)] = Field(
+        default=8,
+        ge=1,
+        description="With --adaptive: pairs per round, by evaluator and aspect; more with batches.",
     )
 
     def paths(self) -> Mapping[str, Sequence[str]]:
@@ -126,22 +150,24 @@ class SuiteParameters(ScoringParameters):
         ge=1,
         description="Number of prompts of each dimension, drawn at random; smaller draws are subsets.",
     )
-    seed: Annotated[int, Given(panel=_VIDEOS)] = Field(default=0, description="Seed of that draw.")
-    fps: Annotated[str | None, Given(metavar="N|native")] = Field(
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of that draw.")
+    fps: Annotated[str | None, Given(metavar="N|native", panel=RARE)] = Field(
         default=None, description="Frames per second at which videos are sampled, or native."
     )
-    long_side: int | None = Field(default=None, ge=4, description="Longer side of the frames in pixels.")
-    blur: Annotated[float, Given(metavar="PIXELS")] = Field(
+    long_side: Annotated[int | None, Given(panel=RARE)] = Field(
+        default=None, ge=4, description="Longer side of the frames in pixels."
+    )
+    blur: Annotated[float, Given(metavar="PIXELS", panel=RARE)] = Field(
         default=0.0, ge=0, description="Blur videos slightly; such scores are stored separately."
     )
     settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
         default=(), description="A setting of the suite."
     )
-    variant: Annotated[str | None, Given(metavar="NAME")] = Field(
+    variant: Annotated[str | None, Given(metavar="NAME", panel=RARE)] = Field(
         default=None,
         description="An ablation of the suite, or your name for changed settings; its scores are stored "
         "separately.",
     )
-    concurrency: int | None = Field(
+    concurrency: Annotated[int | None, Given(panel=RARE)] = Field(
         default=None, ge=1, description="Number of concurrent scores in one process."
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from flows.release.run import MOST_TASKS
+from flows.release.run import MAX_TASKS
 from flows.score.results import RequestProgress
 from flows.stages import Item, through_stages
 from infra.executor import Executor
@@ -35,7 +35,7 @@ from tasks.scoring.engine import (
 from tasks.scoring.submitted import BatchRecords
 
 #: Number of tasks with repeated deaths of processes that ends the run of their kind.
-MOST_DEAD_TASKS = 5
+MAX_DEAD_TASKS = 5
 
 Result = TypeVar("Result")
 _TaskItem = Item[Work[U], Task[U], Outcome]
@@ -83,6 +83,8 @@ class ScoringRun(ABC, Generic[U, Result]):
     progress: RequestProgress
     run_id: str
     work: Work[U]
+    #: Number of tasks of earlier rounds.
+    tasks_made: int = 0
 
     @property
     @abstractmethod
@@ -244,34 +246,45 @@ class ScoringRun(ABC, Generic[U, Result]):
                     self.progress.expect(name, count)
                 again: list[_TaskItem[U]] = []
 
-                def died(item: _TaskItem[U], message: str, again: list[_TaskItem[U]] = again) -> Outcome:
-                    return self._died(item, message, again)
+                def on_worker_death(
+                    item: _TaskItem[U], message: str, again: list[_TaskItem[U]] = again
+                ) -> Outcome:
+                    return self._on_worker_death(item, message, again)
 
-                through_stages(executor, self.work, items, self.progress, self._came, died)
+                through_stages(executor, self.work, items, self.progress, self._came, on_worker_death)
                 items = again
+                if not items and self.next_round():
+                    items = self._items()
+                    units = [unit for item in items for unit in item.source.units]
+                    self.progress.add_requests(sum(len(unit.ids) for unit in units))
         self.copy_known()
+
+    def next_round(self) -> bool:
+        """Add the units that follow from the answers; return whether there are any. None by default."""
+        return False
 
     def _items(self) -> list[_TaskItem[U]]:
         """Return the tasks; those that share something expensive are neighbours."""
         known = self.rows.known()
         usable = [part for part in self.parts if part.usable]
-        most = math.ceil(MOST_TASKS / max(len(usable), 1))
+        most = math.ceil(MAX_TASKS / max(len(usable), 1))
         ranks: dict[str, int] = {}
         placed = []
-        for place, part in enumerate(usable):
+        for index, part in enumerate(usable):
             assert part.kind is not None
             stage = Stage[Work[U], Task[U], Outcome](part.name, self.pool_of(part.kind), answer_stage)
-            missing = self.missing(part, known)
             kind = part.kind
+            missing = kind.in_order(self.missing(part, known))
             for units in batches(missing, kind.concurrency, most, kind.splits_shared, kind.form.most_units):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
                 on_gpu = self.work.placement.known[stage.pool] == "gpu"
-                order = (place, rank) if on_gpu else (rank, place)
+                order = (index, rank) if on_gpu else (rank, index)
                 placed.append((order, units, part, stage))
         placed.sort(key=lambda one: one[0])
         items = []
-        for number, (_, units, part, stage) in enumerate(placed):
+        first, self.tasks_made = self.tasks_made, self.tasks_made + len(placed)
+        for number, (_, units, part, stage) in enumerate(placed, first):
             shared = len({unit.shares for unit in units})
             title = units[0].shares + (f" and {shared - 1} more" if shared > 1 else "")
             items.append(Item(Task(f"{self.run_id}-{number}", title, part.name, units), (), [stage]))
@@ -292,7 +305,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             self.progress.say(f"{outcome.name} cannot be used: {part.refused}")
         return False
 
-    def _died(self, item: _TaskItem[U], message: str, again: list[_TaskItem[U]]) -> Outcome:
+    def _on_worker_death(self, item: _TaskItem[U], message: str, again: list[_TaskItem[U]]) -> Outcome:
         """Store failures for the units that killed a task's processes, and retry the others."""
         task, part = item.source, self.part(item.source.name)
         self.progress.say(message)
@@ -304,7 +317,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             for unit in lost:
                 self.rows.add(part.kind.failed(unit, Failure.INTERNAL_ERROR, message))
         part.deaths += 1
-        if part.deaths >= MOST_DEAD_TASKS:
+        if part.deaths >= MAX_DEAD_TASKS:
             why = f"its processes died again and again; the last time: {message}"
             self.work.spending.stop(task.name, why)
         elif lost and others:

@@ -88,7 +88,7 @@ def probe_script(script: str, node: str, name: str, output: Path, request: Mappi
         The request for the node, see :func:`infra.slurm.on_node.answer`.
     """
     lines = script.rstrip("\n").splitlines()
-    end = max(place for place, line in enumerate(lines) if line.startswith("#SBATCH"))
+    end = max(index for index, line in enumerate(lines) if line.startswith("#SBATCH"))
     # sbatch uses the last of repeated options
     header = [
         f"#SBATCH --{option}"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from infra.pool import Pool, seconds_of
 
 #: Number of consecutive jobs without a worker after which the pool counts as unusable.
-MOST_FAILED_STARTS = 3
+MAX_FAILED_STARTS = 3
 #: Maximum pause after a job without a worker, seconds.
-LONGEST_PAUSE_S = 300.0
+MAX_PAUSE_S = 300.0
 #: Seconds for which the driver's demand is valid; a driver that is busy elsewhere does not renew it.
 ASKED_LATELY_S = 120.0
 
@@ -175,7 +175,7 @@ class Starts:
     def failed(self, now: float) -> None:
         """Record that a job ended, or was rejected, without ever having a worker."""
         self._failed += 1
-        pause = min(self._pause_s * 2 ** (self._failed - 1), LONGEST_PAUSE_S)
+        pause = min(self._pause_s * 2 ** (self._failed - 1), MAX_PAUSE_S)
         self._not_before = now + pause
 
     def may_submit(self, now: float) -> bool:
@@ -185,4 +185,4 @@ class Starts:
     @property
     def hopeless(self) -> bool:
         """Whether so many failed in a row that more would as well."""
-        return self._failed >= MOST_FAILED_STARTS
+        return self._failed >= MAX_FAILED_STARTS

@@ -1,7 +1,7 @@
 """Command-line options from models: a field is declared once, with its type, default and description.
 
 A command takes models in place of options. :func:`with_options` returns the function that Typer needs, with
-an option for each field; :func:`option` gives that of a single field to commands that take no model.
+an option for each field; :class:`CommandGroup` does that for the commands that it registers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from flows.parameters import FlowParameters, Given, given, validated
+from flows.parameters import RARE, Given, SiteParameters, given, validated
 from infra.profile import ENVIRONMENT_PREFIX, Profile
+from slvmeval.cli.help import HELP_ALL, CompactCommand, CompactGroup
 from storage_schemas.model import Frozen
 
+C = TypeVar("C", bound=Callable[..., Any])
 R = TypeVar("R")
 
 
@@ -45,6 +46,23 @@ class Without:
         object.__setattr__(self, "fields", fields)
 
 
+class CommandGroup(typer.Typer):
+    """Commands that take models in place of options."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"cls": CompactGroup, **settings})
+
+    def command(self, *arguments: Any, **settings: Any) -> Callable[[C], C]:
+        """Return a decorator that registers a command with an option for each field of its models."""
+        register = super().command(*arguments, **{"cls": CompactCommand, **settings})
+
+        def add(command: C) -> C:
+            register(with_options(command))
+            return command
+
+        return add
+
+
 def with_options(command: Callable[..., R]) -> Callable[..., R]:
     """Return a command for Typer with an option for each field of the models that the command takes."""
     hints = get_type_hints(command, include_extras=True)
@@ -57,9 +75,14 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
             continue
         models[name] = model, names
         parameters += [_parameter(field, model.model_fields[field]) for field in names]
+    if any(
+        given(model.model_fields[field]).panel == RARE for model, names in models.values() for field in names
+    ):
+        parameters.append(HELP_ALL)
 
     @wraps(command)
     def run(**values: Any) -> R:
+        values.pop(HELP_ALL.name, None)
         for name, (model, names) in models.items():
             of_model = {field: values.pop(field) for field in names}
             values[name] = _filled(model, of_model)
@@ -71,17 +94,13 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
     return run
 
 
-def option(model: type[BaseModel], name: str) -> Any:
-    """Return the option, or argument, of a field of a model."""
-    return get_args(_parameter(name, model.model_fields[name]).annotation)[1]
-
-
 def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
     """Return a parameter's model and the fields that the command takes; None if it is no model."""
     model, rules = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
     if not (isinstance(model, type) and issubclass(model, Frozen)):
         return None, ()
-    names = model.fields() if issubclass(model, FlowParameters) else tuple(model.model_fields)
+    names = model.fields() if issubclass(model, SiteParameters) else tuple(model.model_fields)
+    names = tuple(name for name in names if not given(model.model_fields[name]).form_only)
     for rule in rules:
         if isinstance(rule, Only):
             names = rule.fields
@@ -93,34 +112,38 @@ def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     """Return the parameter of a Typer command for a field."""
     how, many = given(field), get_origin(field.annotation) is tuple
+    is_argument = bool(how.flags) and not how.flags[0].startswith("-")
     default = inspect.Parameter.empty if how.required or field.is_required() else field.default
-    text = (field.description or "") + (" Repeatable." if many else "")
+    text = (field.description or "") + (" Repeatable." if many and not is_argument else "")
+    if default is True:
+        text = f"Do not {text[:1].lower()}{text[1:]}"
     text += f"  [env: {how.variable}]" if how.variable else ""
-    limits = {
+    limits: dict[str, Any] = {
         name: getattr(part, sign)
         for part in field.metadata
         for name, sign in (("min", "ge"), ("max", "le"))
         if hasattr(part, sign)
     }
     made: Any
-    if how.flags and not how.flags[0].startswith("-"):
-        made = typer.Argument(metavar=how.metavar, help=text)
+    settings: dict[str, Any] = {"metavar": how.metavar, "help": text, **_of_path(how), **limits}
+    if is_argument:
+        made = typer.Argument(**settings)
     else:
-        made = typer.Option(
-            *_flags(name, how, default),
-            metavar=_metavar(field.annotation, how),
-            help=text,
-            rich_help_panel=how.panel,
+        settings |= {
+            "metavar": _metavar(field.annotation, how),
+            "rich_help_panel": how.panel,
             # the profile's variables are read with the profile
-            envvar=None if _of_profile(how.variable) else how.variable,
-            show_envvar=False,
-            **limits,
-        )
+            "envvar": None if _of_profile(how.variable) else how.variable,
+            "show_envvar": False,
+            "show_default": default is not True,
+        }
+        make: Callable[..., Any] = typer.Option
+        made = make(*_flags(name, how, default), **settings)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=None if many else default,
-        annotation=Annotated[_kind(field.annotation, how, many), made],
+        default=None if many and default is not inspect.Parameter.empty else default,
+        annotation=Annotated[_kind(field.annotation, how, many, default is inspect.Parameter.empty), made],
     )
 
 
@@ -133,6 +156,13 @@ def _metavar(annotation: Any, how: Given) -> str | None:
     return "N" if {int, float} & {annotation, *get_args(annotation)} else None
 
 
+def _of_path(how: Given) -> dict[str, Any]:
+    """Return what Typer checks of a path."""
+    return (
+        {"dir_okay": False} if how.no_folder else {"file_okay": False, "exists": True} if how.folder else {}
+    )
+
+
 def _of_profile(variable: str) -> bool:
     return variable.removeprefix(ENVIRONMENT_PREFIX).lower() in (*Profile.model_fields, "profile", "")
 
@@ -140,14 +170,16 @@ def _of_profile(variable: str) -> bool:
 def _flags(name: str, how: Given, default: object) -> tuple[str, ...]:
     plain = name.replace("_", "-")
     if default is True:
-        return (f"--{plain}/--no-{plain}",)
+        # a flag without a value: what is usual needs none
+        return (f" /--no-{plain}",)
     return how.flags or (f"--{plain}",)
 
 
-def _kind(annotation: Any, how: Given, many: bool) -> Any:
+def _kind(annotation: Any, how: Given, many: bool, required: bool) -> Any:
     """Return the type that Typer converts to: a path, a list, or the field's own without None."""
     if many:
-        return list[Path if how.path else get_args(annotation)[0]] | None  # type: ignore[misc]
+        several: Any = list[Path if how.path else get_args(annotation)[0]]  # type: ignore[misc]
+        return several if required else several | None
     optional = get_origin(annotation) in (Union, UnionType)
     kind = next(part for part in get_args(annotation) if part is not NoneType) if optional else annotation
     kind = Path if how.path else kind
@@ -155,11 +187,18 @@ def _kind(annotation: Any, how: Given, many: bool) -> Any:
 
 
 def _filled(model: type[Frozen], values: Mapping[str, Any]) -> Any:
-    """Return a model with the values that were given; paths are made absolute."""
-    return validated(model, {name: _value(value) for name, value in values.items() if value is not None})
+    """Return a model with the values that were given; paths that are texts are made absolute."""
+    return validated(
+        model,
+        {
+            name: _value(value, given(model.model_fields[name]).path)
+            for name, value in values.items()
+            if value is not None
+        },
+    )
 
 
-def _value(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value.expanduser().resolve())
-    return tuple(map(_value, value)) if isinstance(value, list) else value
+def _value(value: Any, path: bool) -> Any:
+    if isinstance(value, list):
+        return tuple(_value(one, path) for one in value)
+    return str(value.expanduser().resolve()) if path else value

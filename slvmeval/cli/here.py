@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.parameters import SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import with_options
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -20,7 +22,7 @@ _USUAL = ("store", "slvmeval-store", "build/demo/store")
 
 def register(app: typer.Typer) -> None:
     """Make it what the program does without a command."""
-    app.callback(invoke_without_command=True)(here)
+    app.callback(invoke_without_command=True)(with_options(here))
 
 
 def _print_version(wanted: bool) -> None:
@@ -32,6 +34,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def here(
+    options: SiteParameters,
     context: typer.Context,
     _version: Annotated[
         bool,
@@ -48,14 +51,14 @@ def here(
     Without a command: where one is, and what comes next.
     """
     if context.invoked_subcommand is None:
-        terminal.say(*where_one_is(Path.cwd()), "", "slvmeval --help lists all commands")
+        terminal.say(*where_one_is(Path.cwd(), options), "", "slvmeval --help lists all commands")
 
 
-def where_one_is(folder: Path) -> Iterator[str]:
+def where_one_is(folder: Path, given: SiteParameters | None = None) -> Iterator[str]:
     """Yield lines on the store that commands in a folder would use, its last build, and the next command."""
     from storage_schemas.store import Store
 
-    options, path = _store_of(folder)
+    options, path = _store_of(folder, given or SiteParameters())
     if path is None:
         yield f"no store in {folder}"
         project = (folder / "profile.toml").is_file()
@@ -71,8 +74,13 @@ def where_one_is(folder: Path) -> Iterator[str]:
     yield from _of_store(store, options)
 
 
-def _store_of(folder: Path) -> tuple[str, Path | None]:
+def _store_of(folder: Path, site: SiteParameters) -> tuple[str, Path | None]:
     """Return how commands name the store, and its folder; None if there is none yet."""
+    if words := "".join(
+        f" --{name} {value}" for name in ("profile", "store") if (value := getattr(site, name))
+    ):
+        path = terminal.store_folder(site)
+        return words, path if (path / "store.json").is_file() else None
     given = [name for name in ("SLVMEVAL_STORE", "SLVMEVAL_PROFILE") if os.environ.get(name)]
     if given or (folder / "profile.toml").is_file():
         profile = None if given else folder / "profile.toml"

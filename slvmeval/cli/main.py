@@ -21,11 +21,14 @@ from typer.core import TyperGroup
 from infra.end_signals import end_signals
 from infra.surroundings import prepare_surroundings
 from slvmeval.cli import here, models, prompts
+from slvmeval.cli.added import register_added
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, init, plan, sources
 from slvmeval.cli.cluster import deploy, gpu_check, slurm
+from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.doctor import doctor
-from slvmeval.cli.evaluate import evaluate, meta_sets, report
+from slvmeval.cli.evaluate import evaluate, report
+from slvmeval.cli.help import CompactGroup
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
 from slvmeval.cli.suite import suite
 
@@ -34,8 +37,12 @@ log = logging.getLogger(__name__)
 _UsageError: Any = typer.BadParameter.__base__
 
 
-class _App(TyperGroup):
+class _App(CompactGroup):
     """All commands; an unknown short option may be a name that begins with a dash."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; what stands before a command may be the store and the profile."""
+        return super().parse_args(ctx, _behind_the_command(self, ctx, args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -51,7 +58,23 @@ class _App(TyperGroup):
             raise
 
 
-app = typer.Typer(
+def _behind_the_command(app: Any, ctx: Any, words: list[str]) -> list[str]:
+    """Return the words of a command with the store and the profile behind the command's name."""
+    start = 0
+    while start < len(words) and words[start].partition("=")[0] in ("--store", "--profile"):
+        start += 1 if "=" in words[start] else 2
+    end = start
+    command: Any = app
+    while end < len(words) and isinstance(command, TyperGroup):
+        # a group looks its suites up when they are used
+        command = command.get_command(ctx, words[end])
+        if command is None:
+            break
+        end += 1
+    return words if end == start else [*words[start:end], *words[:start], *words[end:]]
+
+
+app = CommandGroup(
     name="slvmeval",
     cls=_App,
     rich_markup_mode="markdown",
@@ -74,7 +97,6 @@ for group in (
     captions,
     annotate,
     evaluate,
-    meta_sets,
     prompts,
     report,
     suite,
@@ -83,6 +105,7 @@ for group in (
     gpu_check,
 ):
     group.register(app)
+register_added({"": app, "suite": suite.app})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

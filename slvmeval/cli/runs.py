@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 import typer
 
-from flows.release.run import BuildResult
+from flows.release.result import BuildResult
 from slvmeval.cli.terminal import RunSwitches, console, counted, print_json, say, table
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow

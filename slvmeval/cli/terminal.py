@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.annotate.parameters import AnnotateParameters
-from flows.parameters import LIMITS, OUTPUT, SITE, FlowParameters, Given
-from flows.release.parameters import BuildParameters
-from flows.score.parameters import EvaluateParameters, SuiteParameters
-from slvmeval.cli.declared import option
+from flows.annotate.parameters import Database
+from flows.parameters import OUTPUT, RARE, DryRun, Given, ReleaseParameters, SiteParameters
 from storage_schemas.model import Frozen
 from storage_schemas.printable import printable, printable_json
 
@@ -37,59 +34,47 @@ FAILED = 1
 SOME_SET_ASIDE = 3
 
 
+DirectOption = Annotated[
+    bool, Given(panel=RARE), Field(description="Run without Prefect and Dask, in local processes.")
+]
+JsonOption = Annotated[bool, Given(("--json",), panel=OUTPUT), Field(description="Print JSON, for programs.")]
+QuietOption = Annotated[bool, Given(("--quiet", "-q"), panel=OUTPUT), Field(description="Show no progress.")]
+PortOption = Annotated[int, Field(ge=0, le=65535, description="0 for any free port.")]
+GpuPoolOption = Annotated[
+    str,
+    Given(metavar="POOL"),
+    Field(description="GPU pool of the job; the profile's first one by default."),
+]
+
+MaxWait = Annotated[
+    float, Given(metavar="SECONDS"), Field(ge=1, description="Longest wait of a job for a node.")
+]
+VotesOption = Annotated[
+    tuple[str, ...], Given(("--campaign",), "NAME"), Field(description="Only votes of this campaign.")
+]
+
+
 class RunSwitches(Frozen):
     """What a command does with a run, beside the run's parameters."""
 
-    dry_run: Annotated[bool, Given(panel=LIMITS)] = Field(
-        default=False, description="Only estimate the cost; send no requests."
-    )
-    sample: Annotated[int | None, Given(panel=LIMITS)] = Field(
+    dry_run: DryRun = False
+    sample: Annotated[int | None, Given(panel=RARE)] = Field(
         default=None,
         ge=1,
         description="With --dry-run, look at only this number of items per row and extrapolate.",
     )
-    direct: Annotated[bool, Given(panel=SITE)] = Field(
-        default=False, description="Run without Prefect and Dask, in local processes."
-    )
-    summary: Annotated[str | None, Given(metavar="FILE", panel=OUTPUT, path=True)] = Field(
+    direct: DirectOption = False
+    summary: Annotated[str | None, Given(metavar="FILE", panel=RARE, path=True)] = Field(
         default=None, description="Write a summary of the result as JSON."
     )
-    as_json: Annotated[bool, Given(("--json",), panel=OUTPUT)] = Field(
-        default=False, description="Print JSON, for programs."
-    )
-    quiet: Annotated[bool, Given(("--quiet", "-q"), panel=OUTPUT)] = Field(
-        default=False, description="Show no progress."
-    )
+    as_json: JsonOption = False
+    quiet: QuietOption = False
 
 
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")]
-# single options, for commands that take no model
-StoreOption = Annotated[Path | None, option(FlowParameters, "store")]
-ProfileOption = Annotated[Path | None, option(FlowParameters, "profile")]
-RecipeOption = Annotated[str, option(BuildParameters, "recipe")]
-SetOption = Annotated[list[str] | None, option(BuildParameters, "changes")]
-DamagedOption = Annotated[str | None, option(BuildParameters, "damaged")]
-ReleaseOption = Annotated[str | None, option(BuildParameters, "release")]
-PromptsOption = Annotated[Path | None, option(BuildParameters, "prompts")]
-ModelFoldersOption = Annotated[list[Path] | None, option(BuildParameters, "model_folders")]
-GpuPoolOption = Annotated[
-    str,
-    typer.Option("--pool", metavar="POOL", help="GPU pool of the job; the profile's first one by default."),
-]
-WorkersOption = Annotated[int | None, option(BuildParameters, "workers")]
-DirectOption = Annotated[bool, option(RunSwitches, "direct")]
-QuietOption = Annotated[bool, option(RunSwitches, "quiet")]
-JsonOption = Annotated[bool, option(RunSwitches, "as_json")]
-VersionOption = Annotated[int | None, option(EvaluateParameters, "version")]
-ReleaseArgument = Annotated[str | None, option(EvaluateParameters, "release")]
-MaxDollarsOption = Annotated[float | None, option(EvaluateParameters, "max_dollars")]
-MaxTokensOption = Annotated[int | None, option(EvaluateParameters, "max_tokens")]
-PricesOption = Annotated[Path | None, option(EvaluateParameters, "prices")]
-SettleOption = Annotated[float | None, option(BuildParameters, "settle_s")]
-DatabaseOption = Annotated[str | None, option(AnnotateParameters, "database")]
-VideosOption = Annotated[Path, option(SuiteParameters, "videos")]
-ManifestOption = Annotated[Path | None, option(SuiteParameters, "manifest")]
-DryRunOption = Annotated[bool, option(RunSwitches, "dry_run")]
+class DeskParameters(SiteParameters):
+    """The database of an annotation, and its store."""
+
+    database: Database = None
 
 
 def console(stderr: bool = False) -> Console:
@@ -240,24 +225,22 @@ def need_sources(sources: Sequence[str] | None, site: Profile) -> None:
         raise typer.BadParameter("give at least one: folder:PATH or vript:PATH", param_hint="--sources")
 
 
-def open_store(store: Path | None, profile: Path | None = None) -> Store:
+def open_store(options: SiteParameters) -> Store:
     """Open the store that the settings name."""
     from storage_schemas.store import Store
 
-    return Store.open(store_folder(store, profile))
+    return Store.open(store_folder(options))
 
 
-def store_folder(store: Path | None, profile: Path | None = None) -> Path:
+def store_folder(options: SiteParameters) -> Path:
     """Return the folder of the store that the settings name, or ``store`` in it, as in a project's folder."""
-    root = Path(settings(profile, store=store).store)
+    root = Path(options.site().store)
     below = root / "store"
     return below if not (root / "store.json").exists() and (below / "store.json").is_file() else root
 
 
-def open_release(
-    store: Path | None, name: str | None, version: int | None = None, profile: Path | None = None
-) -> Release:
+def open_release(options: ReleaseParameters) -> Release:
     """Open a release of the store that the settings name."""
     from storage_schemas.release import Release
 
-    return Release.open(open_store(store, profile), name, version)
+    return Release.open(open_store(options), options.release)

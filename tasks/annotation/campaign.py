@@ -79,6 +79,9 @@ class Campaign(Frozen):
         for none at all. Under the rule `strict`.
     equal_pairs
         Number of check tasks that show two equal videos; under the rule `strict`.
+    control_pairs
+        Maximum number of each aspect's controls that people are asked about, by a keyed draw; a smaller
+        number is a subset of a larger one. They are shown like pairs, and their votes never decide a pair.
     most_speed
         Fastest playback that counts as seen.
     least_seen
@@ -89,7 +92,7 @@ class Campaign(Frozen):
         side, in both videos, among as many unchanged clips (:func:`tasks.annotation.pair_task.first_look`).
     viewing
         What is watched before the preference: ``marked``, see `look_share`, or ``free``, where nothing is
-        asked for and nothing is marked (SLVMEval, section 4.4).
+        asked for and nothing is marked (SLVMEval, appendix A.2).
     drop_excluded
         Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
         release's recipe (`FilterRule.drop_excluded`).
@@ -130,6 +133,7 @@ class Campaign(Frozen):
     gold_share: float = Field(default=0.0, ge=0, le=0.5)
     check_share: float = Field(default=CHECK_SHARE, ge=0, le=0.5)
     equal_pairs: int = Field(default=12, ge=0)
+    control_pairs: int = Field(default=10, ge=0)
     most_speed: float = Field(default=2.0, ge=1, le=4)
     least_seen: float = Field(default=0.9, gt=0, le=1)
     look_share: float = Field(default=0.0, ge=0, le=1)

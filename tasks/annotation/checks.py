@@ -18,6 +18,8 @@ FIRST_TASKS = 8
 FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Check.EQUAL, "gold", "gold")
 #: Share of check tasks after the first eight.
 CHECK_SHARE = 0.05
+#: Share for workers who are careless with at least `DOUBTED` probability.
+DOUBTED_SHARE, DOUBTED = 0.6, 0.05
 #: A pair is repeated after at least this number of other tasks.
 BETWEEN = 3
 
@@ -48,6 +50,19 @@ def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckK
     again = next(place for place in places if place > BETWEEN)
     places.remove(again)
     return dict(zip([again, *places], FIRST_CHECKS, strict=False)).get(done)
+
+
+def share_for(share: float, careless: float) -> float:
+    """Return the share of check tasks of a worker after the first eight.
+
+    Parameters
+    ----------
+    share
+        The share of a worker of whom nothing is known; with 0 there are no checks at all.
+    careless
+        Probability that the worker is careless now.
+    """
+    return max(share, DOUBTED_SHARE) if share and careless >= DOUBTED else share
 
 
 def check_tasks(had: Sequence[str], due: CheckKind, published: Iterable[str]) -> list[str]:

@@ -221,5 +221,8 @@ def _write(
     degraded = {row.degraded_clip: row for row in parent.degraded_clips()}
     write_tables(folder, records, sources, clips, [], degraded.__getitem__)
     write_rows(folder / VOTES_FILE, VOTES, votes)
-    rows: list[dict[str, Any]] = [{name: getattr(one, name) for name in OUTCOMES.names} for one in outcomes]
-    write_rows(folder / OUTCOMES_FILE, OUTCOMES, rows)
+    schema = OUTCOMES
+    if any(one.control for one in outcomes):
+        schema = schema.append(pa.field("control", pa.bool_()))
+    rows: list[dict[str, Any]] = [{name: getattr(one, name) for name in schema.names} for one in outcomes]
+    write_rows(folder / OUTCOMES_FILE, schema, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,19 +219,34 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
             f"{', '.join(sorted(available))})"
         )
     wanted = [record for record in records if not campaign.aspects or record.aspect in campaign.aspects]
+    asked = asked_controls(campaign, wanted)
+    wanted = [record for record in wanted if not record.control or record.pair_id in asked]
     free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
     may_show = [record for record in wanted if record.source_id in free]
     withheld = tuple(sorted({record.source_id for record in wanted} - free))
     if not may_show:
         raise UserInputError(
             f"release {release.name} version {release.version} has nothing to show: its sources may not be "
-            "redistributed: give --private-audience if all workers are covered by your agreement "
+            "redistributed: give --private if all workers are covered by your agreement "
             "with the owner"
             if withheld
             else f"release {release.name} version {release.version} has no pairs"
         )
     equal = equal_pairs(campaign, may_show)
     return Showing(tuple(may_show), tuple(media_tasks(release, may_show, key, equal)), withheld)
+
+
+def asked_controls(campaign: Campaign, records: Iterable[PairRecord]) -> set[str]:
+    """Return the controls of the sample that people are asked about."""
+    by_aspect: dict[str, list[str]] = defaultdict(list)
+    for record in records:
+        if record.control:
+            by_aspect[record.aspect].append(record.pair_id)
+    sample: set[str] = set()
+    for some in by_aspect.values():
+        ranked = sorted(some, key=lambda pair_id: keyed_rank("asked control", pair_id))
+        sample.update(ranked[: campaign.control_pairs])
+    return sample
 
 
 def equal_pairs(campaign: Campaign, records: Iterable[PairRecord]) -> set[str]:
@@ -350,7 +366,7 @@ def untranslated(campaign: Campaign, tasks: Sequence[PairTask]) -> str:
     count = sum(any(clip.caption and not clip.translation for clip in task.prompt_clips) for task in tasks)
     if not count:
         return ""
-    command = f"slvmeval annotate translate {campaign.release} --into {language}"
+    command = f"slvmeval annotate translate {campaign.release} --language {language}"
     return (
         f"{count} of {len(tasks)} pairs show captions that are not translated into {language!r}, a language "
         f"of the pages: `{command}`, then publish again"
@@ -451,7 +467,7 @@ def _from_file(settings: Path, release: Release, name: str) -> Campaign:
 
 #: Recipes whose pairs are the paper's, also with a user's prompts.
 PAPER_RECIPES = frozenset({"paper", "paper-eight", "paper-prompts", "paper-eight-prompts"})
-#: How people answer in the paper (section 4.4): they watch freely, then have the playhead in each part.
+#: How people answer in the paper (A.2, A.3): they watch freely, then have the playhead in each part.
 PAPER_PROTOCOL: Mapping[str, Any] = {"rule": "paper", "viewing": "free", "least_seen": 0.01}
 
 

@@ -142,7 +142,7 @@ def _guide(suite: Suite, dimension: str, language: str, own: Path | None) -> Gui
         raise UserInputError(
             f"{suite.name} has no guide of {dimension} for people in {language!r}: write "
             f"{language}/{dimension}.txt with the sections '# meaning' and '# scale' into a folder and give "
-            "it with --guides, or leave the language out of the campaign's languages"
+            "it with --texts, or leave the language out of the campaign's languages"
         )
     numbers = [level for level, _ in guide.levels]
     if (numbers[0], numbers[-1]) != (about.low, about.high):

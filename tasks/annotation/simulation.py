@@ -7,9 +7,11 @@ expects.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import numpy as np
@@ -19,7 +21,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Check, Rating, SideWord, Vote, check_id, check_of
-from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_due, check_tasks
+from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_due, check_tasks, share_for
 from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.votes.filter import FilterRule, FilterVerdict, verdict
 from tasks.votes.quality import QualityRule, RuleName, quality
@@ -39,9 +41,25 @@ class Behaviour(StrEnum):
     ALWAYS_A = "always A"
     #: prefers the opposite, and rates C what is clear, A what failed
     CONTRARY = "contrary"
+    #: ten tasks with care, all later ones as the lazy ones
+    LATE_LAZY = "late lazy"
+    #: ten tasks with care, then ever more by a coin and any letter: after eight more it is four of five
+    TIRED = "tired"
+    #: prefers the left video in nine tasks of ten, rates with care
+    LEFT = "left"
+    #: the side and the letter that somebody else has just given, on whatever pair
+    COPYING = "copying"
+    #: all of them agree on an answer to each pair beforehand, without looking
+    COLLUDING = "colluding"
+    #: recognises pairs of equal videos and gold pairs, and answers the others as random ones do
+    KNOWS_CHECKS = "knows checks"
+    #: reads in the bytes which video is the source and which are equal, and rates A without looking
+    READS_BYTES = "reads bytes"
 
 
 BAD = tuple(Behaviour)[1:]
+#: Those who begin with care, and after how many tasks they change.
+CHANGING = {Behaviour.LATE_LAZY: 10, Behaviour.TIRED: 10}
 
 
 class Crowd(Frozen):
@@ -74,19 +92,23 @@ class SimulatedCampaign:
     ----------
     workers
         Workers by behaviour.
-    by_eighth, listed
-        Workers listed for review when each had done eight tasks, and at any time, by behaviour.
+    in_time, listed
+        Workers listed for review by their eighth task, or the tenth after they changed, and at any time, by
+        behaviour.
     answers, checks
         Answers that were paid, and check tasks among them.
     decided, kept, right
         Pairs that were decided, pairs that were kept, and pairs decided as their damage deserves.
     clear, clear_kept
         Pairs whose damage is clear, and those among them that were kept.
+    certainty
+        Under the rule `strict`, the pairs by the class of `CLASSES` that the stated probability of clear
+        damage is in.
     """
 
     rule: RuleName
     workers: Mapping[Behaviour, int]
-    by_eighth: Mapping[Behaviour, int]
+    in_time: Mapping[Behaviour, int]
     listed: Mapping[Behaviour, int]
     answers: int
     checks: int
@@ -96,6 +118,36 @@ class SimulatedCampaign:
     right: int
     clear: int
     clear_kept: int
+    certainty: tuple[CertaintyClass, ...] = ()
+
+
+#: Upper ends of the classes of stated probability.
+CLASSES = (0.05, 0.2, 0.5, 0.8, 0.95, 1.0)
+
+
+@dataclass(frozen=True)
+class CertaintyClass:
+    """Pairs whose damage is clear with about the same stated probability.
+
+    Parameters
+    ----------
+    stated
+        Sum of the stated probabilities.
+    clear, pairs
+        Pairs whose damage is clear, and all.
+    """
+
+    stated: float = 0.0
+    clear: int = 0
+    pairs: int = 0
+
+    @property
+    def error(self) -> float:
+        """Stated less true share of clear pairs."""
+        return (self.stated - self.clear) / self.pairs
+
+    def __add__(self, other: CertaintyClass) -> CertaintyClass:
+        return CertaintyClass(self.stated + other.stated, self.clear + other.clear, self.pairs + other.pairs)
 
 
 def added_up(runs: Sequence[SimulatedCampaign]) -> SimulatedCampaign:
@@ -104,8 +156,11 @@ def added_up(runs: Sequence[SimulatedCampaign]) -> SimulatedCampaign:
     return SimulatedCampaign(
         rule=runs[0].rule,
         workers=_summed([run.workers for run in runs]),
-        by_eighth=_summed([run.by_eighth for run in runs]),
+        in_time=_summed([run.in_time for run in runs]),
         listed=_summed([run.listed for run in runs]),
+        certainty=tuple(
+            sum(some, CertaintyClass()) for some in zip(*(run.certainty for run in runs), strict=True)
+        ),
         **{name: sum(getattr(run, name) for run in runs) for name in numbers},
     )
 
@@ -115,7 +170,10 @@ def _summed(counts: Sequence[Mapping[Behaviour, int]]) -> dict[Behaviour, int]:
 
 
 #: Rounds, one task for each worker, between two looks at the workers.
-_LOOK_EVERY = 4
+_LOOK_EVERY = 2
+#: Tasks after a change of behaviour by which a worker should be listed.
+SOON = 10
+_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 #: Pairs of two equal videos in a campaign.
 _EQUAL_PAIRS = 12
 
@@ -125,7 +183,7 @@ def simulate(
 ) -> SimulatedCampaign:
     """Simulate a campaign until every pair has its votes, or nobody is left to answer.
 
-    Workers do a task each, in random order, round by round. Every fourth round an organiser excludes whoever
+    Workers do a task each, in random order, round by round. Every second round an organiser excludes whoever
     is listed for review.
 
     Parameters
@@ -177,8 +235,10 @@ class _Run:
         #: votes wanted on each pair that is not finished
         self.open = dict.fromkeys(self.states, self._wanted([]))
         self.had: dict[str, list[str]] = {worker: [] for worker in self.workers}
-        self.listed: set[str] = set()
-        self.by_eighth: set[str] = set()
+        #: tasks that workers had done when they were listed
+        self.listed: dict[str, int] = {}
+        #: where the last answer was, and its letter
+        self.last: tuple[bool, Rating] = (True, "A")
 
     def result(self) -> SimulatedCampaign:
         """Run the campaign and add up what came of it."""
@@ -190,14 +250,12 @@ class _Run:
                 self._look()
                 # votes that no longer count may have put pairs back
                 going = going or self._round()
-            if rounds == FIRST_TASKS:
-                self.by_eighth = set(self.listed)
         kept = self._kept()
         clear = {pair for pair, state in self.states.items() if state == CLEAR}
         return SimulatedCampaign(
             rule=self.rule.name,
             workers=dict(self.crowd.workers),
-            by_eighth=self._counted(self.by_eighth),
+            in_time=self._counted(name for name, done in self.listed.items() if done <= self._soon(name)),
             listed=self._counted(self.listed),
             answers=len(self.votes),
             checks=sum(vote.gold for vote in self.votes),
@@ -207,7 +265,22 @@ class _Run:
             right=sum((pair in clear) == keep for pair, keep in kept.items()),
             clear=len(clear),
             clear_kept=sum(kept.get(pair, False) for pair in clear),
+            certainty=self._certainty(clear) if self.strict else (),
         )
+
+    def _soon(self, worker: str) -> int:
+        """Return the number of tasks by which a bad worker should be listed."""
+        changed = CHANGING.get(self.workers[worker].behaviour)
+        return FIRST_TASKS if changed is None else changed + SOON
+
+    def _certainty(self, clear: Collection[str]) -> tuple[CertaintyClass, ...]:
+        classes = [CertaintyClass()] * len(CLASSES)
+        for pair, votes in self.of_pair.items():
+            if pair in self.states and pair not in self.open:
+                stated = self.model.clear_by(votes)
+                place = bisect_left(CLASSES, stated)
+                classes[place] += CertaintyClass(stated, pair in clear, 1)
+        return tuple(classes)
 
     def _round(self) -> bool:
         """Let each worker do a task; return whether anybody got one."""
@@ -229,7 +302,9 @@ class _Run:
     def _check(self, worker: str) -> str | None:
         """Return the check task that is due, if any."""
         had = self.had[worker]
-        due = check_due(len(had), self.share, lambda word: float(keyed_rng(self.seed, worker, word).random()))
+        careless = 1 - self.model.careful(worker) if worker in self.model.kinds else 0.0
+        share = share_for(self.share, careless)
+        due = check_due(len(had), share, lambda word: float(keyed_rng(self.seed, worker, word).random()))
         if due is None:
             return None
         tasks = check_tasks(had, due, self.checks)
@@ -244,7 +319,9 @@ class _Run:
             first = "low" if earlier.first == "high" else "high"
         gold = pair_id not in self.states
         state = NONE if check is Check.EQUAL else OBVIOUS if gold else self.states[pair_id]
-        high, rating, pace = self.workers[worker].answer(state, first == "high")
+        shown = Shown(pair_id, state, first == "high", len(self.had[worker]), self.last)
+        high, rating, pace = self.workers[worker].answer(shown)
+        self.last = (high == shown.high_left, rating)
         vote = Vote(
             vote_id=f"{len(self.votes)}",
             campaign="simulated",
@@ -260,6 +337,7 @@ class _Run:
             rating=rating,
             total_s=pace * self.crowd.pair_s,
             pair_duration_s=self.crowd.pair_s,
+            at=(_BEGIN + timedelta(seconds=len(self.votes))).isoformat(),
         )
         self.votes.append(vote)
         self.had[worker].append(task)
@@ -282,7 +360,9 @@ class _Run:
     def _look(self) -> None:
         """Exclude whoever is listed; what is known of workers changes which pairs are certain."""
         rows = quality(self.votes, rule=self.rule)
-        self.listed |= {row.worker for row in rows if row.review}
+        for row in rows:
+            if row.review:
+                self.listed.setdefault(row.worker, len(self.had[row.worker]))
         if not self.strict:
             return
         self.model = worker_model(self.votes)
@@ -308,9 +388,32 @@ class _Run:
             if one is not FilterVerdict.UNDECIDED
         }
 
-    def _counted(self, workers: set[str]) -> dict[Behaviour, int]:
+    def _counted(self, workers: Iterable[str]) -> dict[Behaviour, int]:
         names = [self.workers[worker].behaviour for worker in workers]
         return {behaviour: names.count(behaviour) for behaviour in self.crowd.workers}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a simulated worker is shown, and what a cheater knows.
+
+    Parameters
+    ----------
+    pair_id, state
+        The pair, and how clear its damage is.
+    high_left
+        Whether the high side is on the left.
+    done
+        Tasks that the worker has done.
+    last
+        Whether the last answer of anybody was for the left, and its letter.
+    """
+
+    pair_id: str
+    state: int
+    high_left: bool
+    done: int = 0
+    last: tuple[bool, Rating] = (True, "A")
 
 
 class Worker:
@@ -330,20 +433,35 @@ class Worker:
             (0.25 * (1 - none), 0.75 * (1 - none), none),
         )
 
-    def answer(self, state: int, high_left: bool) -> tuple[bool, Rating, float]:
+    def answer(self, shown: Shown) -> tuple[bool, Rating, float]:
         """Return whether the worker prefers the high side, the rating, and time over the videos' length."""
+        state, left = shown.state, shown.high_left
         coin, any_letter = bool(self.rng.random() < 0.5), _letter(self.rng, (1 / 3, 1 / 3, 1 / 3))
         high, letter = bool(self.rng.random() < self.right[state]), _letter(self.rng, self.ratings[state])
-        pace = self.pace * float(np.exp(self.rng.normal(0, 0.2)))
+        pace, drawn = self.pace * float(np.exp(self.rng.normal(0, 0.2))), float(self.rng.random())
+        after = shown.done - CHANGING.get(self.behaviour, 0)
         match self.behaviour:
-            case Behaviour.LAZY if self.rng.random() < 0.75:
-                return high_left, "A", 0.6 * pace
+            case Behaviour.LAZY | Behaviour.LATE_LAZY if after >= 0 and drawn < 0.75:
+                return left, "A", 0.6 * pace
+            case Behaviour.TIRED if after >= 0 and drawn < min(0.1 * (after + 1), 0.8):
+                return coin, any_letter, pace
             case Behaviour.RANDOM:
+                return coin, any_letter, pace
+            case Behaviour.KNOWS_CHECKS if state not in (NONE, OBVIOUS):
                 return coin, any_letter, pace
             case Behaviour.ALWAYS_A:
                 return high, "A", pace
             case Behaviour.CONTRARY:
                 return not high, _OPPOSITE[letter], pace
+            case Behaviour.LEFT if drawn < 0.9:
+                return left, letter, pace
+            case Behaviour.COPYING:
+                return shown.last[0] == left, shown.last[1], pace
+            case Behaviour.COLLUDING:
+                agreed = keyed_rng("colluding", shown.pair_id)
+                return bool(agreed.random() < 0.5), _letter(agreed, (0.4, 0.3, 0.3)), pace
+            case Behaviour.READS_BYTES:
+                return (coin, "C", pace) if state == NONE else (True, "A", pace)
         if self.rng.random() < self.slip:
             return coin, any_letter, pace
         return high, letter, pace

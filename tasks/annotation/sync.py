@@ -71,7 +71,7 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     """
     settings = desk.campaigns.get(campaign)
     files = VotesStore(store)
-    files.keep_rule(campaign, settings.filter_rule)
+    files.keep_rules(campaign, settings.filter_rule, settings.rule)
     place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
     # vote numbers are only meaningful within their database
     database = digest_text(desk.database.shown_url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -100,6 +100,7 @@ def ask(
     user: list[dict[str, Any]],
     schema: Mapping[str, Any],
     video_fps: float | None = None,
+    shared_ends: Sequence[int] = (),
 ) -> ChatAnswer:
     """Return a model's complete answer, with its reasoning split off.
 
@@ -111,6 +112,8 @@ def ask(
         JSON Schema of the answer.
     video_fps
         Frames per second of the message's videos; None if it has none.
+    shared_ends
+        As in :class:`~tasks.llm.exchange.ChatRequest`.
 
     Raises
     ------
@@ -118,7 +121,7 @@ def ask(
         If there is none.
     """
     try:
-        answer = client.ask(make_request(model, system, user, schema, video_fps))
+        answer = client.ask(make_request(model, system, user, schema, video_fps, shared_ends))
     except CannotAsk as problem:
         failure = next(failure for kind, failure in _CANNOT_ASK.items() if isinstance(problem, kind))
         raise NotJudged(failure, str(problem), usage=Usage(lost=problem.lost)) from problem
@@ -131,11 +134,13 @@ def make_request(
     user: list[dict[str, Any]],
     schema: Mapping[str, Any],
     video_fps: float | None = None,
+    shared_ends: Sequence[int] = (),
 ) -> ChatRequest:
     """Return a request to a model, as :func:`ask` sends it; an empty system message is left out."""
     told = ({"role": "system", "content": system},) if system else ()
     return ChatRequest(
         messages=(*told, {"role": "user", "content": user}),
+        shared_ends=tuple(shared_ends),
         answer_schema=dict(schema),
         sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),
         video=None if video_fps is None else VideoInput(fps=video_fps, most_pixels=model.video_pixels),

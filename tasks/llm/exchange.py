@@ -53,6 +53,9 @@ class ChatRequest(Frozen):
         In the interface's form: ``{"role": …, "content": …}``, where content is a text or a list of parts.
         A part ``video_url`` is a ``data:`` address: an MP4, or for vLLM ``video/jpeg``, whose data are the
         frames as JPEG, each in base64, with commas between them.
+    shared_ends
+        Numbers of parts of the user's message after which other requests go on differently: what is before
+        may be kept in a provider's cache.
     answer_schema
         JSON Schema of the answer, or None for free text.
     sampling
@@ -66,6 +69,7 @@ class ChatRequest(Frozen):
     """
 
     messages: tuple[dict[str, Any], ...]
+    shared_ends: tuple[int, ...] = ()
     answer_schema: dict[str, Any] | None = None
     sampling: Sampling = Sampling()
     video: VideoInput | None = None

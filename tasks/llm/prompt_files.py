@@ -23,8 +23,9 @@ _NEAR_MISS = 0.9
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 #: The area whose files are named after aspects; packages may add aspects.
 DESCRIPTIONS = "descriptions"
-#: What a label of prompts begins with if they are a paper's own words.
-AS_PRINTED = "as printed"
+#: The area of whole texts of Video-Bench's steps, ``DIMENSION_STEP``, which stand in place of templates.
+STEPS = "video-bench-steps"
+_STEPS = ("describe", "first_assistant", "second_assistant", "answer", "score")
 
 
 class PromptFile(Frozen):
@@ -125,7 +126,18 @@ def own_description(aspect: str, own: str | Path | None) -> str | None:
     UserInputError
         If it cannot be read or is empty.
     """
-    place = _own_place(f"{DESCRIPTIONS}/{aspect}", own)
+    return own_text(f"{DESCRIPTIONS}/{aspect}", own)
+
+
+def own_text(key: str, own: str | Path | None) -> str | None:
+    """Return a text of the user's that need not replace a built-in one; None if there is none.
+
+    Raises
+    ------
+    UserInputError
+        If it cannot be read or is empty.
+    """
+    place = _own_place(key, own)
     if place is None:
         return None
     text = _read(place)
@@ -147,7 +159,13 @@ def check_prompts(own: str | Path) -> list[str]:
     """
     root = _folder(own)
     known = prompt_catalogue()
-    areas = {prompt.area for prompt in known.values()}
+    areas = {STEPS, *(prompt.area for prompt in known.values())}
+    steps = {
+        f"{STEPS}/{prompt.name}_{step}"
+        for prompt in known.values()
+        for step in _STEPS
+        if prompt.area == "video-bench-criteria" and "describe" in prompt.sections
+    }
     mistakes: list[str] = []
     if not any(path.is_file() for path in root.rglob("*")):
         return [f"{root} contains no prompt: `slvmeval prompts export {root}` writes the built-in ones"]
@@ -159,14 +177,16 @@ def check_prompts(own: str | Path) -> list[str]:
         described = inner.parent.as_posix() == DESCRIPTIONS and not difflib.get_close_matches(
             key, known, n=1, cutoff=_NEAR_MISS
         )
-        if inner.suffix != _SUFFIX or (key not in known and not described):
-            mistakes.append(f"{inner}: there is no such prompt{_hint(inner, known, areas)}")
+        if inner.suffix != _SUFFIX or (key not in known and key not in steps and not described):
+            hint = _hint(inner, [*known, *sorted(steps)], areas)
+            mistakes.append(f"{inner}: there is no such prompt{hint}")
             continue
         try:
             text = _read(place)
         except UserInputError as problem:
             mistakes.append(str(problem).replace(str(place), str(inner)))
             continue
+        # a whole text has no placeholders, and neither has a description
         prompt = known.get(key) or known[f"{DESCRIPTIONS}/color"]
         mistakes += [f"{inner}: {mistake}" for mistake in prompt.mistakes(text)]
     return mistakes
@@ -204,22 +224,6 @@ def prompts_digest(own: str | Path | None, areas: Collection[str]) -> str:
     """Return the checksum of a user's changed prompts in some areas; empty if there are none."""
     texts = {key: text for key, text in own_prompts(own).items() if key.partition("/")[0] in areas}
     return digest_value(texts)[:16] if texts else ""
-
-
-def prompts_label(own: str | Path | None, areas: Collection[str]) -> str:
-    """Return whose prompts of some areas are sent, in words.
-
-    Examples
-    --------
-    >>> prompts_label(None, ["judges"])
-    'built-in'
-    >>> prompts_label(None, [])
-    ''
-    """
-    digest = prompts_digest(own, areas)
-    if own and digest:
-        return f"{Path(own).resolve().name}, {digest}"
-    return "built-in" if areas else ""
 
 
 def filled(template: str, **values: str) -> str:

@@ -39,6 +39,29 @@ class AnswerNotStored(SetAside):
 
 
 @dataclass(frozen=True)
+class CheckWithText:
+    """A check for answers that may have another form than JSON, too.
+
+    Parameters
+    ----------
+    check
+        Converts the value, whichever form it had.
+    from_text
+        Returns the value of a text that is not JSON; raises ValueError, with what is wrong.
+    form
+        The other form in words, such as ``under headings``.
+    """
+
+    check: Check
+    from_text: Callable[[str], Any]
+    form: str
+
+    def __call__(self, value: Any) -> Any:
+        """Convert a value; raise NotJudged if it is invalid."""
+        return self.check(value)
+
+
+@dataclass(frozen=True)
 class JsonAnswer:
     """An answer: its JSON value, its stored form, and its cost, which is zero if it was stored before."""
 
@@ -218,7 +241,12 @@ def read(
     try:
         value, found, _ = value_in(text, schema, form)
     except ValueError as problem:
-        raise not_understood(whole, "not JSON, or has several objects or a key twice") from problem
+        if not isinstance(check, CheckWithText) or form != "tolerant":
+            raise not_understood(whole, "not JSON, or has several objects or a key twice") from problem
+        try:
+            value, found = check.from_text(text), check.form
+        except ValueError as other:
+            raise not_understood(whole, f"not JSON, and {other}") from other
     if check is None:
         return value, found
     try:

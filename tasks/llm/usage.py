@@ -150,6 +150,8 @@ class Estimate:
         Tokens of the model.
     model
         The model whose price applies, as in the price list.
+    cached_in, written_in
+        Of `tokens_in`, those that the provider's cache has by then, and those written to it.
     once
         Name of work that other requests reuse, also those of other evaluators; it is paid for once.
     """
@@ -160,6 +162,8 @@ class Estimate:
     tokens_out: int = 0
     model: str = ""
     once: str = ""
+    cached_in: int = 0
+    written_in: int = 0
 
 
 class NotJudged(SlvmevalError):
@@ -291,7 +295,10 @@ class Prices(Frozen):
 
     def of(self, estimates: Iterable[Estimate]) -> float | None:
         """Return the price of estimates in dollars; None if one of them has no price."""
-        costs = [self.cost(e.model, e.tokens_in, e.tokens_out) for e in estimates]
+        costs = [
+            self.cost(one.model, one.tokens_in, one.tokens_out, one.cached_in, one.written_in)
+            for one in estimates
+        ]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
@@ -405,12 +412,16 @@ class TokenCounts:
         Tokens of the answer, including its reasoning.
     tokens_in, expected_in
         Tokens of the request as counted by the server and as estimated; 0 if unknown.
+    cached_in, expected_cached
+        Of these, those read from the provider's cache, and those that it could have had.
     """
 
     aspect: str
     tokens_out: int
     tokens_in: int = 0
     expected_in: int = 0
+    cached_in: int = 0
+    expected_cached: int = 0
 
 
 @dataclass(frozen=True)
@@ -434,6 +445,16 @@ class MeasuredTokens:
     def tokens_in(self, expected: float) -> int:
         """Return the estimated tokens of a request, corrected by the measured ratio."""
         return round(expected * self._ratio_in)
+
+    def cached_in(self, expected: float) -> int:
+        """Return the estimated tokens that the cache has of those that it could, by the measured share."""
+        return round(expected * self._ratio_in * self._share_cached)
+
+    @cached_property
+    def _share_cached(self) -> float:
+        # above 1 where requests also share more than was expected, such as frames before any damage
+        could = sum(one.expected_cached for one in self.answers if one.tokens_in) * self._ratio_in
+        return sum(one.cached_in for one in self.answers) / could if could else 1.0
 
     @cached_property
     def _mean_out(self) -> float:
@@ -471,7 +492,8 @@ def of_judgements(rows: Iterable[Judgement]) -> MeasuredTokens:
         tokens = json.loads(row.details).get("tokens", {})
         # a server may have counted nothing
         if tokens and tokens["out"]:
-            counts.append(TokenCounts(row.aspect, tokens["out"], tokens["in"], tokens["expected_in"]))
+            read = (tokens.get("cached", 0), tokens.get("expected_cached", 0))
+            counts.append(TokenCounts(row.aspect, tokens["out"], tokens["in"], tokens["expected_in"], *read))
         elif row.failure is not None and row.tokens_out:
             counts.append(TokenCounts(row.aspect, row.tokens_out))
     return MeasuredTokens(tuple(counts))

@@ -20,6 +20,8 @@ from tasks.llm.json_answers import AnswerForm
 QWEN_LEAST_PIXELS = 65_536
 #: Approximate tokens of the markers around a system message, a user message and the start of an answer.
 MARK_TOKENS = 15
+#: A shorter beginning of a request is in no provider's cache, in tokens (OpenAI; most models of Anthropic).
+LEAST_CACHED_TOKENS = 1024
 #: Tokens of the line before a video's frames.
 LINE_TOKENS = 8
 #: Tokens of a choice as JSON, including the end marker.
@@ -38,6 +40,9 @@ _PIECE = 40_000
 #: How frames are sent: each as an image, or all frames of a video as one video.
 FramesAs = Literal["images", "video"]
 
+#: Where the aspect's text stands: before everything, or after all that requests on other aspects share.
+Layout = Literal["aspect-first", "aspect-last"]
+
 #: Fields by which requests to a model are counted, limited and sampled. Another model has others.
 _OF_ONE_MODEL = (
     "context_tokens",
@@ -47,6 +52,8 @@ _OF_ONE_MODEL = (
     "characters_per_token",
     "temperature",
 )
+#: Fields that are part of a key only with another value than this.
+_NOT_IN_OLD_KEYS = {"answers": "tolerant", "layout": "aspect-first"}
 _IN_NO_KEY = {
     "server",
     "address_in_key",
@@ -83,6 +90,10 @@ class VlmModel(Frozen):
         would reduce each frame. None leaves it to the server.
     video_frame_tokens
         For ``video``: tokens of a frame with its time; None for Qwen3-VL's, see :meth:`video_tokens`.
+    layout
+        Of a judge that sees frames. ``aspect-first``: all texts, then the frames. ``aspect-last``: the text
+        of the aspect comes after all that requests on other aspects of a source share, which a provider's
+        cache or vLLM's then reads once.
     image_side
         Longer side to which frames are reduced, in pixels; frames are never enlarged.
     jpeg_quality
@@ -128,6 +139,7 @@ class VlmModel(Frozen):
     frames_as: FramesAs = "images"
     video_pixels: int | None = Field(default=None, ge=65_536)
     video_frame_tokens: int | None = Field(default=None, ge=1)
+    layout: Layout = "aspect-first"
     image_side: int = Field(default=512, ge=32)
     jpeg_quality: int = Field(default=90, ge=30, le=100)
     images: Literal["tiles", "patches", "merged-patches"] = "merged-patches"
@@ -184,9 +196,9 @@ class VlmModel(Frozen):
         address
             Returns the server's, which is among them with `address_in_key`.
         """
-        # answers from before the setting existed keep their keys
-        ruled = _IN_NO_KEY if self.answers == "strict" else _IN_NO_KEY | {"answers"}
-        own = self.model_dump(mode="json", exclude=ruled)
+        # answers from before a setting existed keep their keys
+        ruled = {name for name, usual in _NOT_IN_OLD_KEYS.items() if getattr(self, name) == usual}
+        own = self.model_dump(mode="json", exclude=_IN_NO_KEY | ruled)
         return {**own, "address": address()} if self.address_in_key else own
 
     def image_tokens(self, width: int, height: int) -> int:
@@ -302,6 +314,8 @@ def model_from(
         raise UserInputError(f"{setting}: suites send frames as images; leave out frames_as")
     if fields.get("logprobs"):
         raise UserInputError(f"{setting}: only judges of pairs use log probabilities; leave out logprobs")
+    if fields.get("layout", "aspect-first") != "aspect-first":
+        raise UserInputError(f"{setting}: only judges of pairs that see frames have a layout; leave it out")
     if name in ready:
         return VlmModel(**{**ready[name].model_dump(), **fields, "model": ready[name].model})
     if "server" not in fields:
@@ -345,8 +359,8 @@ VLM_MODELS: Mapping[str, VlmModel] = {
         most_images=100_000,
         frames="all",
         frames_as="video",
-        # 98,304 tokens, so that two videos fill the context
-        video_pixels=201_326_592,
+        # 196,608 tokens: one video fills the context, and so do two together
+        video_pixels=402_653_184,
         images="merged-patches",
         thinking_tokens=2000,
         temperature=0.7,

@@ -18,7 +18,7 @@ _KEY, _INTER, _INTRA_ONLY, _SWITCH = range(4)
 _SLOTS = 8
 _ALL_SLOTS = (1 << _SLOTS) - 1
 _REFERENCES = 7  # of an inter frame
-_MOST_FRAMES = 8  # of a packet, each a bit of a byte
+_MAX_FRAMES = 8  # of a packet, each a bit of a byte
 _SELECT = 2  # SELECT_SCREEN_CONTENT_TOOLS and SELECT_INTEGER_MV: each frame says
 
 
@@ -248,7 +248,7 @@ class Av1Reader:
                 raise NotProvable(f"unit type {kind}")
         if [frame.shown for frame in frames] != [False] * (len(frames) - 1) + [True]:
             raise NotProvable("a packet does not end with the only frame that it shows")
-        if len(frames) > _MOST_FRAMES:
+        if len(frames) > _MAX_FRAMES:
             raise NotProvable(f"a packet of {len(frames)} frames")
         key = frames[-1].key
         if key and len(frames) > 1:

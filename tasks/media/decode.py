@@ -30,9 +30,9 @@ from tasks.media.source_file import OpenVideo, open_video
 Mode = Literal["packet_plan", "filter_graph"]
 
 #: Frames that a thread decodes at least before it takes the next part of the video.
-_LEAST_FRAMES = 32
+_MIN_FRAMES = 32
 #: Frames of a part that are held in memory at most; 57 MB at 512×288.
-_MOST_FRAMES = 256
+_MAX_FRAMES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +215,8 @@ class FrameSampler:
         high = len(plan.chosen) if stop is None else min(stop - plan.first, len(plan.chosen))
         if low >= high:
             return
-        parts = plan.parts(low, high, _LEAST_FRAMES) if self._threads > 1 else []
-        if len(parts) > 1 and max(map(len, parts)) <= _MOST_FRAMES:
+        parts = plan.parts(low, high, _MIN_FRAMES) if self._threads > 1 else []
+        if len(parts) > 1 and max(map(len, parts)) <= _MAX_FRAMES:
             yield from self._from_parts(plan, parts)
             return
         with open_video(self.path) as video:

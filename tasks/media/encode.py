@@ -124,13 +124,13 @@ def _configure(
 def _encoded(context: VideoCodecContext, frames: Iterable[Planes], start: int) -> Iterator[VideoPacket]:
     """Yield one packet for each frame of a unit; the first is an IDR frame."""
     shape = (context.height * 3 // 2, context.width)
-    for place, planes in enumerate(frames):
+    for index, planes in enumerate(frames):
         if planes.shape != shape:
             raise ValueError(f"a frame of shape {planes.shape} in a stream of {shape}")
         frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(planes), format="yuv420p")
-        frame.pts = start + place
+        frame.pts = start + index
         frame.time_base = context.time_base
-        frame.pict_type = PictureType.I if place == 0 else PictureType.NONE
+        frame.pict_type = PictureType.I if index == 0 else PictureType.NONE
         packets = context.encode(frame)
         if len(packets) != 1:
             raise RuntimeError(f"x264 gave {len(packets)} packets for a frame; it must hold none back")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: More output frames between two images (115 days at 1 fps) indicate a broken clock.
-MOST_FRAMES = 10_000_000
+MAX_FRAMES = 10_000_000
 
 
 class AbsurdTime(ValueError):
@@ -66,14 +66,14 @@ def choose(pts: NDArray[np.int64], end: int, tick: Fraction) -> tuple[int, NDArr
     Raises
     ------
     AbsurdTime
-        There would be more than :data:`MOST_FRAMES` frames.
+        There would be more than :data:`MAX_FRAMES` frames.
     """
     if not len(pts):
         return 0, np.empty(0, dtype=np.int64)
     ticks = ticks_of(pts, tick)
     first = max(int(ticks[0]), 0)
     stop = max(round_half_away(end * tick), first)
-    if stop - first > MOST_FRAMES:
+    if stop - first > MAX_FRAMES:
         raise AbsurdTime(f"{stop - first} frames")
     shown = np.searchsorted(ticks, np.arange(first, stop), side="right") - 1
     return first, shown.astype(np.int64)
@@ -136,6 +136,6 @@ class FrameRule:
         if self._next is None:
             self._next = tick
         start, self._next = self._next, max(self._next, tick)
-        if self._next - start > MOST_FRAMES:
+        if self._next - start > MAX_FRAMES:
             raise AbsurdTime(f"{self._next - start} frames")
         return range(start, self._next)

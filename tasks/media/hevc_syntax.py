@@ -16,14 +16,14 @@ from tasks.media.bitstream import (
 )
 
 _SLICE_BYTES = 160  # more than a slice header needs up to its reference picture set
-_MOST_PICTURES = 16  # in the decoder's memory
+_MAX_PICTURES = 16  # in the decoder's memory
 _LAST_SUB_LAYER_NON_REFERENCE = 8  # RASL_N; even types up to here are TRAIL_N, TSA_N, STSA_N, RADL_N
 _LEADING = range(6, 10)
 _IDR = (19, 20)
 _CRA = 21
 _B_SLICE, _P_SLICE = 0, 1
 _MONOCHROME = 0
-_MOST_TILES = 20 + 22  # columns and rows (H.265, table A.9)
+_MAX_TILES = 20 + 22  # columns and rows (H.265, table A.9)
 _VPS, _SPS, _PPS, _DELIMITER, _FILLER = 32, 33, 34, 35, 38
 _SEI = (39, 40)
 #: Messages that change pixels or turn pictures from some picture on: film grain, display orientation.
@@ -96,14 +96,14 @@ def _reference_set(bits: Bits, sets: Sequence[ReferenceSet], in_slice: bool) -> 
                 pictures.append((distance + shift, used))
     else:
         counts = bits.ue(), bits.ue()
-        if max(counts) > _MOST_PICTURES:
+        if max(counts) > _MAX_PICTURES:
             raise InvalidBitstream("a reference picture set is too large")
         for sign, count in zip((-1, 1), counts, strict=True):
             distance = 0
             for _ in range(count):
                 distance += sign * (bits.ue() + 1)
                 pictures.append((distance, bool(bits.u(1))))
-    if len(pictures) > _MOST_PICTURES:
+    if len(pictures) > _MAX_PICTURES:
         raise InvalidBitstream("a reference picture set is too large")
     # From the nearest on, those before first.
     before, after = (p for p in pictures if p[0] < 0), (p for p in pictures if p[0] > 0)
@@ -164,7 +164,7 @@ def parse_sps(nal: bytes) -> HevcSps:
     lists_long_term = None
     if bits.u(1):
         listed = bits.ue()
-        if listed > 2 * _MOST_PICTURES:
+        if listed > 2 * _MAX_PICTURES:
             raise InvalidBitstream("too many long-term pictures")
         bits.u(listed * (log2_max_poc_lsb + 1))
         lists_long_term = listed > 0
@@ -208,7 +208,7 @@ def parse_pps(nal: bytes) -> tuple[int, HevcPps]:
     bits.u(1)
     if has_tiles:
         lines = bits.ue() + bits.ue()
-        if lines > _MOST_TILES:
+        if lines > _MAX_TILES:
             raise InvalidBitstream("too many tiles")
         if not bits.u(1):
             for _ in range(lines):

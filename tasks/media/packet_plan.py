@@ -78,9 +78,9 @@ class _Section:
                 for other in needs[ends[frame] : ends[frame + 1]]:
                     marked[other] = 1
         found = bytearray(len(self))
-        for place, (begin, end) in enumerate(pairwise(frames)):
+        for index, (begin, end) in enumerate(pairwise(frames)):
             part = marked[begin:end]
-            found[place] = ALL_FRAMES if all(part) else sum(mark << bit for bit, mark in enumerate(part))
+            found[index] = ALL_FRAMES if all(part) else sum(mark << bit for bit, mark in enumerate(part))
         return found
 
 

@@ -219,9 +219,9 @@ CONTAINERS = (
     "gxf,h264,hevc,m4v,mpegvideo,obu,yuv4mpegpipe,mp3,wav,flac,aac,amr,aiff,ac3,eac3,caf,gif"
 )
 #: End of a message about a cut or damaged file.
-TRUNCATE_REMEDY = "get the whole file, or build with --damaged truncate to use what is there"
+TRUNCATE_REMEDY = "get the whole file, or build with --set damaged=truncate to use what is there"
 CONCEAL_REMEDY = (
-    "get an undamaged copy, convert it, or build with --damaged conceal to use it as FFmpeg plays it"
+    "get an undamaged copy, convert it, or build with --set damaged=conceal to use it as FFmpeg plays it"
 )
 #: End of a message about a file with copy protection.
 ENCRYPTED = "its pictures are encrypted; get a copy without copy protection"

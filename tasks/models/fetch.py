@@ -151,7 +151,7 @@ def fetch_repository(
         if revision is not None and not there.startswith(revision):
             raise PrerequisiteError(
                 f"{found.path} has {repository} at revision {there}, not {revision}: remove the folder "
-                "first, or name another model folder (--models)"
+                "first, or name another model folder (--model-folder)"
             )
         return found.path
     spec = _spec_of(repository, name, revision)
@@ -233,7 +233,7 @@ def _check_space(spec: ModelSpec, stated: Sequence[StatedFile], staging: Path) -
     if free < needed:
         raise PrerequisiteError(
             f"{spec.name} needs {size_text(needed)} more in {staging.parent}, which has "
-            f"{size_text(free)} free: free some space, or name another model folder (--models)"
+            f"{size_text(free)} free: free some space, or name another model folder (--model-folder)"
         )
 
 
@@ -268,7 +268,7 @@ def _said(spec: ModelSpec, source: HubRepository, brief: HubProblem) -> str:
             f"({brief}). {by_hand(spec, source)}"
         )
     if brief.kind == "disk":
-        return f"{where} cannot be written: {brief}. Make room or choose another --models, and fetch again"
+        return f"{where} cannot be written: {brief}. Make room or choose another folder, and fetch again"
     return (
         f"{where} could not be fetched from {hub_address()}: {brief}. Run the same command again to resume. "
         f"HF_ENDPOINT sets another hub, HTTPS_PROXY a proxy. {by_hand(spec, source)}"

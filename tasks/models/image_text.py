@@ -281,7 +281,7 @@ class ImageTextModel:
         ends = (
             {self._tokenizer.eos_token_id} if ends is None else {ends} if isinstance(ends, int) else set(ends)
         )
-        end = next((place for place, token in enumerate(ids) if token in ends), None)
+        end = next((index for index, token in enumerate(ids) if token in ends), None)
         # what comes after the end fills the batch's row
         kept = ids if end is None else ids[:end]
         text = self._tokenizer.decode(kept, skip_special_tokens=True)

@@ -19,7 +19,7 @@ from tasks.models.torch_model import loading, memory_errors, prepare_torch, torc
 
 #: RAFT compares features at an eighth of the size, halved three times.
 _EIGHTH = 8
-_LEAST_SIDE = 128
+_MIN_SIDE = 128
 
 
 def load(path: Path, device: str, dtype: str = "float32") -> Raft:
@@ -89,5 +89,5 @@ class Raft(FlowModel):
 
 def _margins(length: int) -> tuple[int, int]:
     """Return the pixels to add before and after a side."""
-    more = max(_LEAST_SIDE, -(-length // _EIGHTH) * _EIGHTH) - length
+    more = max(_MIN_SIDE, -(-length // _EIGHTH) * _EIGHTH) - length
     return more // 2, more - more // 2

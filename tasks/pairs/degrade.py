@@ -207,9 +207,9 @@ def _degrade_clips(
             spans = sorted(by_clip, key=lambda span: span.index)
             clips = [ClipFrames(reader, span, thread) for span in spans]
             _read_ahead(store, facts, clips[0], by_clip[spans[0]])
-            for place, frames in enumerate(clips):
-                if place + 1 < len(clips):
-                    _read_ahead(store, facts, clips[place + 1], by_clip[spans[place + 1]])
+            for index, frames in enumerate(clips):
+                if index + 1 < len(clips):
+                    _read_ahead(store, facts, clips[index + 1], by_clip[spans[index + 1]])
                 for state in by_clip[frames.span]:
                     _degrade(store, facts, state, frames, models)
                     done += 1

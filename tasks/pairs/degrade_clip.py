@@ -253,10 +253,10 @@ def _map_difference(frames: ClipFrames, places: list[int]) -> float:
     """Return the mean difference between a clip and itself with other frames at its places."""
     span, total = frames.span, 0
     frame_size = 0
-    for place, shown in enumerate(places):
-        before = frames.read(place, 1)
+    for index, shown in enumerate(places):
+        before = frames.read(index, 1)
         frame_size = before.size
-        if shown != place:
+        if shown != index:
             total += absolute_difference(before, frames.read(shown, 1))
     return total / (frame_size * span.frame_count)
 

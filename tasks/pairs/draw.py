@@ -205,11 +205,11 @@ def source_jobs(
     jobs: dict[str, PairJob] = {}
     reasons: dict[str, SetAside] = {}
     for name in aspects:
-        for place, point in enumerate(recipe.points(name)):
+        for index, point in enumerate(recipe.points(name)):
             try:
                 job = draw_pair(facts, recipe, name, point, models)
             except SetAside as reason:
-                if place == 0:
+                if index == 0:
                     reasons[name] = reason
                     break
                 continue

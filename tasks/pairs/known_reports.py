@@ -36,7 +36,7 @@ from tasks.recipe import Recipe
 log = logging.getLogger(__name__)
 
 #: Number of files kept, the newest: one for each recipe and state of the program.
-MOST_FILES = 8
+MAX_FILES = 8
 
 _REPORTS = TypeAdapter(dict[str, tuple[str, SourceReport]])
 
@@ -86,7 +86,7 @@ class KnownReports:
                 write_atomic(self._file, with_checksum(_REPORTS.dump_json(kept)))
                 self._known = kept
                 files = sorted(self._file.parent.glob("*.json"), key=lambda file: file.stat().st_mtime)
-                for old in files[:-MOST_FILES]:
+                for old in files[:-MAX_FILES]:
                     old.unlink(missing_ok=True)
         except (OSError, SetAside) as problem:
             log.warning("cannot keep reports in %s: %s", self._file, problem)

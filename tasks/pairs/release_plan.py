@@ -179,5 +179,5 @@ def space_problem(needed: int, root: Path, free: int, quota_bytes: int | None) -
         return ""
     return (
         f"this build needs about {size_text(needed)} in {root}, {size_text(max(free, 0))} are "
-        f"{limit}: free space (slvmeval gc --frames), choose another --store, or build fewer sources"
+        f"{limit}: free space (slvmeval gc frames), choose another --store, or build fewer sources"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage_schemas.judgements import Judgement
-from tasks.llm.prompt_files import AS_PRINTED
+from tasks.llm.printed_prompts import AS_PRINTED
 from tasks.llm.vision_models import VLM_MODELS
 from tasks.recipe import BUILT_IN, recipe_from
 from tasks.report.judged_release import JudgedRelease

@@ -144,7 +144,9 @@ def agreement_table(gathered: JudgedRelease) -> Table:
     rows = []
     if people is not None:
         recipe = gathered.release.recipe
-        for one in agreement(people.votes, int(recipe.get("seed", 0)), recipe.get("aspects", {})):
+        controls = {record.pair_id for record in gathered.release.pairs() if record.control}
+        votes = [vote for vote in people.votes if vote.pair_id not in controls]
+        for one in agreement(votes, int(recipe.get("seed", 0)), recipe.get("aspects", {})):
             values = {
                 key: getattr(one, key)
                 for key in ("aspect", "pairs", "votes", "workers", "unanimous", "right")

@@ -188,7 +188,7 @@ def ablation_tables(
     return tables
 
 
-_UNEVEN = " Variants have different videos: --common-videos compares them on the same ones."
+_UNEVEN = " Variants have different videos: --common compares them on the same ones."
 
 
 def _scores(variant: ScoredVariant, dimension: str) -> Scores:

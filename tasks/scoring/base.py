@@ -92,6 +92,34 @@ class BatchJudge(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class SharedBeginning:
+    """How a request begins like others of its run.
+
+    Parameters
+    ----------
+    ends
+        Numbers of its videos after which others go on differently: 1 for the first video, 2 for both.
+    read
+        How many of its videos an earlier request had, so that a provider's cache may have them.
+    """
+
+    ends: tuple[int, ...] = ()
+    read: int = 0
+
+
+@runtime_checkable
+class PrefixJudge(Protocol):
+    """A judge whose requests may begin alike; those that do are made one after the other."""
+
+    @property
+    def shares_beginnings(self) -> bool:
+        """Whether its settings put what requests share first."""
+
+    def sharing(self, shared: SharedBeginning) -> Evaluator:
+        """Return the same judge for a request that begins like others."""
+
+
 class Describing(Protocol):
     """Descriptions of videos that a judge's request contains; each is made by a request of its own, once."""
 

@@ -137,6 +137,14 @@ class Kind(ABC, Generic[U]):
             If no unit of this kind can be answered.
         """
 
+    def in_order(self, units: Sequence[U]) -> Sequence[U]:
+        """Return units in the order in which they are best answered; by default as they are."""
+        return units
+
+    def leaders(self, units: Sequence[U]) -> Collection[str]:
+        """Return the keys of units that others profit from if they are answered first; by default none."""
+        return ()
+
     @abstractmethod
     def failed(self, unit: U, failure: Failure, message: str) -> Sequence[Row]:
         """Return rows with the reason why a unit has no answer; they cost nothing."""
@@ -347,13 +355,19 @@ class TaskRun(Generic[U]):
 
 @dataclass(frozen=True)
 class Live(Form[U]):
-    """Answers units one after the other, in threads; units on which a process died come last, alone."""
+    """Answers units one after the other, in threads.
+
+    Leaders come first; units on which a process died come last, alone.
+    """
 
     concurrency: int
 
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
         """Answer units."""
-        self._some([unit for unit in units if not run.deaths[unit.key]], self.concurrency, run)
+        leaders = run.kind.leaders(units)
+        for leads in (True, False):
+            some = [unit for unit in units if not run.deaths[unit.key] and (unit.key in leaders) == leads]
+            self._some(some, self.concurrency, run)
         suspects = [unit for unit in units if run.deaths[unit.key]]
         self._some([unit for unit in suspects if run.deaths[unit.key] < MOST_DEATHS], 1, run)
         for unit in suspects:

@@ -30,7 +30,7 @@ from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import RateLimit
-from tasks.llm.prompt_files import prompts_label
+from tasks.llm.printed_prompts import prompts_label
 from tasks.llm.providers.batches import open_batches
 from tasks.llm.requests import AnswerNotStored, usage_of_kept
 from tasks.llm.servers import ChatServer, require_address
@@ -44,13 +44,15 @@ from tasks.scoring.base import (
     JudgeAnswer,
     PairwiseJudge,
     PointwiseScorer,
+    PrefixJudge,
+    SharedBeginning,
     not_readable,
 )
 from tasks.scoring.described_first import DescribedFirst, Description
 from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
 from tasks.scoring.probes import SWAPPED_NAMES, exchanged, probe_settings, probed, read_choice
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
-from tasks.scoring.request import PairSet, Request, settings_digest
+from tasks.scoring.request import PairSet, Request, beginnings, settings_digest
 from tasks.scoring.request_batches import RequestBatches
 from tasks.scoring.scorer_as_judge import ScoreCache
 from tasks.scoring.setup import Setup
@@ -82,6 +84,8 @@ class JudgingWork(Work[Request]):
         evaluator, with settings of its own.
     evaluators
         The evaluators by label.
+    beginnings
+        Which beginnings several requests of the run share, by :func:`~tasks.scoring.request.beginnings`.
     batch, collect_only
         Whether requests go in batches, and whether only those are collected that were handed over.
     """
@@ -92,6 +96,7 @@ class JudgingWork(Work[Request]):
     pairs: PairSet = field(kw_only=True)
     changed_texts: Mapping[str, str] = field(default_factory=dict)
     evaluators: Mapping[str, EvaluatorChoice] = field(default_factory=dict)
+    beginnings: frozenset[str] = frozenset()
     batch: bool = False
     collect_only: bool = False
 
@@ -157,6 +162,7 @@ class Judging(Kind[Request]):
         self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
         self._scores = ScoreCache()
         self._lock = threading.Lock()
+        self._leaders: dict[str, str] = {}
         self._pairs: dict[str, Pair] = {}
         self._texts: dict[str, AspectText] = {}
 
@@ -170,11 +176,51 @@ class Judging(Kind[Request]):
         try:
             pair, text = self._shown(unit)
             first, second = (pair.low, pair.high) if unit.order == "low_first" else (pair.high, pair.low)
-            estimates = self.evaluator.estimate(pair.prompt, first, second, text)
+            estimates = self._evaluator_of(unit).estimate(pair.prompt, first, second, text)
         except Exception as problem:  # noqa: BLE001 - the request itself will report the problem
             log.info("%s cannot estimate pair %s: %s", self.name, unit.pair.pair_id, problem)
             return ()
         return [estimates] if isinstance(estimates, Estimate) else estimates or ()
+
+    @property
+    def _shares(self) -> bool:
+        return isinstance(self.evaluator, PrefixJudge) and self.evaluator.shares_beginnings
+
+    def in_order(self, units: Sequence[Request]) -> Sequence[Request]:
+        """Return requests so that those which begin alike stand beside each other, source by source."""
+        if not self._shares:
+            return units
+        ranks: dict[str, int] = {}
+        placed = []
+        for unit in units:
+            keys = (unit.shares, *(key for _, key in beginnings(unit.pair, unit.order)))
+            placed.append(tuple(ranks.setdefault(key, len(ranks)) for key in keys))
+        order = sorted(range(len(units)), key=placed.__getitem__)
+        return [units[place] for place in order]
+
+    def leaders(self, units: Sequence[Request]) -> set[str]:
+        """Return the requests after which a server may have the beginnings of the others in its cache."""
+        if not self._shares:
+            return set()
+        return {unit.key for unit in units if len(self._beginning(unit).ends) > self._beginning(unit).read}
+
+    def _beginning(self, unit: Request) -> SharedBeginning:
+        """Return how a request begins like others; the first of a beginning in this process is its leader."""
+        ends, read = [], 0
+        for number, key in beginnings(unit.pair, unit.order):
+            if key in self.work.beginnings:
+                ends.append(number)
+                with self._lock:
+                    first = self._leaders.setdefault(key, unit.key) == unit.key
+                read = read if first else number
+        # what is asked in a batch may be asked at the same time
+        return SharedBeginning(tuple(ends), 0 if self.work.batch else read)
+
+    def _evaluator_of(self, unit: Request) -> Evaluator:
+        """Return the evaluator for a request, which knows what that shares with others."""
+        if not isinstance(self.evaluator, PrefixJudge) or not self._shares:
+            return self.evaluator
+        return self.evaluator.sharing(self._beginning(unit))
 
     @property
     def form(self) -> Form[Request]:
@@ -291,7 +337,9 @@ class Judging(Kind[Request]):
         CannotGoOn
             If no request of this evaluator can be made.
         """
-        judge = self._batch_judge()
+        self._batch_judge()
+        judge = self._evaluator_of(unit)
+        assert isinstance(judge, BatchJudge)
         return self.with_pair(
             unit, lambda pair, text: judge.make_request(pair.prompt, *_in_order(unit, pair), text)
         )
@@ -431,12 +479,15 @@ class Judging(Kind[Request]):
         if not isinstance(self.evaluator, PairwiseJudge):
             raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
         sides = _in_order(request, pair)
+        judge = self._evaluator_of(request)
+        assert isinstance(judge, PairwiseJudge)
         if given is None:
-            answer = self.evaluator.compare(pair.prompt, *sides, text)
+            answer = judge.compare(pair.prompt, *sides, text)
         else:
             paid = self._paid_descriptions(request, sides, text)
             try:
-                answer = self._batch_judge().read_answer(given, pair.prompt, *sides, text)
+                assert isinstance(judge, BatchJudge)
+                answer = judge.read_answer(given, pair.prompt, *sides, text)
             except NotJudged as problem:
                 problem.usage = replace(problem.usage, others=(*problem.usage.others, *paid))
                 raise

@@ -141,7 +141,7 @@ def _choice(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.evaluators"
 
-#: Evaluators of this project: name to ``module:factory``.
+#: Evaluators of the core: name to ``module:factory``. Extras add theirs as other packages do.
 BUILT_IN: dict[str, str] = {
     "gpt-5-video": "tasks.scoring.judges.vlm:gpt_5_video",
     "gpt-5-mini-video": "tasks.scoring.judges.vlm:gpt_5_mini_video",
@@ -154,8 +154,6 @@ BUILT_IN: dict[str, str] = {
     "vlm-video": "tasks.scoring.judges.vlm:video_judge",
     "hf": "tasks.scoring.judges.local_vlm:hf_judge",
     "vlm-text": "tasks.scoring.judges.vlm:text_judge",
-    "video-bench": "tasks.extras.video_bench.judge:VideoBenchJudge",
-    "locot2v-bench": "tasks.extras.locot2v.judge:locot2v_bench",
     "duration": "tasks.scoring.judges.baselines:Duration",
     "size": "tasks.scoring.judges.baselines:Size",
     "contrast": "tasks.scoring.judges.baselines:Contrast",

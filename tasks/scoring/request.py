@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, get_args
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_text, digest_value
@@ -42,6 +43,8 @@ class PairFacts:
         Checksums of the frames of both videos.
     strength, clips
         Its severity point.
+    strength_number
+        The strength on its operation's scale; None without one.
     frames
         Number of frames of both videos.
     control
@@ -60,6 +63,7 @@ class PairFacts:
     clips: int = 0
     frames: int = 0
     control: bool = False
+    strength_number: float | None = None
 
 
 class PairSet(Protocol):
@@ -138,6 +142,25 @@ def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repea
         for repeat in range(repeats)
         for order in orders
     ]
+
+
+def beginnings(pair: PairFacts, order: Order) -> list[tuple[int, str]]:
+    """Return what names the beginnings of a request: with its first video, and with both."""
+    videos = [pair.high_checksum, pair.low_checksum]
+    if order == "low_first":
+        videos.reverse()
+    shown = [pair.source_id, pair.prompt_digest, pair.fps]
+    return [(number, digest_value([*shown, *videos[:number]])[:16]) for number in (1, 2)]
+
+
+def shared_beginnings(pairs: Iterable[PairFacts], repeats: int = 1) -> frozenset[str]:
+    """Return the beginnings that several requests of a run share."""
+    counts: Counter[str] = Counter()
+    for pair in pairs:
+        for order in get_args(Order):
+            if order != "apart":
+                counts.update({key: repeats for _, key in beginnings(pair, order)})
+    return frozenset(key for key, count in counts.items() if count > 1)
 
 
 def prompt_digest(prompt: str) -> str:

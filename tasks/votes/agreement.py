@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from storage_schemas.votes import Rating, SideWord, Vote
@@ -66,8 +66,17 @@ def agreement(votes: Sequence[Vote], seed: int = 0, order: Iterable[str] = ()) -
 
 
 def worker_agreement(votes: Sequence[Vote]) -> dict[str, Alpha]:
-    """Return each worker's ordinal agreement with the others' ratings on the same pairs."""
-    return rater_alphas(_answers(votes, "rating"), RATINGS, "ordinal")
+    """Return each worker's ordinal agreement with the others' ratings on the same pairs.
+
+    Of fewer than two pairs there is no α.
+    """
+    alphas = rater_alphas(_answers(votes, "rating"), RATINGS, "ordinal")
+    return {worker: _of_several(alpha) for worker, alpha in alphas.items()}
+
+
+def _of_several(alpha: Alpha) -> Alpha:
+    """Return α, or none if it rests on one pair: that says nothing of others."""
+    return alpha if alpha.units > 1 else replace(alpha, alpha=None, interval=None)
 
 
 def _of(aspect: str, votes: Sequence[Vote], seed: int) -> VoteAgreement:
@@ -82,11 +91,11 @@ def _of(aspect: str, votes: Sequence[Vote], seed: int) -> VoteAgreement:
         pairs=len(ratings),
         votes=len(votes),
         workers=len({vote.worker for vote in votes}),
-        ratings=alpha_of(
-            _answers(votes, "rating"), RATINGS, "ordinal", key=(*key, "rating"), cluster=sources
+        ratings=_of_several(
+            alpha_of(_answers(votes, "rating"), RATINGS, "ordinal", key=(*key, "rating"), cluster=sources)
         ),
-        preferences=alpha_of(
-            _answers(votes, "preferred"), SIDES, "nominal", key=(*key, "preferred"), cluster=sources
+        preferences=_of_several(
+            alpha_of(_answers(votes, "preferred"), SIDES, "nominal", key=(*key, "preferred"), cluster=sources)
         ),
         unanimous=sum(len(counts) == 1 for counts in several) / len(several) if several else None,
         right=sum(vote.preferred == "high" for vote in votes) / len(votes) if votes else None,

@@ -66,6 +66,10 @@ class FilterVerdict(StrEnum):
     #: gold pairs that nobody voted on otherwise: the rule keeps them, or leaves them out
     KEPT_GOLD = "kept_gold"
     EXCLUDED_GOLD = "excluded_gold"
+    #: controls that were not in the sample that people were asked about
+    KEPT_UNASKED = "kept_unasked"
+    #: controls whose sides people do not find equal
+    EXCLUDED_UNEQUAL = "excluded_unequal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class PairOutcome:
         Numbers of valid votes A, B and C.
     clear
         Probability that its damage is clear, by the weighed votes; None where votes are only counted.
+    control
+        Whether it is a control, which passes if people see no damage in it.
     """
 
     pair_id: str
@@ -88,6 +94,7 @@ class PairOutcome:
     b: int = 0
     c: int = 0
     clear: float | None = None
+    control: bool = False
 
     @property
     def votes(self) -> int:
@@ -99,7 +106,7 @@ class PairOutcome:
         """Whether the pair passes; None if undecided."""
         if self.verdict is FilterVerdict.UNDECIDED:
             return None
-        return self.verdict in (FilterVerdict.KEPT, FilterVerdict.KEPT_GOLD)
+        return self.verdict in (FilterVerdict.KEPT, FilterVerdict.KEPT_GOLD, FilterVerdict.KEPT_UNASKED)
 
 
 def verdict(ratings: Iterable[Rating], rule: FilterRule) -> FilterVerdict:
@@ -130,6 +137,27 @@ def weighed_verdict(votes: int, clear: float, rule: FilterRule) -> FilterVerdict
     if not enough(votes, clear, rule.workers_per_pair):
         return FilterVerdict.UNDECIDED
     return FilterVerdict.KEPT if clear >= 0.5 else FilterVerdict.EXCLUDED_UNCLEAR
+
+
+def control_verdict(ratings: Iterable[Rating], rule: FilterRule, clear: float | None = None) -> FilterVerdict:
+    """Return the verdict on a control: it passes if its edit is no damage to people, so that C leads.
+
+    Parameters
+    ----------
+    ratings
+        Its ratings; without any, nobody was asked about it.
+    clear
+        Probability that it has clear damage, where votes are weighed.
+    """
+    counts = Counter(ratings)
+    votes = counts.total()
+    if not votes:
+        return FilterVerdict.KEPT_UNASKED
+    decided = votes >= rule.workers_per_pair if clear is None else enough(votes, clear, rule.workers_per_pair)
+    if not decided:
+        return FilterVerdict.UNDECIDED
+    equal = 2 * counts["C"] > votes if clear is None else clear < 0.5
+    return FilterVerdict.KEPT if equal else FilterVerdict.EXCLUDED_UNEQUAL
 
 
 def standings(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
@@ -188,16 +216,18 @@ def pair_outcomes(
             outcomes.append(PairOutcome(record.pair_id, record.source_id, record.aspect, of_gold))
             continue
         clear = model.clear_by(some) if rule.until_certain and model is not None else None
+        of_votes = verdict(ratings, rule) if clear is None else weighed_verdict(len(some), clear, rule)
         outcomes.append(
             PairOutcome(
                 record.pair_id,
                 record.source_id,
                 record.aspect,
-                verdict(ratings, rule) if clear is None else weighed_verdict(len(some), clear, rule),
+                control_verdict(ratings, rule, clear) if record.control else of_votes,
                 a=ratings.count("A"),
                 b=ratings.count("B"),
                 c=ratings.count("C"),
                 clear=clear,
+                control=record.control,
             )
         )
     return outcomes
@@ -247,9 +277,11 @@ class Retention:
 
 
 def retention(outcomes: Iterable[PairOutcome]) -> list[Retention]:
-    """Return a row for each aspect, in order of first appearance, and one for all."""
+    """Return a row for each aspect, in order of first appearance, and one for all; controls are left out."""
     counts: dict[str, dict[FilterVerdict, int]] = {}
     for outcome in outcomes:
+        if outcome.control:
+            continue
         verdicts = counts.setdefault(outcome.aspect, dict.fromkeys(FilterVerdict, 0))
         verdicts[outcome.verdict] += 1
     total = {kind: sum(verdicts[kind] for verdicts in counts.values()) for kind in FilterVerdict}

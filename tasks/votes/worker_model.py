@@ -2,10 +2,14 @@
 
 The model is Dawid and Skene's (1979) with few kinds of workers instead of a matrix for each, since eight
 answers do not fill a matrix. A pair's damage is clear, weak or failed; of a check task it is known. A careful
-worker's answers depend on it, in the same way for all careful workers. A careless worker either presses by
-habit, whatever the pair shows (MACE, Hovy et al. 2013; each has a habit of their own), or prefers the
-opposite of what careful people prefer. A worker may answer the first question with care and the second by
-habit, or the other way round.
+worker's answers depend on it, in the same way for all careful workers but for slips. A careless worker either
+presses by habit, whatever the pair shows (MACE, Hovy et al. 2013; each has a habit of their own), prefers the
+opposite of what careful people prefer, or looks at some tasks only. A worker may answer the first question
+with care and the second by habit, or the other way round; cheaters answer check tasks well, or know which
+video is the source.
+
+Workers change: a careful one may become careless with any task, and stays so. All tasks at which that may
+have happened are weighed (a change point model, exact since there is one change at most).
 
 Pairs and workers are inferred by belief propagation (Liu, Peng and Ihler, 2012): a worker is judged by the
 pairs without the worker's own votes, so that nobody agrees with themselves. The careful workers' shares of
@@ -14,15 +18,16 @@ right answers are learned by expectation maximisation from a prior.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from storage_schemas.votes import Check, Vote
+from storage_schemas.votes import Check, Vote, moment
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -37,17 +42,34 @@ class WorkerKind(StrEnum):
     """How a worker answers: the preference, then the rating."""
 
     CAREFUL = "careful"
+    FAIR = "careful, with slips"
     RATES_BY_HABIT = "rates by habit"
     PREFERS_BY_HABIT = "prefers by habit"
     ALL_BY_HABIT = "answers by habit"
     CONTRARY = "prefers the opposite"
     CONTRARY_BY_HABIT = "prefers the opposite, rates by habit"
+    HALF = "looks at some of the tasks"
+    LAZY_LEFT = "looks at some of the tasks, else left and A"
+    LAZY_RIGHT = "looks at some of the tasks, else right and A"
+    KNOWS_CHECKS = "answers by habit, but not check tasks"
+    KNOWS_SIDES = "knows the source without looking"
 
 
 KINDS = tuple(WorkerKind)
-#: Which answers depend on the pair, by kind: the preference (-1: reversed, 0: habit), the rating.
-_PREFERENCE = np.array([1, 1, 0, 0, -1, -1])
-_RATING = np.array([1, 0, 1, 0, 1, 0])
+#: The first kinds are careful.
+_CAREFUL = 2
+_LOOKS, _HABIT_ANSWER, _OPPOSITE, _SOMETIMES, _KNOWS, _CERTAIN = range(6)
+#: On what the preference and the rating depend, by kind.
+_PREFERENCE = (
+    _LOOKS, _SOMETIMES, _LOOKS, _HABIT_ANSWER, _HABIT_ANSWER, _OPPOSITE, _OPPOSITE, _SOMETIMES, _SOMETIMES,
+    _SOMETIMES, _KNOWS, _CERTAIN,
+)  # fmt: skip
+_RATING = (
+    _LOOKS, _SOMETIMES, _HABIT_ANSWER, _LOOKS, _HABIT_ANSWER, _LOOKS, _HABIT_ANSWER, _SOMETIMES, _SOMETIMES,
+    _SOMETIMES, _KNOWS, _KNOWS,
+)  # fmt: skip
+#: Share that prefers the high side, of workers who know it, by state.
+_KNOWN_RIGHT = np.array([0.98, 0.98, 0.98, 0.98, 0.5])
 
 #: Careful workers, before any vote: share that prefers the high side, and shares of A, B, C, by state.
 PRIOR_RIGHT = np.array([0.95, 0.75, 0.5, 0.98, 0.5])
@@ -57,12 +79,30 @@ PRIOR_RATINGS = np.array(
 #: Shares of the states before any vote; votes that each prior is worth.
 PRIOR_STATES = np.array([0.7, 0.2, 0.1, 0.0, 0.0])
 _ANSWERS_WORTH, _STATES_WORTH = 100.0, 20.0
+#: Odds that a pair is clear, over those that the model states: votes stop when a pair looks certain, and
+#: people differ more than the model's careful workers. Fitted on simulated crowds, see docs/statistics.md.
+CALIBRATED = 0.58
 #: A habit before any answer: Jeffreys' prior.
 _HABIT = 0.5
 _ROUNDS, _CLOSE = 60, 1e-4
+#: A worker has probably changed whose probability of being careful fell by this much.
+_CHANGED = 0.1
+#: Logarithm of the probability of what cannot be; finite, since NumPy has no infinity less infinity.
+_NEVER = -1e9
 #: Share of workers expected to be careless, before any vote; shares of the careless kinds among them.
 CARELESS = 0.25
-_CARELESS_KINDS = np.array([0.3, 0.05, 0.5, 0.05, 0.1])
+_CARELESS_KINDS = np.array([0.2, 0.05, 0.3, 0.05, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05])
+#: Share of careful workers who slip now and then.
+FAIR = 0.2
+#: Share of tasks that workers look at who do not look at all of them.
+LOOKS = {
+    WorkerKind.FAIR: 0.8, WorkerKind.HALF: 0.3, WorkerKind.LAZY_LEFT: 0.3, WorkerKind.LAZY_RIGHT: 0.3
+}  # fmt: skip
+#: Probability of left, and of A, in the other tasks of the lazy ones.
+_LAZY_LEFT = {WorkerKind.LAZY_LEFT: 0.95, WorkerKind.LAZY_RIGHT: 0.05}
+_LAZY_LETTERS = np.array([0.9, 0.05, 0.05])
+#: Probability that a careful worker becomes careless with the next task.
+CHANGES = 0.008
 
 
 @dataclass(frozen=True)
@@ -72,7 +112,7 @@ class WorkerModel:
     Parameters
     ----------
     kinds
-        By worker, the probability of each of `KINDS`.
+        By worker, the probability of each of `KINDS` at the worker's last task.
     states
         By pair, the probabilities that its damage is clear, weak, failed.
     right
@@ -81,6 +121,9 @@ class WorkerModel:
         Careful workers' shares of A, B and C, by state: shape (5, 3).
     shares
         By aspect, the shares of the states among its pairs.
+    before
+        By worker who has probably changed, the time of the last vote before that (ISO 8601), and the
+        probabilities of the kinds until then.
     """
 
     kinds: dict[str, Floats]
@@ -88,6 +131,7 @@ class WorkerModel:
     right: Floats
     ratings: Floats
     shares: dict[str, Floats]
+    before: dict[str, tuple[str, Floats]] = field(default_factory=dict)
 
     def without_pairs(self) -> dict[str, Any]:
         """Return the estimates as plain data, without those of pairs, which come from the votes on them."""
@@ -96,6 +140,7 @@ class WorkerModel:
             "right": self.right.tolist(),
             "ratings": self.ratings.tolist(),
             "shares": {aspect: shares.tolist() for aspect, shares in self.shares.items()},
+            "before": {worker: [until, kinds.tolist()] for worker, (until, kinds) in self.before.items()},
         }
 
     @classmethod
@@ -107,11 +152,20 @@ class WorkerModel:
             np.array(plain["right"]),
             np.array(plain["ratings"]),
             {aspect: np.array(shares) for aspect, shares in plain["shares"].items()},
+            {worker: (until, np.array(kinds)) for worker, (until, kinds) in plain["before"].items()},
+        )
+
+    def without_workers(self, left: Collection[str]) -> WorkerModel:
+        """Return the model of these workers alone."""
+        return replace(
+            self,
+            kinds={name: kinds for name, kinds in self.kinds.items() if name in left},
+            before={name: before for name, before in self.before.items() if name in left},
         )
 
     def careful(self, worker: str) -> float:
-        """Return the probability that a worker is careful; the weight of the worker's votes."""
-        return float(self.kinds[worker][0])
+        """Return the probability that a worker was careful in the last task."""
+        return float(self.kinds[worker][:_CAREFUL].sum())
 
     def kind(self, worker: str) -> WorkerKind:
         """Return a worker's most probable kind."""
@@ -132,13 +186,29 @@ class WorkerModel:
         states = np.array(self.shares.get(votes[0].aspect, PRIOR_STATES))
         new = _expected(careless)
         for vote in votes:
-            kinds, letter = self.kinds.get(vote.worker, new), _LETTERS.index(vote.rating)
             right = self.right if vote.preferred == "high" else 1 - self.right
+            known = _KNOWN_RIGHT if vote.preferred == "high" else 1 - _KNOWN_RIGHT
+            letter = self.ratings[:, _LETTERS.index(vote.rating)]
             # whoever answers by habit says nothing about the pair
-            preferred = np.choose(_PREFERENCE[:, None] + 1, [1 - right, 0.5, right])
-            rated = np.where(_RATING[:, None] == 1, self.ratings[:, letter], 1 / 3)
-            states = states * (kinds @ (preferred * rated))
-        return float(states[CLEAR] / states.sum())
+            coin, any_letter = np.full(5, 0.5), np.full(5, 1 / 3)
+            preferred = np.stack([right, coin, 1 - right, coin, coin, known])
+            rated = np.stack([letter, any_letter, letter, any_letter, any_letter])
+            kinds = self._kinds_at(vote, new)
+            both = preferred[list(_PREFERENCE)] * rated[list(_RATING)]
+            left, place = vote.preferred == vote.first, _LETTERS.index(vote.rating)
+            for kind, looks in LOOKS.items():
+                pressed = _pressed(kind, np.array([left]), np.array([place]))[0]
+                both[KINDS.index(kind)] = looks * right * letter + (1 - looks) * pressed
+            states = states * (kinds @ both)
+        clear = CALIBRATED * states[CLEAR]
+        return float(clear / (clear + states[CLEAR + 1 :].sum()))
+
+    def _kinds_at(self, vote: Vote, new: Floats) -> Floats:
+        """Return the probabilities of a worker's kinds when the worker gave a vote."""
+        until, kinds = self.before.get(vote.worker, ("", new))
+        if until and vote.at and moment(vote.at) <= moment(until):
+            return kinds
+        return self.kinds.get(vote.worker, new)
 
 
 def worker_model(votes: Iterable[Vote], careless: float = CARELESS, learn: bool = True) -> WorkerModel:
@@ -160,14 +230,26 @@ def worker_model(votes: Iterable[Vote], careless: float = CARELESS, learn: bool 
 
 
 class _Inference:
-    """Arrays of one campaign. A unit is a worker's votes on one pair: one, or two if it was repeated."""
+    """Arrays of one campaign.
+
+    A unit is a worker's votes on one pair: one, or two if it was repeated. Units are in the order of workers,
+    and of a worker's last vote on the pair.
+    """
 
     def __init__(self, votes: Sequence[Vote], careless: float) -> None:
         self._prior = np.log(_expected(careless))
         self._workers, worker = _index([vote.worker for vote in votes])
         self._pairs, pair = _index([vote.judged for vote in votes])
-        units, self._unit = _index(list(zip(worker.tolist(), pair.tolist(), strict=True)))
+        keys = list(zip(worker.tolist(), pair.tolist(), strict=True))
+        times = [moment(vote.at) for vote in votes]
+        last: dict[tuple[int, int], datetime] = {}
+        for key, time in zip(keys, times, strict=True):
+            last[key] = max(time, last.get(key, time))
+        units = sorted(last, key=lambda key: (key[0], last[key], key[1]))
+        places = {key: place for place, key in enumerate(units)}
+        self._unit = np.array([places[key] for key in keys])
         self._worker, self._pair = np.array(units).T
+        self._until = [last[key].isoformat() for key in units]
         self._aspects, aspect = _index([vote.aspect for vote in votes])
         self._aspect = np.zeros(len(self._pairs), dtype=np.int64)
         self._aspect[pair] = aspect
@@ -178,38 +260,95 @@ class _Inference:
                 self._known[place] = NONE
             elif vote.gold and vote.check is None:
                 self._known[place] = OBVIOUS
+        #: whether a unit is a check task with a known answer
+        self._checks = self._known[self._pair] >= 0
         self._high = np.array([vote.preferred == "high" for vote in votes])
         self._letter = np.array([_LETTERS.index(vote.rating) for vote in votes])
-        left = np.array([int(vote.preferred == vote.first) for vote in votes])
-        self._habits = (self._by_unit(np.eye(2)[left]), self._by_unit(np.eye(3)[self._letter]))
+        self._left = np.array([vote.preferred == vote.first for vote in votes])
         self._right, self._ratings = PRIOR_RIGHT, PRIOR_RATINGS
         self._states = np.tile(PRIOR_STATES, (len(self._aspects), 1))
+        self._rows = _Rows(self._worker, len(self._workers))
+        # nobody knows the order of votes of the same time, or without one
+        later = [k > 0 and last[units[k]] > last[units[k - 1]] for k in range(len(units))]
+        self._paths = self._prior_paths(np.array(later, dtype=np.float64))
+        habits = (self._by_unit(np.eye(2)[self._left.astype(int)]), self._by_unit(np.eye(3)[self._letter]))
+        for counts, depends in zip(habits, (_PREFERENCE, _RATING), strict=True):
+            every, unknown = (
+                self._habit_from_each(np.where((self._checks & spared)[:, None], 0.0, counts))
+                for spared in (False, True)
+            )
+            self._paths += np.stack(
+                [
+                    every if one == _HABIT_ANSWER else unknown if one == _KNOWS else np.zeros_like(every)
+                    for one in depends
+                ],
+                axis=2,
+            )
+
+    def _prior_paths(self, later: Floats) -> Floats:
+        """Return the logarithms of the prior of being of a kind from a task on.
+
+        The shape is (workers, tasks, kinds). Careful workers are so from the first task on, and so are most
+        careless ones; the others were careful before.
+
+        Parameters
+        ----------
+        later
+            By unit, 1 if it came later than the one before.
+        """
+        width = self._rows.width
+        paths = np.full((len(self._workers), width, len(KINDS)), _NEVER)
+        paths[:, 0] = self._prior
+        stays = np.log(1 - CHANGES)
+        changes = np.log(CHANGES) + stays * np.arange(1, width)
+        paths[:, 1:, _CAREFUL:] = changes[:, None] + np.log(_CARELESS_KINDS)
+        paths[:, 0, :_CAREFUL] += stays * (self._rows.count[:, None] - 1)
+        paths[:, 1:][self._rows.spread(later[:, None])[:, 1:, 0] == 0] = _NEVER
+        return paths
+
+    def _habit_from_each(self, counts: Floats) -> Floats:
+        """Return the logarithm of the probability of all answers from each task on, by a habit."""
+        rows = self._rows.spread(counts)
+        later = np.flip(np.flip(rows, 1).cumsum(axis=1), 1)
+        return _of_habit(later.reshape(-1, later.shape[2])).reshape(later.shape[:2])
 
     def run(self, learn: bool) -> WorkerModel:
         """Iterate until no worker's estimate changes."""
         messages = np.zeros((len(self._pair), len(PRIOR_STATES)))
-        kinds = np.zeros((len(self._workers), len(KINDS)))
+        kinds = np.zeros((len(self._pair), len(KINDS)))
         for _ in range(_ROUNDS):
             before = kinds
             pairs = self._pair_beliefs(messages)
             without = _normal(pairs[self._pair] - messages)
             answers = self._answers()
             fit = _log_sum(without[:, None, :] + answers, 2)[:, :, 0]
-            total, others, surprise = self._worker_beliefs(fit)
-            joint = (others + surprise)[:, :, None] + answers
-            messages, kinds = _log_sum(joint, 1)[:, 0], np.exp(_normal(total))
+            weights = self._weights(fit)
+            joint = (weights - fit)[:, :, None] + answers
+            messages, kinds = _log_sum(joint, 1)[:, 0], np.exp(_normal(weights))
             if np.max(np.abs(kinds - before)) < _CLOSE:
                 break
             if learn:
                 self._learn(np.exp(_normal(joint + without[:, None, :], axes=(1, 2)))[:, 0], np.exp(pairs))
         states = np.exp(self._pair_beliefs(messages))
         return WorkerModel(
-            dict(zip(self._workers, kinds, strict=True)),
+            dict(zip(self._workers, kinds[self._rows.last], strict=True)),
             dict(zip(self._pairs, states, strict=True)),
             self._right,
             self._ratings,
             dict(zip(self._aspects, self._states, strict=True)),
+            self._before(kinds),
         )
+
+    def _before(self, kinds: Floats) -> dict[str, tuple[str, Floats]]:
+        """Return until when workers who have probably changed had not, and their kinds until then."""
+        before = {}
+        for name, first, last in zip(self._workers, self._rows.first, self._rows.last, strict=True):
+            careful = kinds[first : last + 1, :_CAREFUL].sum(axis=1)
+            fell = careful[:-1] - careful[1:]
+            if careful[0] - careful[-1] > _CHANGED:
+                at = first + int(np.argmax(fell))
+                before[name] = (self._until[at], kinds[first : at + 1].mean(axis=0))
+        return before
 
     def _pair_beliefs(self, messages: Floats) -> Floats:
         """Return the logarithms of the pairs' probabilities, shape (pairs, states)."""
@@ -221,30 +360,41 @@ class _Inference:
 
     def _answers(self) -> Floats:
         """Return the logarithms of what depends on the pair, shape (units, kinds, states)."""
-        right, wrong = np.log(self._right), np.log(1 - self._right)
-        high = self._high[:, None]
-        looked = self._by_unit(np.where(high, right, wrong))
-        contrary = self._by_unit(np.where(high, wrong, right))
-        rated = self._by_unit(np.log(self._ratings).T[self._letter])
-        preferred = {1: looked, 0: np.zeros_like(looked), -1: contrary}
-        return np.stack([preferred[p] + r * rated for p, r in zip(_PREFERENCE, _RATING, strict=True)], axis=1)
+        high, letters = self._high[:, None], self._ratings.T[self._letter]
+        right = np.where(high, self._right, 1 - self._right)
+        known = np.where(high, _KNOWN_RIGHT, 1 - _KNOWN_RIGHT)
+        looked, rated = self._by_unit(np.log(right)), self._by_unit(np.log(letters))
+        opposite, certain = self._by_unit(np.log(1 - right)), self._by_unit(np.log(known))
+        nothing, checks = np.zeros_like(looked), self._checks[:, None]
+        preferences = (
+            looked, nothing, opposite, nothing, np.where(checks, looked, 0.0), certain
+        )  # fmt: skip
+        ratings = (rated, nothing, rated, nothing, np.where(checks, rated, 0.0))
+        answers = np.stack(
+            [preferences[p] + ratings[r] for p, r in zip(_PREFERENCE, _RATING, strict=True)], axis=1
+        )
+        for kind, looks in LOOKS.items():
+            # one look for both answers
+            pressed = _pressed(kind, self._left, self._letter)[:, None]
+            seen = np.log(looks * right * letters + (1 - looks) * pressed)
+            answers[:, KINDS.index(kind)] = self._by_unit(seen)
+        return answers
 
-    def _worker_beliefs(self, fit: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return logarithms: of workers' kinds, of these without a unit, of a unit's habitual answers.
-
-        The shapes are (workers, kinds), (units, kinds) and (units, kinds).
-        """
-        fits = np.zeros((len(self._workers), len(KINDS)))
-        np.add.at(fits, self._worker, fit)
-        habit, others_habit = np.zeros_like(fits), np.zeros_like(fit)
-        for counts, depends in zip(self._habits, (_PREFERENCE, _RATING), strict=True):
-            total = np.zeros((len(self._workers), counts.shape[1]))
-            np.add.at(total, self._worker, counts)
-            by_habit = depends == 0
-            habit += _of_habit(total)[:, None] * by_habit
-            others_habit += _of_habit(total[self._worker] - counts)[:, None] * by_habit
-        others = _normal(self._prior + fits[self._worker] - fit + others_habit)
-        return self._prior + fits + habit, others, habit[self._worker] - others_habit
+    def _weights(self, fit: Floats) -> Floats:
+        """Return the logarithms of the kinds' weights at each unit, shape (units, kinds)."""
+        rows = self._rows.spread(fit)
+        paths = self._paths + np.flip(np.flip(rows, 1).cumsum(axis=1), 1)
+        careful = rows[:, :, :_CAREFUL]
+        # what careful workers' answers before a task say, and what all careless ones' from it on
+        before = self._prior[:_CAREFUL] + careful.cumsum(axis=1) - careful
+        weights, stay, after = np.empty_like(paths), paths[:, :1, :_CAREFUL], paths[:, :, _CAREFUL:]
+        changing = before + _log_sum(after, 2)
+        later = np.flip(np.logaddexp.accumulate(np.flip(changing, 1), axis=1), 1)
+        weights[:, :, :_CAREFUL] = stay
+        weights[:, :-1, :_CAREFUL] = np.logaddexp(stay, later[:, 1:])
+        after[:, 1:] += _log_sum(before[:, 1:], 2)
+        weights[:, :, _CAREFUL:] = np.logaddexp.accumulate(after, axis=1)
+        return self._rows.gather(weights)
 
     def _learn(self, careful: Floats, pairs: Floats) -> None:
         """Set the shares from units' probabilities of a careful worker and a state, and from pairs'."""
@@ -265,9 +415,42 @@ class _Inference:
         return added
 
 
+class _Rows:
+    """Units as rows: one for each worker, with the tasks in order, and nothing where there are no more."""
+
+    def __init__(self, worker: Integers, workers: int) -> None:
+        self._worker = worker
+        self.count = np.bincount(worker, minlength=workers)
+        self.last = self.count.cumsum() - 1
+        self.first = self.last + 1 - self.count
+        self._place = np.arange(len(worker)) - self.first[worker]
+        self.width = int(self.count.max())
+
+    def spread(self, values: Floats) -> Floats:
+        """Return values of units as an array of workers and tasks, zero where there is no unit."""
+        rows = np.zeros((len(self.count), self.width, values.shape[1]))
+        rows[self._worker, self._place] = values
+        return rows
+
+    def gather(self, rows: Floats) -> Floats:
+        """Return the values of units, the inverse of :meth:`spread`."""
+        values: Floats = rows[self._worker, self._place]
+        return values
+
+
 def _expected(careless: float) -> Floats:
     """Return the probabilities of the kinds of a worker without votes."""
-    return np.array([1 - careless, *(careless * _CARELESS_KINDS)])
+    careful = (1 - careless) * np.array([1 - FAIR, FAIR])
+    return np.concatenate([careful, careless * _CARELESS_KINDS])
+
+
+def _pressed(kind: WorkerKind, left: NDArray[np.bool_], letter: Integers) -> Floats:
+    """Return the probability of answers without a look: anything, or one place and A."""
+    share = _LAZY_LEFT.get(kind)
+    if share is None:
+        return np.full(len(letter), 1 / 6)
+    pressed: Floats = np.where(left, share, 1 - share) * _LAZY_LETTERS[letter]
+    return pressed
 
 
 def _index(values: Sequence[Key]) -> tuple[list[Key], Integers]:

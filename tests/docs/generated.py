@@ -57,6 +57,20 @@ def operations_table() -> str:
     return table(("operation", "version", "aspect", "what it makes", "threshold", "model, one of"), rows)
 
 
+def controls_table() -> str:
+    rows = []
+    for name in ASPECT_NAMES:
+        control = aspect(name).control
+        assert control is not None
+        operation = control.operation
+        if isinstance(operation, PixelOperation | FrameMapOperation):
+            threshold = f"{operation.threshold:g}"
+        else:
+            threshold = "–"
+        rows.append((f"`{name}`", f"`{operation.name}`", control.needs, control.reason, threshold))
+    return table(("aspect", "control", "a clip needs", "why no side is better", "threshold"), rows)
+
+
 def strengths_table() -> str:
     rows = []
     for name in ASPECT_NAMES:
@@ -151,6 +165,7 @@ def vlm_table() -> str:
 GENERATED: Mapping[str, Callable[[], str]] = {
     "aspects": aspects_table,
     "operations": operations_table,
+    "controls": controls_table,
     "strengths": strengths_table,
     "built-in": built_in_table,
     "tables": tables,

@@ -92,7 +92,7 @@ def test_the_page_runs_from_monday_to_friday(
         words = shlex.split(line)[1:]
         if words[1] in ("publish", "serve"):
             # the example's film has no licence line, as the page says of such ones
-            words.append("--private-audience")
+            words.append("--private")
         if words[1] == "serve":
             serve_a_moment(words)
             people_vote(Path("store"))

@@ -10,20 +10,22 @@ from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from slvmeval.cli.main import app
 from tests.docs import generated, reading
 
+CONTEXT: Any = None
 ROOT = generated.ROOT
 
 
 def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    below = getattr(command, "commands", None)
-    if below is None:
+    # a group looks its suites up when they are used
+    if not isinstance(command, TyperGroup):
         yield " ".join(words), command
     else:
-        for name, sub in below.items():
-            yield from commands(sub, (*words, name))
+        for name in command.list_commands(CONTEXT):
+            yield from commands(command.get_command(CONTEXT, name), (*words, name))
 
 
 ALL = dict(commands(typer.main.get_command(app)))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flows.release.options import BuildOptions
-from flows.release.run import Build, BuildResult
+from flows.release.result import BuildResult
+from flows.release.run import Build
 from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.store import FRAMES, Store

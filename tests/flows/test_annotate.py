@@ -101,7 +101,7 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
     assert first.in_words() == (
         "Campaign small-1 shows 8 pairs of release small version 1, 8 of them new. 8 of 8 pairs show "
         "captions that are not translated into 'ja', a language of the pages: `slvmeval annotate translate "
-        "small --into ja`, then publish again. 0 votes and 0 decisions "
+        "small --language ja`, then publish again. 0 votes and 0 decisions "
         "of campaign small-1 are new; 0 of 8 pairs have all their votes."
     )
     assert first.complete
@@ -197,7 +197,7 @@ def test_a_new_version_is_shown_only_when_it_is_asked_for(published: Path) -> No
     progress.say = output.append  # type: ignore[method-assign, assignment]
     result = annotate_inline(asked(store), progress)
     assert (result.published.campaign.name, result.published.new) == ("small-1", 0)
-    assert "--version 2 publishes that one" in output[0]
+    assert "@2 publishes that one" in output[0]
     other = annotate_inline(asked(store, version=2)).published
     assert (other.campaign.name, other.campaign.version, other.new) == ("small-2", 2, 4)
     assert len(shown(store)) == 8

@@ -95,7 +95,7 @@ def test_a_cut_source_is_used_up_to_the_cut_and_says_so(
     short = with_recipe(simple, least_duration_s=5.0, clips_per_pair=2)
     strict = build_inline(short)
     assert [row.reason for row in strict.set_aside] == [Reason.TRUNCATED_VIDEO]
-    assert "--damaged truncate" in strict.set_aside[0].message
+    assert "--set damaged=truncate" in strict.set_aside[0].message
     tolerant = with_recipe(short, damaged=rule)
     result = build_inline(tolerant)
     assert result.exit_code == 0

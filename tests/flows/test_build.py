@@ -12,7 +12,8 @@ import pytest
 
 from flows.declaration import NothingToDo
 from flows.release.options import BuildOptions, SourceRoot
-from flows.release.run import Build, BuildResult
+from flows.release.result import BuildResult
+from flows.release.run import Build
 from infra.executor import ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError

@@ -62,7 +62,8 @@ def server(
 
 
 #: The flows beside the build, each with a deployment of its name.
-FURTHER = ("evaluate", "suite", "annotate", "prompts")
+IN_THE_FILE = ("evaluate", "suite", "annotate")
+FURTHER = (*IN_THE_FILE, "prompts")
 #: What does not depend on the database is looked at once.
 on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
 
@@ -176,7 +177,7 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     first = Release.open(release.store, "main", 1)
     assert {pair.pair_id for pair in first.pairs()} < {pair.pair_id for pair in release.pairs()}
     # judged by two that need no model
-    judged = run(server, "evaluate-slvmeval", "--param", 'evaluators=["duration","coin"]')
+    judged = run(server, "evaluate-slvmeval", "--set", 'evaluators=["duration","coin"]')
     says = "12 of 12 requests on 6 pairs are answered, 12 made now."
     assert (judged["state"]["type"], judged["state"]["message"]) == ("COMPLETED", says)
     assert judged["name"] == "main · 6 pairs · duration, coin"
@@ -193,7 +194,7 @@ def test_a_release_is_put_before_people(
 ) -> None:
     store = build_small(site / "small").store
     given = (f"store={store.root}", "private_audience=true", "filter_when=now")
-    asked = run(server, "annotate-slvmeval", *(word for one in given for word in ("--param", one)))
+    asked = run(server, "annotate-slvmeval", *(word for one in given for word in ("--set", one)))
     says = asked["state"]["message"]
     assert asked["state"]["type"] == "COMPLETED"
     assert says.startswith("Campaign small-1 shows 8 pairs of release small version 1, 8 of them new.")
@@ -223,7 +224,7 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -
         "settings": '["visual=cpu-approx"]',
         "store": site / "suites",
     }
-    words = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
+    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
     scored = run(server, "suite-slvmeval", *words)
     # nothing of the film rests, which flickering is measured on
     says = "1 of 2 scores of 1 videos are there, 2 made now; 1 without a score; 1 left out of the files."
@@ -242,7 +243,7 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -
 
 @on_sqlite
 def test_what_is_wrong_is_the_message_of_the_run(server: PrefectServer, site: Path) -> None:
-    ran = run(server, "build-slvmeval", "--param", "sources=folder:/nowhere/videos")
+    ran = run(server, "build-slvmeval", "--set", "sources=folder:/nowhere/videos")
     assert ran["state"]["type"] == "FAILED"
     assert ran["state"]["message"].startswith("/nowhere/videos does not exist: give the folder")
 
@@ -252,7 +253,7 @@ def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -
     store = Store.create(site / "broken")
     (store.root / "artifacts").mkdir(exist_ok=True)
     (store.root / "artifacts" / "frames").write_text("a file where a folder has to be")
-    ran = run(server, "build-slvmeval", "--param", f"store={store.root}")
+    ran = run(server, "build-slvmeval", "--set", f"store={store.root}")
     assert ran["state"]["type"] == "COMPLETED"
     logged(server, ran, "ingest of film1 failed:\nTraceback")
 
@@ -297,7 +298,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "job_variables",
         "parameter_openapi_schema",
     )
-    names = ("build-slvmeval", "nightly", *(f"{what}-slvmeval" for what in FURTHER))
+    names = ("build-slvmeval", "nightly", *(f"{what}-slvmeval" for what in IN_THE_FILE))
     ours = {name: deployed(server, name) for name in names}
     for before in ours.values():
         server.delete(f"/deployments/{before['id']}")
@@ -317,7 +318,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "recipe": str(site / "recipe.toml"),
         "release": "by-hand",
     }
-    words = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
+    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
     server.processes.run(
         PREFECT, "deployment", "run", "build-slvmeval/build-slvmeval", *words, "--watch", timeout=300
     )
@@ -345,12 +346,12 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
 def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None:
     wrong = {
         ("run", "nightl"): "Did you mean 'nightly'?",
-        ("run", "nightly", "--param", "sorces=1"): "Did you mean 'sources'?",
-        ("run", "nightly", "--param", "sources"): "write KEY=VALUE",
-        ("run", "nightly", "--param", "fresh=maybe"): "--param: ",
+        ("run", "nightly", "--set", "sorces=1"): "Did you mean 'sources'?",
+        ("run", "nightly", "--set", "sources"): "write KEY=VALUE",
+        ("run", "nightly", "--set", "fresh=maybe"): "--set: ",
         ("deploy", "--cron", "a b"): '--cron: Invalid cron string: "a b"',
         ("deploy", "--timezone", "Asia/Tokio"): "--timezone: Invalid timezone",
-        ("deploy", "--evaluate-cron", "a b", "--evaluator", "coin"): '--cron: Invalid cron string: "a b"',
+        ("deploy", "--cron", "evaluate=a b", "--evaluator", "coin"): '--cron: Invalid cron string: "a b"',
         ("deploy", "--evaluator", "coyn"): "did you mean coin",
     }
     runs = started(server)

@@ -41,7 +41,7 @@ def catalogued(options: BuildOptions) -> Source:
     with BuildProgress(quiet=True) as progress:
         build = Build(options, progress)
         build.prepare()
-    (source,) = build.sources.values()
+    (source,) = build.state.sources.values()
     return source
 
 

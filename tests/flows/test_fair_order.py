@@ -39,7 +39,7 @@ def test_pairs_of_small_sources_are_there_before_a_huge_one_is_analysed(
 
     def noted(build: Build, outcome: StageResult) -> bool:
         goes_on = take(build, outcome)
-        title = build.sources[outcome.source_id].title
+        title = build.state.sources[outcome.source_id].title
         if title == "film3" and outcome.report is not None and outcome.stage == "inspect":
             order.append("huge")
             order.extend("pair there" for _ in (build.store.root / "artifacts" / PAIR).glob("*/*"))

@@ -9,8 +9,8 @@ import pytest
 
 from bench.large_cluster import Site, simulate
 from flows.batches import ItemSizes, Waiting
-from flows.release.run import MOST_TASKS
-from flows.release.stage_seconds import BASE_S, LEAST_MEASURED_S, UNIT_S, UNKNOWN_S, StageSeconds, lengths
+from flows.release.run import MAX_TASKS
+from flows.release.stage_seconds import BASE_S, MIN_MEASURED_S, UNIT_S, UNKNOWN_S, StageSeconds, lengths
 from infra.executor import WorkerLimits
 from infra.pool import seconds_of
 from storage_schemas.source import Clip, Source
@@ -19,7 +19,7 @@ from storage_schemas.store import Store
 
 @pytest.mark.parametrize(
     ("longest_item", "tasks"),
-    [("00:45:00", MOST_TASKS), ("00:30:00", 2 * MOST_TASKS)],
+    [("00:45:00", MAX_TASKS), ("00:30:00", 2 * MAX_TASKS)],
     ids=["few tasks", "items would be too long"],
 )
 def test_ten_thousand_sources_on_1600_workers(longest_item: str, tasks: int) -> None:
@@ -33,7 +33,7 @@ def test_ten_thousand_sources_on_1600_workers(longest_item: str, tasks: int) -> 
 
 def test_few_workers_lose_nothing() -> None:
     simulated = simulate(Site(workers=16, sources=1000))
-    assert simulated.tasks <= MOST_TASKS
+    assert simulated.tasks <= MAX_TASKS
     assert simulated.hours <= 1.01 * simulated.ideal_hours
 
 
@@ -68,16 +68,16 @@ def test_the_seconds_of_stages_are_those_of_earlier_runs(tmp_path: Path) -> None
     store = Store.create(tmp_path / "store")
     first = StageSeconds(store, "paper")
     assert first.of("ingest", 100.0) == BASE_S + 100 * UNIT_S["ingest"]
-    first.ran("ingest", 10.0, LEAST_MEASURED_S - 1)
+    first.ran("ingest", 10.0, MIN_MEASURED_S - 1)
     first.ran("ingest", 0.0, 1e6)
-    first.ran("verify", 10.0, LEAST_MEASURED_S)
+    first.ran("verify", 10.0, MIN_MEASURED_S)
     first.keep()
     later = StageSeconds(store, "paper")
     assert later.of("ingest", 100.0) == BASE_S + 100 * UNIT_S["ingest"], "too little was measured"
-    assert later.of("verify", 100.0) == BASE_S + 100 * LEAST_MEASURED_S / 10
-    later.ran("verify", 100.0, LEAST_MEASURED_S)
+    assert later.of("verify", 100.0) == BASE_S + 100 * MIN_MEASURED_S / 10
+    later.ran("verify", 100.0, MIN_MEASURED_S)
     later.keep()
-    units, seconds = 5.0 + 100.0, 1.5 * LEAST_MEASURED_S
+    units, seconds = 5.0 + 100.0, 1.5 * MIN_MEASURED_S
     assert math.isclose(StageSeconds(store, "paper").of("verify", 1.0), BASE_S + seconds / units)
     assert StageSeconds(store, "other").of("verify", 100.0) == BASE_S + 100 * UNIT_S["verify"]
     (store.cache / "stage-seconds.json").write_text("{}")

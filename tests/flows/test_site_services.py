@@ -167,8 +167,8 @@ def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
     assert pages.wait(120) != 0
     assert "annotate publish" in (site.server.processes.folder / "annotation.log").read_text()
     site.server.processes.environment["SLVMEVAL_PROFILE"] = str(site.folder / "site.toml")
-    site.server.slvmeval("annotate", "publish", "main", "--private-audience")
-    command = [*site.command("annotation"), "--private-audience"]
+    site.server.slvmeval("annotate", "publish", "main", "--private")
+    command = [*site.command("annotation"), "--private"]
     with subprocess.Popen(command, env=site.environment("annotation"), cwd=site.folder) as process:
         try:
             wait_for(lambda: site.healthy("annotation"), 120, "annotation pages", 1.0)

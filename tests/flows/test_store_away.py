@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flows.release.options import BuildOptions
-from flows.release.run import BuildResult
+from flows.release.result import BuildResult
 from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas import store_wait

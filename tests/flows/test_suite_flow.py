@@ -102,7 +102,7 @@ def on_worker(**given: object) -> tuple[SuiteOptions, Profile]:
 def test_a_run_on_a_worker_says_what_is_wrong_before_any_work(tmp_path: Path) -> None:
     fine = {"suite": "video-bench", "videos": "/v", "prompt_suite": "/p.json"}
     for more, said in (
-        ({"suite": ""}, "suite is empty: give video-bench or locot2v-bench"),
+        ({"suite": ""}, "suite is empty: give locot2v-bench or video-bench"),
         ({"suite": "video-benhc"}, "did you mean video-bench"),
         ({"videos": ""}, "videos is empty"),
         ({"prompt_suite": "p.json"}, "prompt_suite: 'p.json' is not an absolute path"),

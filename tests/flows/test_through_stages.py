@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from flows import stages as module
 from flows.batches import Batching
-from flows.stages import MOST_DEATHS, StageItem, through_stages
+from flows.stages import MAX_DEATHS, StageItem, through_stages
 from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.errors import Reason
@@ -110,7 +110,7 @@ def test_only_the_source_that_kills_its_worker_is_set_aside(tmp_path: Path) -> N
     bad = [outcome for outcome in outcomes if outcome.rows]
     assert [(o.source_id, o.rows[0].reason) for o in bad] == [("poison", Reason.WORKER_DIED)]
     assert sorted(o.source_id for o in outcomes if not o.rows) == sorted(names[1:] * 2)
-    assert len((tmp_path / "poison").read_text()) <= MOST_DEATHS + 1
+    assert len((tmp_path / "poison").read_text()) <= MAX_DEATHS + 1
 
 
 @settings(deadline=None, max_examples=50)
@@ -164,7 +164,7 @@ def test_batches_hold_several_sources_and_stages_and_a_death_costs_one_source() 
     assert [(o.source_id, o.stage) for o in outcomes if o.rows] == [("s5", "work")]
     # once in its batch, twice beside others, then alone, when it is known which stage it is
     of_poison = [name.split()[0] for name, _ in executor.submitted if name.endswith(" s5")]
-    assert of_poison == ["work+more"] * executor.deaths_before_alone + ["work"] * MOST_DEATHS
+    assert of_poison == ["work+more"] * executor.deaths_before_alone + ["work"] * MAX_DEATHS
 
 
 def test_a_worker_that_dies_now_and_then_costs_no_source() -> None:

@@ -46,8 +46,8 @@ def test_idle_connections_are_few_and_short(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(handshakes, "MOST_UNFINISHED", most)
-    monkeypatch.setattr(handshakes, "LONGEST_S", longest_s)
+    monkeypatch.setattr(handshakes, "MAX_UNFINISHED", most)
+    monkeypatch.setattr(handshakes, "MAX_HANDSHAKE_S", longest_s)
     bound_handshakes()
     ours = new_credentials().security()
 

@@ -86,7 +86,7 @@ def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> Non
     output = subprocess.run(
         [
             *(sys.executable, "-m", "slvmeval", "serve-llm", "--script"),
-            *("--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path)),
+            *("--profile", str(tmp_path / "site.toml"), "--model-folder", str(tmp_path)),
         ],
         capture_output=True,
         text=True,

@@ -61,6 +61,9 @@ def test_what_is_missing_is_answered_with_what_there_is(store: Store, tmp_path: 
     asked: list[tuple[Store, tuple[Any, ...], str]] = [
         (store, ("mian",), r"no release mian .*the releases main, other\)"),
         (store, ("main", 7), r"no release main version 7 .*versions 1\)"),
+        (store, ("main@7",), r"no release main version 7 .*versions 1\)"),
+        (store, ("main@x",), r"write NAME, or NAME@3"),
+        (store, ("main@1", 1), r"write NAME, or NAME@3"),
         (store, (), "has these releases: main, other"),
         (store, ("../../outside",), "no release"),
         (empty, (), "has no release yet: slvmeval build"),

@@ -91,7 +91,7 @@ def test_a_file_of_failures_is_named_after_its_content(store: Store) -> None:
 
 def test_what_a_campaign_says_about_the_rule_is_checked(store: Store) -> None:
     votes = VotesStore(store)
-    votes.keep_rule("c", {"least_votes": 3})
+    votes.keep_rules("c", {"least_votes": 3}, "paper")
     assert damages(store) == []
     flip(store.root / "annotation" / "rules" / "c.json", 5)
     (damage,) = damages(store)

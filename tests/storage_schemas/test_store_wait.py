@@ -15,7 +15,7 @@ from storage_schemas import store_wait
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import SetAside, StoreError
 from storage_schemas.store import Store
-from storage_schemas.store_wait import MOST_REPEATS, StoreWait, why_away
+from storage_schemas.store_wait import MAX_REPEATS, StoreWait, why_away
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_an_empty_folder_in_place_of_the_store_is_not_taken_for_it(store: Store,
 
 def test_a_store_that_was_away_for_a_moment_is_tried_again_other_errors_are_not(store: Store) -> None:
     stale = OSError(errno.ESTALE, "Stale file handle", str(store.root / "x"))
-    call = Mock(side_effect=[stale] * MOST_REPEATS + ["done"])
+    call = Mock(side_effect=[stale] * MAX_REPEATS + ["done"])
     assert waiting(store.root).until_done(call) == "done"
     call = Mock(side_effect=StoreError("damaged"))
     with pytest.raises(StoreError, match="damaged"):

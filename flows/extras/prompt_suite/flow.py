@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from flows.declaration import Artifact, FlowDeclaration, RunLabel
 from flows.extras.prompt_suite.parameters import PromptsParameters
 from flows.extras.prompt_suite.run import PromptsOptions, PromptsResult, PromptsRun, prompts_options
-from infra.prefect_server import PROMPTS_FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress
 
@@ -16,7 +15,7 @@ from infra.progress import BuildProgress
 class PromptsFlow(FlowDeclaration[PromptsOptions, PromptsRun, PromptsResult]):
     """Makes prompts from videos."""
 
-    name = PROMPTS_FLOW_NAME
+    name = "prompts-slvmeval"
     parameters = PromptsParameters
     counted = "videos"
 

@@ -6,7 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from flows.parameters import LIMITS, FlowParameters, Given, MaxDollars, MaxTokens, PriceList
+from flows.parameters import DryRun, FlowParameters, Given, MaxDollars, MaxTokens, PriceList
+
+PromptSettings = Annotated[
+    tuple[str, ...], Given(("--set",), "KEY=VALUE"), Field(description="A setting: rounds=3, language=NAME.")
+]
 
 
 class PromptsParameters(FlowParameters):
@@ -25,14 +29,10 @@ class PromptsParameters(FlowParameters):
         default=None,
         description="Folder of drafts, reviews and prompts; review it with `slvmeval suite prompts review`.",
     )
-    settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
-        default=(), description="A setting: rounds=3, language=NAME."
-    )
+    settings: PromptSettings = ()
     without_review: bool = Field(default=False, description="Use drafts that no person has reviewed.")
     concurrency: int = Field(default=4, ge=1, description="Number of videos processed at once.")
     max_dollars: MaxDollars = None
     max_tokens: MaxTokens = None
     prices: PriceList = None
-    dry_run: Annotated[bool, Given(panel=LIMITS)] = Field(
-        default=False, description="Only estimate the cost; send no requests."
-    )
+    dry_run: DryRun = False

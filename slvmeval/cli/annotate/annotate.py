@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
+from flows.annotate.parameters import PrivateAudience
+from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import backups, exchange, filter, ratings, simulate
+from slvmeval.cli.declared import CommandGroup
 
-annotate = typer.Typer(
+annotate = CommandGroup(
     no_args_is_help=True,
     help="Let people judge pairs and filter a release by their votes, or rate generated videos.",
 )
@@ -25,72 +29,46 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 
 
+class ServeOptions(terminal.DeskParameters):
+    """Options of `serve`."""
+
+    name: Annotated[str | None, Given(("name",), "RELEASE|CAMPAIGN")] = Field(
+        default=None, description="Campaign or release to serve; by default everything published."
+    )
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; other than loopback needs --public-url."
+    )
+    port: int = Field(default=8017, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    public_url: Annotated[str, Given(metavar="URL")] = Field(
+        default="", description="The address that workers use; by default the campaign's public_url."
+    )
+    behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]", panel=RARE)] = Field(
+        default="", description="Trust X-Forwarded-For and -Proto from these addresses only."
+    )
+    send_files: Annotated[str, Given(metavar="HEADER", panel=RARE)] = Field(
+        default="",
+        description="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
+    )
+    private_audience: PrivateAudience = False
+    platform: Annotated[tuple[str, ...], Given(metavar="prolific|mturk")] = Field(
+        default=(),
+        description="Also admit workers with this platform's parameters, without a token.",
+    )
+    texts: exchange.TextsOption = None
+    processes: Annotated[int, Given(panel=RARE)] = Field(
+        default=1, ge=1, description="Number of server processes; more than one needs PostgreSQL."
+    )
+    per_worker: Annotated[int, Given(("--max-per-worker",), panel=RARE)] = Field(
+        default=300, ge=0, description="Maximum requests per worker and minute; 0 for no limit."
+    )
+    per_address: Annotated[int, Given(("--max-per-address",), panel=RARE)] = Field(
+        default=6000, ge=0, description="Maximum requests per address and minute; 0 for no limit."
+    )
+
+
 @annotate.command()
 def serve(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RELEASE|CAMPAIGN",
-            help="Campaign or release to serve; by default everything published.",
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; other than loopback needs --public-url.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
-    ] = 8017,
-    public_url: Annotated[
-        str,
-        typer.Option(
-            "--public-url",
-            metavar="URL",
-            help="The address that workers use; by default the campaign's public_url.",
-        ),
-    ] = "",
-    behind_proxy: Annotated[
-        str,
-        typer.Option(
-            "--behind-proxy",
-            metavar="ADDRESS[,ADDRESS]",
-            help="Trust X-Forwarded-For and -Proto from these addresses only.",
-        ),
-    ] = "",
-    send_files: Annotated[
-        str,
-        typer.Option(
-            "--send-files",
-            metavar="HEADER",
-            help="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
-        ),
-    ] = "",
-    private_audience: exchange.PrivateOption = False,
-    platform: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--platform",
-            metavar="prolific|mturk",
-            help="Also admit workers with this platform's parameters, without a token; repeatable.",
-        ),
-    ] = None,
-    texts: exchange.TextsOption = None,
-    processes: Annotated[
-        int,
-        typer.Option(
-            "--processes", min=1, help="Number of server processes; more than one needs PostgreSQL."
-        ),
-    ] = 1,
-    per_worker: Annotated[
-        int,
-        typer.Option("--per-worker", min=0, help="Maximum requests per worker and minute; 0 for no limit."),
-    ] = 300,
-    per_address: Annotated[
-        int,
-        typer.Option("--per-address", min=0, help="Maximum requests per address and minute; 0 for no limit."),
-    ] = 6000,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: ServeOptions,
 ) -> None:
     """Serve the annotation pages until interrupted; interrupting loses nothing.
 
@@ -102,24 +80,26 @@ def serve(
     from slvmeval.web.annotation.serve import Serving, prepare, run_server
     from tasks.annotation.installation import database_url, media_folder
 
-    root = terminal.open_store(store, profile).root
+    root = terminal.open_store(options).root
     settings = Serving(
         store=str(root),
-        database=database_url(root, database),
+        database=database_url(root, options.database),
         media=str(media_folder(root)),
         campaigns=(),
-        host=host,
-        port=port,
-        public_url=public_url.rstrip("/"),
-        trusted_proxies=behind_proxy,
-        send_files=send_files,
-        texts="" if texts is None else str(texts),
-        platforms=tuple(platform or ()),
-        worker_a_minute=per_worker,
-        address_a_minute=per_address,
+        host=options.host,
+        port=options.port,
+        public_url=options.public_url.rstrip("/"),
+        trusted_proxies=options.behind_proxy,
+        send_files=options.send_files,
+        texts="" if options.texts is None else str(options.texts),
+        platforms=tuple(options.platform or ()),
+        worker_a_minute=options.per_worker,
+        address_a_minute=options.per_address,
     )
-    with prepare(settings, name, private=private_audience, processes=processes) as ready:
+    with prepare(
+        settings, options.name, private=options.private_audience, processes=options.processes
+    ) as ready:
         terminal.say(*ready.lines)
         for line in ready.warnings:
             terminal.tell(f"note: {line}")
-        run_server(ready, processes)
+        run_server(ready, options.processes)

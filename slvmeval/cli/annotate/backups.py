@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk
 
 if TYPE_CHECKING:
     from tasks.annotation.desk.backup import BackedUp
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
+FileArgument = Annotated[Path, Given(("argument",), "FILE"), Field(description="The backup.")]
 
 
 def register(annotate: typer.Typer) -> None:
@@ -22,12 +24,15 @@ def register(annotate: typer.Typer) -> None:
     annotate.command()(restore)
 
 
+class BackupOptions(terminal.DeskParameters):
+    """Options of `backup`."""
+
+    file: FileArgument
+    as_json: terminal.JsonOption = False
+
+
 def backup(
-    file: FileArgument,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: BackupOptions,
 ) -> None:
     """Write the annotation database into a new file, while the server may go on working.
 
@@ -38,17 +43,20 @@ def backup(
     """
     from tasks.annotation.desk.backup import back_up
 
-    with opened_desk(store, profile, database) as (_, desk):
-        done = back_up(desk, file)
-    _say(done, f"{_in_words(done)} in {file}", as_json)
+    with opened_desk(options) as (_, desk):
+        done = back_up(desk, options.file)
+    _say(done, f"{_in_words(done)} in {options.file}", options.as_json)
+
+
+class RestoreOptions(terminal.DeskParameters):
+    """Options of `restore`."""
+
+    file: FileArgument
+    as_json: terminal.JsonOption = False
 
 
 def restore(
-    file: FileArgument,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: RestoreOptions,
 ) -> None:
     """Fill an empty annotation database from a backup, of SQLite or PostgreSQL into either.
 
@@ -60,10 +68,10 @@ def restore(
     from storage_schemas.votes import VotesStore
     from tasks.annotation.desk.backup import restore as restore_from
 
-    with opened_desk(store, profile, database) as (opened, desk):
-        done = restore_from(desk, file, VotesStore(opened))
+    with opened_desk(options) as (opened, desk):
+        done = restore_from(desk, options.file, VotesStore(opened))
     again = f"; {done.erased_again} workers who were erased since are erased again" * bool(done.erased_again)
-    _say(done, f"restored {_in_words(done)}{again}", as_json)
+    _say(done, f"restored {_in_words(done)}{again}", options.as_json)
 
 
 def _in_words(done: BackedUp) -> str:

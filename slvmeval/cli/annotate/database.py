@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slvmeval.cli import terminal
@@ -15,17 +14,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_desk(
-    store: Path | None, profile: Path | None = None, database: str | None = None
-) -> Iterator[tuple[Store, Desk]]:
+def opened_desk(options: terminal.DeskParameters) -> Iterator[tuple[Store, Desk]]:
     """Open the store from the settings, and its desk."""
     from tasks.annotation.desk.desk import Desk
     from tasks.annotation.installation import database_url, installation_key
 
-    opened = terminal.open_store(store, profile)
+    opened = terminal.open_store(options)
     # the key first: it refuses if a database exists without its key
     key = installation_key(opened.root)
-    desk = Desk.open(database_url(opened.root, database), key)
+    desk = Desk.open(database_url(opened.root, options.database), key)
     try:
         yield opened, desk
     finally:

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
-from flows.annotate.parameters import AnnotateParameters
+from flows.annotate.parameters import AnnotateParameters, PrivateAudience
+from flows.parameters import RARE, Given, OwnPrompts, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
-from slvmeval.cli.declared import Only, option, with_options
+from slvmeval.cli.declared import Only
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,76 +25,70 @@ if TYPE_CHECKING:
 
 CampaignArgument = Annotated[
     str | None,
-    typer.Argument(metavar="CAMPAIGN", help="Name of the campaign; optional if there is only one."),
+    Given(("argument",), "CAMPAIGN"),
+    Field(description="Name of the campaign; optional if there is only one."),
 ]
 CampaignOption = Annotated[
     str | None,
-    typer.Option("--campaign", metavar="NAME", help="The campaign; optional if there is only one."),
+    Given(("--campaign",), "NAME"),
+    Field(description="The campaign; optional if there is only one."),
 ]
 TextsOption = Annotated[
     Path | None,
-    typer.Option("--texts", metavar="DIR", help="Folder of texts that replace the built-in ones."),
+    Given(("--texts",), "DIR"),
+    Field(description="Folder of texts that replace the built-in ones."),
 ]
-PrivateOption = Annotated[bool, option(AnnotateParameters, "private_audience")]
 
 
 def register(annotate: typer.Typer) -> None:
     """Add the commands."""
     annotate.command()(export)
     annotate.command(name="import")(import_)
-    annotate.command()(with_options(publish))
+    annotate.command()(publish)
     annotate.command()(translate)
     annotate.command()(collect)
 
 
+class ExportOptions(terminal.DeskParameters):
+    """Options of `export`."""
+
+    out: Annotated[Path, Given(metavar="FILE")] = Field(description="A new file, FILE.csv or FILE.jsonl.")
+    campaign: CampaignArgument = None
+    links: Annotated[str, Given(metavar="token|worker|none")] = Field(
+        default="token",
+        description="token: a link for one worker per task; worker: links into which the platform inserts "
+        "its "
+        "worker's id; none: for a platform that shows the tasks itself.",
+    )
+    public_url: Annotated[str, Given(metavar="URL")] = Field(
+        default="", description="Address of our pages, for links; by default the campaign's public_url."
+    )
+    placeholder: Annotated[str, Given(panel=RARE)] = Field(
+        default="WORKER_ID", description="Placeholder that the platform replaces with its worker id."
+    )
+    media_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
+        default="", description="Base address of the videos on the platform, without links."
+    )
+    language: Annotated[str, Given(metavar="en|ja", panel=RARE)] = Field(
+        default="en", description="Language of the questions, without links."
+    )
+    texts: TextsOption = None
+    every: Annotated[bool, Given(("--all",))] = Field(
+        default=False, description="Include tasks that already have their votes."
+    )
+    encoding: Annotated[str, Given(metavar="utf-8|utf-8-sig|cp932", panel=RARE)] = Field(
+        default="utf-8", description="Encoding of the file."
+    )
+    private_audience: PrivateAudience = False
+
+
 def export(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file, FILE.csv or FILE.jsonl.")],
-    campaign: CampaignArgument = None,
-    links: Annotated[
-        str,
-        typer.Option(
-            "--links",
-            metavar="token|worker|none",
-            help="token: a link for one worker per task; worker: links into which the platform inserts its "
-            "worker's id; none: for a platform that shows the tasks itself.",
-        ),
-    ] = "token",
-    public_url: Annotated[
-        str,
-        typer.Option(
-            "--public-url",
-            metavar="URL",
-            help="Address of our pages, for links; by default the campaign's public_url.",
-        ),
-    ] = "",
-    placeholder: Annotated[
-        str, typer.Option("--placeholder", help="Placeholder that the platform replaces with its worker id.")
-    ] = "WORKER_ID",
-    media_url: Annotated[
-        str,
-        typer.Option(
-            "--media-url", metavar="URL", help="Base address of the videos on the platform, without links."
-        ),
-    ] = "",
-    language: Annotated[
-        str, typer.Option("--language", metavar="en|ja", help="Language of the questions, without links.")
-    ] = "en",
-    texts: TextsOption = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Include tasks that already have their votes.")
-    ] = False,
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="utf-8|utf-8-sig|cp932", help="Encoding of the file.")
-    ] = "utf-8",
-    private_audience: PrivateOption = False,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    given: ExportOptions,
 ) -> None:
     """Write the tasks that still need votes as a table for another platform, one row per vote.
 
     Links of the kind `token` are new each time; earlier ones stay valid. Without links, sources that may
-    not be redistributed are left out unless --private-audience is given.
+    not be redistributed are left out unless --private is given.
 
     Example: `slvmeval annotate export demo-1 --store STORE --public-url https://HOST --out tasks.csv`
     """
@@ -102,17 +99,17 @@ def export(
     from tasks.annotation.exchange.task_table import LINKS, TableOptions, check_target, task_rows, write_table
     from tasks.annotation.installation import installation_key
 
-    if links not in LINKS:
-        raise UserInputError(f"--links {links}: choose {', '.join(LINKS)}")
-    if encoding not in get_args(Encoding):
-        raise UserInputError(f"--encoding {encoding}: choose {', '.join(get_args(Encoding))}")
-    check_target(out)
-    with opened_desk(store, profile, database) as (opened, desk):
-        name = pairs_campaign(desk, campaign, "send raters links (`slvmeval annotate links`)")
-        address = public_url or desk.campaigns.get(name).public_url
-        options = TableOptions(links, address, placeholder, media_url, every)
+    if given.links not in LINKS:
+        raise UserInputError(f"--links {given.links}: choose {', '.join(LINKS)}")
+    if given.encoding not in get_args(Encoding):
+        raise UserInputError(f"--encoding {given.encoding}: choose {', '.join(get_args(Encoding))}")
+    check_target(given.out)
+    with opened_desk(given) as (opened, desk):
+        name = pairs_campaign(desk, given.campaign, "send raters links (`slvmeval annotate links`)")
+        address = given.public_url or desk.campaigns.get(name).public_url
+        options = TableOptions(given.links, address, given.placeholder, given.media_url, given.every)
         release = _release_of(opened.root, desk, name)
-        free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
+        free = {row.source_id for row in release.sources() if given.private_audience or row.redistributable}
         tasks = desk.campaigns.tasks(name)
         rows = task_rows(
             desk,
@@ -120,37 +117,36 @@ def export(
             name,
             options,
             lambda task: task.source_id in free,
-            _wording(language, texts),
+            _wording(given.language, given.texts),
         )
     if not rows:
         raise UserInputError(f"campaign {name} has no tasks to write: every pair has its votes (see --all)")
-    write_table(out, rows, cast(Encoding, encoding))
-    terminal.say(f"{len(rows)} tasks of campaign {name} in {out}")
-    left_out = sum(task.source_id not in free for task in tasks) if links == "none" else 0
+    write_table(given.out, rows, cast(Encoding, given.encoding))
+    terminal.say(f"{len(rows)} tasks of campaign {name} in {given.out}")
+    left_out = sum(task.source_id not in free for task in tasks) if given.links == "none" else 0
     if left_out:
         terminal.say(f"{left_out} pairs come from sources that may not be redistributed and were left out")
 
 
+class ImportOptions(terminal.DeskParameters):
+    """Options of `import`."""
+
+    files: Annotated[tuple[Path, ...], Given(("files",), "FILE")] = Field(
+        description="Answers: .csv, .tsv or .jsonl; they are only read."
+    )
+    campaign: CampaignOption = None
+    mapping: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None, description="Mapping of columns and values, as TOML."
+    )
+    dry_run: bool = Field(default=False, description="Only report what would be imported.")
+    report: Annotated[Path | None, Given(("--out",), metavar="FILE")] = Field(
+        default=None, description="Report of the rows left out; by default next to the first file."
+    )
+    as_json: terminal.JsonOption = False
+
+
 def import_(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Answers: .csv, .tsv or .jsonl; they are only read.")
-    ],
-    campaign: CampaignOption = None,
-    mapping: Annotated[
-        Path | None,
-        typer.Option("--mapping", metavar="FILE", help="Mapping of columns and values, as TOML."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be imported.")] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report", metavar="FILE", help="Report of the rows left out; by default next to the first file."
-        ),
-    ] = None,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: ImportOptions,
 ) -> None:
     """Import another platform's answers as votes; workers' ids are hashed.
 
@@ -163,23 +159,25 @@ def import_(
     from tasks.annotation.exchange.mapping import load_mapping
     from tasks.annotation.installation import installation_key
 
-    columns = load_mapping(mapping)
-    with opened_desk(store, profile, database) as (opened, desk):
+    columns = load_mapping(options.mapping)
+    with opened_desk(options) as (opened, desk):
         instead = "a file of ratings goes straight into `slvmeval suite alignment --ratings FILE`"
-        name = pairs_campaign(desk, campaign, instead)
-        result = import_answers(desk, installation_key(opened.root), name, files, columns, dry_run)
-    place = report or files[0].with_name(f"{files[0].stem}.left-out.csv")
+        name = pairs_campaign(desk, options.campaign, instead)
+        result = import_answers(
+            desk, installation_key(opened.root), name, options.files, columns, options.dry_run
+        )
+    place = options.report or options.files[0].with_name(f"{options.files[0].stem}.left-out.csv")
     if result.left_out or place.exists():
         # an older report does not apply to these rows
         write_report(place, result.left_out)
-    if as_json:
+    if options.as_json:
         terminal.print_json(
             {
                 "campaign": name,
                 "rows": result.rows,
                 "accepted": result.accepted,
                 "known": result.known,
-                "dry_run": dry_run,
+                "dry_run": options.dry_run,
                 "left_out": [
                     {"file": row.file, "line": row.line, "reason": row.reason.value, "message": row.message}
                     for row in result.left_out
@@ -215,6 +213,14 @@ def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[st
     return wording
 
 
+class PublishOptions(Frozen):
+    """Options of `publish`."""
+
+    dry_run: bool = Field(
+        default=False, description="Only print how many answers are needed, and their time and pay."
+    )
+
+
 def publish(
     parameters: Annotated[
         AnnotateParameters,
@@ -231,10 +237,7 @@ def publish(
         ),
     ],
     run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")],
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only print how many answers are needed, and their time and pay."),
-    ] = False,
+    given: PublishOptions,
 ) -> None:
     """Publish a release to annotators: write the videos they see, and queue its pairs.
 
@@ -261,7 +264,7 @@ def publish(
         BuildProgress(options.open_store().cache, quiet or as_json) as progress,
         annotation(options, progress) as prepared,
     ):
-        if dry_run:
+        if given.dry_run:
             plan = prepared.plan()
             if as_json:
                 terminal.print_json({**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")})
@@ -289,46 +292,34 @@ def publish(
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
+class TranslateOptions(ReleaseParameters):
+    """Options of `translate`."""
+
+    into: Annotated[str, Given(("--language",), metavar="LANGUAGE")] = Field(
+        default="ja", description="ja, en, or a language name known to the model."
+    )
+    model: Annotated[str, Given(metavar="NAME", panel=RARE)] = Field(
+        default="", description="The model; Qwen/Qwen3-Next-80B-A3B-Instruct-FP8 by default."
+    )
+    server: Annotated[str, Given(metavar="NAME", panel=RARE)] = Field(
+        default="", description="Its server in the profile's model_servers; translation by default."
+    )
+    prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None, description="Translate the prompts of rated videos instead of captions."
+    )
+    suite: Annotated[str, Given(metavar="NAME")] = Field(
+        default="", description="The suite whose authors published that file."
+    )
+    prompts: OwnPrompts = None
+    plain_sampling: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="Omit vLLM's extra fields, for example for OpenAI's servers."
+    )
+    as_json: terminal.JsonOption = False
+    quiet: terminal.QuietOption = False
+
+
 def translate(
-    release: terminal.ReleaseArgument = None,
-    into: Annotated[
-        str, typer.Option("--into", metavar="LANGUAGE", help="ja, en, or a language name known to the model.")
-    ] = "ja",
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model", metavar="NAME", help="The model; Qwen/Qwen3-Next-80B-A3B-Instruct-FP8 by default."
-        ),
-    ] = "",
-    server: Annotated[
-        str,
-        typer.Option(
-            "--server",
-            metavar="NAME",
-            help="Its server in the profile's model_servers; translation by default.",
-        ),
-    ] = "",
-    prompt_suite: Annotated[
-        Path | None,
-        typer.Option(
-            "--prompt-suite",
-            metavar="FILE",
-            help="Translate the prompts of rated videos instead of captions.",
-        ),
-    ] = None,
-    suite: Annotated[
-        str, typer.Option("--suite", metavar="NAME", help="The suite whose authors published that file.")
-    ] = "",
-    prompts: terminal.PromptsOption = None,
-    plain_sampling: Annotated[
-        bool,
-        typer.Option("--plain-sampling", help="Omit vLLM's extra fields, for example for OpenAI's servers."),
-    ] = False,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
-    quiet: terminal.QuietOption = False,
+    options: TranslateOptions,
 ) -> None:
     """Translate a release's captions with an OpenAI-compatible model; each is requested once.
 
@@ -344,32 +335,38 @@ def translate(
     from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
 
-    parameters = translation_parameters(into, model, server, terminal.path_text(prompts), plain_sampling)
+    parameters = translation_parameters(
+        options.into,
+        options.model,
+        options.server,
+        options.prompts,
+        options.plain_sampling,
+    )
     if parameters is None:
-        raise UserInputError("name the language: --into ja")
-    site = terminal.settings(profile, store=store)
-    if prompt_suite is None:
-        opened = terminal.open_release(store, release, version, profile)
+        raise UserInputError("name the language: --language ja")
+    site = options.site()
+    if options.prompt_suite is None:
+        opened = terminal.open_release(options)
         captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
         root = opened.store.root
-    elif release is not None or version is not None:
+    elif options.release is not None:
         raise UserInputError("name a release, or give --prompt-suite: not both")
     else:
         root = Store.create(Path(site.store)).root
-        captions = prompt_texts(prompt_suite, suite, root)
+        captions = prompt_texts(options.prompt_suite, options.suite, root)
     with (
         TranslationStore(root) as translations,
-        terminal.step_bar("captions", quiet or as_json) as step,
+        terminal.step_bar("captions", options.quiet or options.as_json) as step,
     ):
         result = translate_captions(
             captions, parameters, Servers(site.model_servers, root), translations, step
         )
-    if as_json:
+    if options.as_json:
         terminal.print_json(
             {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}
         )
     else:
-        command = "publish" if prompt_suite is None else "publish-ratings"
+        command = "publish" if options.prompt_suite is None else "publish-ratings"
         terminal.say(result.in_words(), f"`slvmeval annotate {command}` shows them.")
     if result.failed:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
@@ -385,12 +382,15 @@ def prompt_texts(path: Path, suite: str, root: Path) -> list[str]:
     return [prompt.text for prompt in load_prompts(path, made).by_id.values()]
 
 
+class CollectOptions(terminal.DeskParameters):
+    """Options of `collect`."""
+
+    campaign: CampaignArgument = None
+    as_json: terminal.JsonOption = False
+
+
 def collect(
-    campaign: CampaignArgument = None,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: CollectOptions,
 ) -> None:
     """Copy votes and decisions from the pages' database into the store, by default of all campaigns.
 
@@ -405,13 +405,13 @@ def collect(
     from tasks.annotation.ratings_file import CollectedRatings, collect_ratings
     from tasks.annotation.sync import collect as collect_campaign
 
-    with opened_desk(store, profile, database) as (opened, desk):
-        selected = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
+    with opened_desk(options) as (opened, desk):
+        selected = [desk.campaigns.get(options.campaign)] if options.campaign else desk.campaigns.all()
         done = [
             (collect_ratings if one.kind == "ratings" else collect_campaign)(opened, desk, one.name)
             for one in selected
         ]
-    if as_json:
+    if options.as_json:
         rows = [asdict(one) | {"complete": one.complete} for one in done]
         terminal.print_json([{key: _plain(value) for key, value in row.items()} for row in rows])
     else:

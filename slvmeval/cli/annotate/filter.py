@@ -5,26 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import workers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from storage_schemas.release import Release
     from tasks.votes.filter import Retention
     from tasks.votes.release_votes import ReleaseVotes
 
-CampaignsOption = Annotated[
-    list[str] | None,
-    typer.Option("--campaign", metavar="NAME", help="Only votes of this campaign; repeatable."),
-]
 RuleOption = Annotated[
     str | None,
-    typer.Option(
-        "--recipe",
-        metavar="NAME|FILE",
-        help="Use this recipe's rule instead of the campaigns' and the release's.",
-    ),
+    Given(("--recipe",), "NAME|FILE"),
+    Field(description="Use this recipe's rule instead of the campaigns' and the release's."),
 ]
 
 
@@ -35,18 +32,19 @@ def register(annotate: typer.Typer) -> None:
     workers.register(annotate)
 
 
+class FilterOptions(ReleaseParameters):
+    """Options of `filter`."""
+
+    name: Annotated[str | None, Given(("--as",), "NAME")] = Field(
+        default=None, description="Name of the new release; RELEASE-filtered by default."
+    )
+    campaigns: terminal.VotesOption = ()
+    recipe: RuleOption = None
+    as_json: terminal.JsonOption = False
+
+
 def filter_(
-    release: terminal.ReleaseArgument = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Name of the new release; RELEASE-filtered by default."),
-    ] = None,
-    campaigns: CampaignsOption = None,
-    recipe: RuleOption = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: FilterOptions,
 ) -> None:
     """Write the pairs that pass the filter as a new release that includes the votes.
 
@@ -59,11 +57,11 @@ def filter_(
     from tasks.annotation.filtered_release import write_filtered
     from tasks.votes.filter import retention as retention_of
 
-    parent = terminal.open_release(store, release, version, profile)
-    people = _people(parent, campaigns, recipe)
-    filtered = write_filtered(parent, people, name)
+    parent = terminal.open_release(options)
+    people = _people(parent, options.campaigns, options.recipe)
+    filtered = write_filtered(parent, people, options.name)
     rows = retention_of(people.outcomes)
-    if as_json:
+    if options.as_json:
         terminal.print_json(
             {
                 "release": filtered.release.name,
@@ -87,14 +85,16 @@ def filter_(
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
+class RetentionOptions(ReleaseParameters):
+    """Options of `retention`."""
+
+    campaigns: terminal.VotesOption = ()
+    recipe: RuleOption = None
+    as_json: terminal.JsonOption = False
+
+
 def retention(
-    release: terminal.ReleaseArgument = None,
-    campaigns: CampaignsOption = None,
-    recipe: RuleOption = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: RetentionOptions,
 ) -> None:
     """Print the number of pairs of each aspect that pass the filter, and why others do not; nothing is
     written.
@@ -103,22 +103,22 @@ def retention(
     """
     from tasks.votes.filter import retention as retention_of
 
-    opened = terminal.open_release(store, release, version, profile)
-    people = _people(opened, campaigns, recipe)
+    opened = terminal.open_release(options)
+    people = _people(opened, options.campaigns, options.recipe)
     rows = retention_of(people.outcomes)
-    if as_json:
+    if options.as_json:
         terminal.print_json([_plain(row) for row in rows])
     else:
         _print_retention(opened, people, rows)
 
 
-def _people(release: Release, campaigns: list[str] | None, recipe: str | None) -> ReleaseVotes:
+def _people(release: Release, campaigns: Sequence[str], recipe: str | None) -> ReleaseVotes:
     from storage_schemas.errors import UserInputError
     from tasks.recipe import load_recipe
     from tasks.votes.release_votes import read_release_votes
 
     rule = None if recipe is None else load_recipe(recipe).annotation
-    people = read_release_votes(release, campaigns or (), rule)
+    people = read_release_votes(release, campaigns, rule)
     if people is None:
         raise UserInputError(
             f"there are no votes on release {release.name}, version {release.version}: "

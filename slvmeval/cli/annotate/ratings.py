@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import option
+from slvmeval.cli.declared import Only
 
 
 def register(annotate: typer.Typer) -> None:
@@ -17,38 +19,29 @@ def register(annotate: typer.Typer) -> None:
     annotate.command(name="publish-ratings")(publish_ratings)
 
 
+class PublishRatingsOptions(terminal.DeskParameters):
+    """Options of `publish-ratings`, beside those of a suite's run."""
+
+    suite: Annotated[str, Given(("suite",), "SUITE")] = Field(description="The suite, such as video-bench.")
+    campaign: Annotated[str, Given(metavar="NAME")] = Field(
+        default="", description="Name of the campaign; that in --settings, else SUITE-ratings."
+    )
+    settings: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None, description="Settings of the campaign, as TOML."
+    )
+    guides: Annotated[Path | None, Given(("--texts",), metavar="DIR")] = Field(
+        default=None, description="Folder with your own guides for raters, LANGUAGE/DIMENSION.txt."
+    )
+    as_json: terminal.JsonOption = False
+    quiet: terminal.QuietOption = False
+
+
 def publish_ratings(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite, such as video-bench.")],
-    videos: terminal.VideosOption,
-    prompt_suite: Annotated[Path, option(SuiteParameters, "prompt_suite")],
-    manifest: terminal.ManifestOption = None,
-    dimensions: Annotated[list[str] | None, option(SuiteParameters, "dimensions")] = None,
-    generators: Annotated[list[str] | None, option(SuiteParameters, "generators")] = None,
-    mini: Annotated[int | None, option(SuiteParameters, "mini")] = None,
-    seed: Annotated[int, option(SuiteParameters, "seed")] = 0,
-    campaign: Annotated[
-        str,
-        typer.Option(
-            "--campaign", metavar="NAME", help="Name of the campaign; that in --settings, else SUITE-ratings."
-        ),
-    ] = "",
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help="Settings of the campaign, as TOML.")
-    ] = None,
-    guides: Annotated[
-        Path | None,
-        typer.Option(
-            "--guides",
-            metavar="DIR",
-            help="Folder with your own guides for raters, LANGUAGE/DIMENSION.txt.",
-        ),
-    ] = None,
-    prompts: terminal.PromptsOption = None,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
-    quiet: terminal.QuietOption = False,
+    options: PublishRatingsOptions,
+    rated: Annotated[
+        SuiteParameters,
+        Only("videos", "prompt_suite", "manifest", "dimensions", "generators", "mini", "seed", "prompts"),
+    ],
 ) -> None:
     """Publish generated videos to raters: one video and one dimension a task, with the guide's levels.
 
@@ -61,7 +54,7 @@ def publish_ratings(
     """
     from dataclasses import asdict
 
-    from flows.parameters import checked_prompts
+    from flows.parameters import checked_prompts, required
     from storage_schemas.store import Store
     from tasks.annotation.desk.desk import Desk
     from tasks.annotation.installation import database_url, installation_key
@@ -73,23 +66,29 @@ def publish_ratings(
     from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.registry import make_suite
 
-    site = terminal.settings(profile, store=store)
+    site = options.site()
     root = Store.create(Path(site.store)).root
-    own = checked_prompts(terminal.path_text(prompts))
-    made = make_suite(suite, Setup(store_path=str(root), model_servers=site.model_servers, prompts=own))
-    names = [made.dimension(name).name for name in dimensions or ()] or [one.name for one in made.dimensions]
+    own = checked_prompts(rated.prompts)
+    videos = Path(required("videos", rated.videos))
+    manifest = Path(rated.manifest) if rated.manifest else find_manifest(videos)
+    made = make_suite(
+        options.suite, Setup(store_path=str(root), model_servers=site.model_servers, prompts=own)
+    )
+    names = [made.dimension(name).name for name in rated.dimensions] or [one.name for one in made.dimensions]
     material = bring_together(
-        load_prompts(prompt_suite, made),
-        load_manifest(manifest or find_manifest(videos), videos, generators or ()),
+        load_prompts(Path(required("prompt_suite", rated.prompt_suite)), made),
+        load_manifest(manifest, videos, rated.generators),
     )
     key = installation_key(root)
     with (
-        Desk.open(database_url(root, database), key) as desk,
-        terminal.step_bar("videos", quiet or as_json) as step,
+        Desk.open(database_url(root, options.database), key) as desk,
+        terminal.step_bar("videos", options.quiet or options.as_json) as step,
     ):
-        wanted = rating_campaign(desk.campaigns.all(), made, names, campaign, settings, guides)
-        result = publish(desk, root, key, wanted, made, material, mini or 0, seed, step)
-    if as_json:
+        wanted = rating_campaign(
+            desk.campaigns.all(), made, names, options.campaign, options.settings, options.guides
+        )
+        result = publish(desk, root, key, wanted, made, material, rated.mini or 0, rated.seed, step)
+    if options.as_json:
         output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
         counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}
         terminal.print_json({**output, **counts, "left_out": [asdict(one) for one in result.left_out]})

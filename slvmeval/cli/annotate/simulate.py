@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given
 from slvmeval.cli import terminal
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,27 +24,28 @@ def register(annotate: typer.Typer) -> None:
     annotate.command()(simulate)
 
 
+class SimulateOptions(Frozen):
+    """Options of `simulate`."""
+
+    workers: Annotated[str, Given(metavar="KIND=COUNT,…")] = Field(
+        default="good=95,lazy=5,random=5,always-a=5,contrary=5",
+        description="Workers by kind: good, lazy, random, always-a, contrary.",
+    )
+    pairs: int = Field(default=500, ge=1, description="Number of pairs.")
+    gold: int = Field(default=12, ge=0, description="Number of gold pairs beside them.")
+    seconds: float = Field(
+        default=200.0, ge=1, description="Seconds to be watched of a pair's two videos together."
+    )
+    settings: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None, description="Settings of the campaign, for its pay; TOML."
+    )
+    runs: int = Field(default=10, ge=1, description="Campaigns to simulate under each rule.")
+    seed: int = Field(default=0, ge=0, description="Seed of the first run.")
+    as_json: terminal.JsonOption = False
+
+
 def simulate(
-    workers: Annotated[
-        str,
-        typer.Option(
-            "--workers",
-            metavar="KIND=COUNT,…",
-            help="Workers by kind: good, lazy, random, always-a, contrary.",
-        ),
-    ] = "good=95,lazy=5,random=5,always-a=5,contrary=5",
-    pairs: Annotated[int, typer.Option("--pairs", min=1, help="Number of pairs.")] = 500,
-    gold: Annotated[int, typer.Option("--gold", min=0, help="Number of gold pairs beside them.")] = 12,
-    seconds: Annotated[
-        float, typer.Option("--seconds", min=1, help="Seconds to be watched of a pair's two videos together.")
-    ] = 200.0,
-    settings: Annotated[
-        Path | None,
-        typer.Option("--settings", metavar="FILE", help="Settings of the campaign, for its pay; TOML."),
-    ] = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Campaigns to simulate under each rule.")] = 10,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first run.")] = 0,
-    as_json: terminal.JsonOption = False,
+    options: SimulateOptions,
 ) -> None:
     """Simulate campaigns under both rules: bad workers they find, what they cost, and what they keep.
 
@@ -58,23 +62,27 @@ def simulate(
     from tasks.annotation.simulation import simulate as simulate_one
     from tasks.votes.quality import RuleName
 
-    crowd = Crowd(workers=_counts(workers), pairs=pairs, gold=gold, pair_s=seconds)
+    crowd = Crowd(
+        workers=_counts(options.workers), pairs=options.pairs, gold=options.gold, pair_s=options.seconds
+    )
     shown = {"release": "simulated", "version": 1}
     campaign = (
         Campaign(name="simulated", **shown)
-        if settings is None
-        else load_campaign(settings, "simulated", **shown)
+        if options.settings is None
+        else load_campaign(options.settings, "simulated", **shown)
     )
     results = [
-        added_up([simulate_one(crowd, rule, seed + run) for run in range(runs)])
+        added_up([simulate_one(crowd, rule, options.seed + run) for run in range(options.runs)])
         for rule in get_args(RuleName)
     ]
-    pays = [result.answers * campaign.pay_for(seconds) / runs for result in results]
-    if as_json:
+    pays = [result.answers * campaign.pay_for(options.seconds) / options.runs for result in results]
+    if options.as_json:
         rows = [{**asdict(one), "pay_of_a_run": pay} for one, pay in zip(results, pays, strict=True)]
-        terminal.print_json({"runs": runs, "seed": seed, "currency": campaign.currency, "rules": rows})
+        terminal.print_json(
+            {"runs": options.runs, "seed": options.seed, "currency": campaign.currency, "rules": rows}
+        )
         return
-    _print(results, pays, campaign, runs)
+    _print(results, pays, campaign, options.runs)
 
 
 def _counts(text: str) -> dict[Behaviour, int]:
@@ -104,7 +112,7 @@ def _print(
         (
             kind.value,
             number,
-            *(one.by_eighth[kind] for one in (paper, strict)),
+            *(one.in_time[kind] for one in (paper, strict)),
             *(one.listed[kind] for one in (paper, strict)),
         )
         for kind, number in paper.workers.items()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
@@ -25,21 +27,18 @@ def register(annotate: typer.Typer) -> None:
     annotate.command()(status)
 
 
+class StatusOptions(terminal.DeskParameters):
+    """Options of `status`."""
+
+    campaign: CampaignArgument = None
+    rate: Annotated[float | None, Given(metavar="AMOUNT", panel=RARE)] = Field(
+        default=None, ge=0, description="Pay per task, for the cost; by default what the campaign pays."
+    )
+    as_json: terminal.JsonOption = False
+
+
 def status(
-    campaign: CampaignArgument = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--rate",
-            min=0,
-            metavar="AMOUNT",
-            help="Pay per task, for the cost; by default what the campaign pays.",
-        ),
-    ] = None,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: StatusOptions,
 ) -> None:
     """Show the progress of campaigns: votes by aspect, pace, estimated end, cost and agreement.
 
@@ -49,10 +48,10 @@ def status(
     from slvmeval.web.annotation.organiser.rating_state import rating_state
     from tasks.annotation.desk.database import utc
 
-    with opened_desk(store, profile, database) as (_, desk):
-        selected = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
+    with opened_desk(options) as (_, desk):
+        selected = [desk.campaigns.get(options.campaign)] if options.campaign else desk.campaigns.all()
         states = []
-        rated = [rating_state(desk, one, utc(), rate) for one in selected if one.kind == "ratings"]
+        rated = [rating_state(desk, one, utc(), options.rate) for one in selected if one.kind == "ratings"]
         for one in selected:
             if one.kind == "ratings":
                 continue
@@ -65,8 +64,8 @@ def status(
                 desk.organiser.workers(one.name),
                 tallies,
             )
-            states.append(campaign_state(facts, utc(), rate=rate))
-    if as_json:
+            states.append(campaign_state(facts, utc(), rate=options.rate))
+    if options.as_json:
         terminal.print_json([*map(_json, states), *map(_ratings_json, rated)])
         return
     for ratings in rated:

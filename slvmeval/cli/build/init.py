@@ -11,8 +11,11 @@ from string import Template
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given
 from slvmeval.cli import terminal
+from storage_schemas.model import Frozen
 
 #: What a site with a cluster starts from, by the documents' names. Images are made from a source tree.
 _CLUSTER = ("slurm", "infra/postgres")
@@ -30,15 +33,20 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel="Start here")(init)
 
 
+class InitOptions(Frozen):
+    """Options of `init`."""
+
+    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(
+        description="The project's folder; it may exist."
+    )
+    cluster: bool = Field(
+        default=False,
+        description="Also what a site with SLURM starts from: profiles, job scripts, a server on PostgreSQL.",
+    )
+
+
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder; it may exist.")],
-    cluster: Annotated[
-        bool,
-        typer.Option(
-            "--cluster",
-            help="Also what a site with SLURM starts from: profiles, job scripts, a server on PostgreSQL.",
-        ),
-    ] = False,
+    options: InitOptions,
 ) -> None:
     """Write a project folder: a profile, a recipe, a place for videos, and a README with the next commands.
 
@@ -48,11 +56,11 @@ def init(
     """
     from slvmeval.new_files import write_new_files
 
-    write_new_files(folder, project_files(folder.resolve().name, cluster))
+    write_new_files(options.folder, project_files(options.folder.resolve().name, options.cluster))
     terminal.say(
-        f"{folder} is a project now; README.md there has the commands. Next:",
-        f"  put videos with captions into {folder}/sources (README.md there shows the form)",
-        f"  cd {folder}",
+        f"{options.folder} is a project now; README.md there has the commands. Next:",
+        f"  put videos with captions into {options.folder}/sources (README.md there shows the form)",
+        f"  cd {options.folder}",
         "  slvmeval build --profile profile.toml --recipe recipe.toml --gallery gallery",
     )
 

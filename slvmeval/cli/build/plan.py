@@ -14,7 +14,7 @@ import typer
 
 from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only, Without, with_options
+from slvmeval.cli.declared import Only, Without
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(rich_help_panel="Build")(with_options(plan))
+    app.command(rich_help_panel="Build")(plan)
 
 
 def plan(
@@ -98,42 +98,43 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
         for name in build.recipe.aspects
         for point in build.recipe.points(name)
     }
-    for record in build.inherited.records:
+    for record in build.state.inherited.records:
         aspects[record.aspect]["planned"] += 1
-    for candidate in build.candidates:
-        report = build.reports.get(candidate.source_id)
-        if report is None or build.inherited.has(candidate.source_id, candidate.aspect):
+    for candidate in build.state.candidates:
+        report = build.state.reports.get(candidate.source_id)
+        if report is None or build.state.inherited.has(candidate.source_id, candidate.aspect):
             continue
         for pair in report.pairs:
-            if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
+            if pair.aspect == candidate.aspect and pair.pair_id not in build.state.settled:
                 aspects[pair.aspect]["planned"] += 1
                 aspects[pair.aspect]["missing"] += not pair.done
                 on_gpu = build.options.placement.runs_on(pair.hardware, pair.aspect) == "gpu"
-                if on_gpu and pair.new_frames and not pair.done:
+                # a control takes no GPU, whatever the pool
+                if on_gpu and pair.new_frames and not pair.done and not pair.control:
                     with_ = parameters[pair.aspect, pair.strength]
                     frames, side = pair.new_frames, build.recipe.long_side
                     gpu_work.append(GpuWork(pair.aspect, pair.operation, with_, frames, side))
     reasons: dict[str, Counter[str]] = {name: Counter() for name in aspects}
-    for report in build.reports.values():
+    for report in build.state.reports.values():
         for none in report.no_pair:
-            reasons[none.aspect][none.reason.value] += 1
-    for row in build.rows:
+            reasons[none.aspect][f"{none.reason.value}{' (control)' if none.control else ''}"] += 1
+    for row in build.state.rows:
         if row.aspect in reasons:
             reasons[row.aspect][row.reason.value] += 1
     for name, counts in reasons.items():
         aspects[name]["no_pair"] = dict(sorted(counts.items()))
-    lost = whole_sources(build.rows)
+    lost = whole_sources(build.state.rows)
     return {
         "release": build.options.release,
-        "extends": build.inherited.version,
+        "extends": build.state.inherited.version,
         "recipe": build.recipe.name,
         "aspects": aspects,
         "sources": {
-            "usable": len(build.reports),
+            "usable": len(build.state.reports),
             "with_work": release_plan.missing_sources,
             "damaged": [
                 {"source": report.title, "damage": report.damage}
-                for report in build.reports.values()
+                for report in build.state.reports.values()
                 if report.damage
             ],
             "set_aside": [

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, OwnPrompts, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
 
 if TYPE_CHECKING:
     from storage_schemas.source import Source
     from tasks.llm.questions import Unanswered
 
-app = typer.Typer(no_args_is_help=True, help="Inspect a data set before a build, and categorise its videos.")
+app = CommandGroup(no_args_is_help=True, help="Inspect a data set before a build, and categorise its videos.")
 
 
 def register(parent: typer.Typer) -> None:
@@ -28,17 +31,21 @@ def _group() -> None:
 
 DataSetArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="KIND:PATH", help="folder:PATH or vript:PATH; a plain PATH is a folder. Options as for build."
-    ),
+    Given(("argument",), "KIND:PATH"),
+    Field(description="folder:PATH or vript:PATH; a plain PATH is a folder. Options as for build."),
 ]
+
+
+class ScanOptions(SiteParameters):
+    """Options of `scan`."""
+
+    root: DataSetArgument
+    as_json: terminal.JsonOption = False
 
 
 @app.command()
 def scan(
-    root: DataSetArgument,
-    settle: terminal.SettleOption = None,
-    as_json: terminal.JsonOption = False,
+    options: ScanOptions,
 ) -> None:
     """List the sources of a data set with duration and number of captions, and why others are unusable.
 
@@ -51,12 +58,14 @@ def scan(
     from storage_schemas.set_aside import SetAsideRow
     from tasks.sources.registry import open_sources
 
-    data_set = source_root(root)
+    data_set = source_root(options.root)
     if data_set.options.get("unpack"):
         raise UserInputError("sources scan writes nothing and cannot unpack: remove unpack=true")
-    adapter = open_sources(data_set.kind, Path(data_set.path), None, settle or 0.0, **data_set.options)
+    adapter = open_sources(
+        data_set.kind, Path(data_set.path), None, options.site().settle_s, **data_set.options
+    )
     rows: list[dict[str, Any]] = []
-    with terminal.step_bar("sources", as_json) as step:
+    with terminal.step_bar("sources", options.as_json) as step:
         total = adapter.count()
         for done, item in enumerate(adapter.scan(), 1):
             if isinstance(item, SetAsideRow):
@@ -65,7 +74,7 @@ def scan(
                 values = _usable(item)
             rows.append(values)
             step(done, max(total, done), str(values["video"]))
-    if as_json:
+    if options.as_json:
         terminal.print_json(rows)
     else:
         cells = [
@@ -84,28 +93,26 @@ def scan(
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
+class CategoriseOptions(SiteParameters):
+    """Options of `categorise`."""
+
+    root: DataSetArgument
+    category: Annotated[tuple[str, ...], Given(("category",), "CATEGORY")] = Field(
+        default=(), description="A category; by default YouTube's 15."
+    )
+    model: Annotated[str, Given(metavar="NAME")] = Field(
+        default="", description="The model; Qwen/Qwen3-8B by default."
+    )
+    server: Annotated[str, Given(metavar="NAME")] = Field(
+        default="", description="Its server in the profile's model_servers; caption-analysis by default."
+    )
+    prompts: OwnPrompts = None
+    as_json: terminal.JsonOption = False
+
+
 @app.command()
 def categorise(
-    root: DataSetArgument,
-    category: Annotated[
-        list[str] | None,
-        typer.Option("--category", metavar="NAME", help="A category; repeatable. By default YouTube's 15."),
-    ] = None,
-    model: Annotated[
-        str, typer.Option("--model", metavar="NAME", help="The model; Qwen/Qwen3-8B by default.")
-    ] = "",
-    server: Annotated[
-        str,
-        typer.Option(
-            "--server",
-            metavar="NAME",
-            help="Its server in the profile's model_servers; caption-analysis by default.",
-        ),
-    ] = "",
-    prompts: terminal.PromptsOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: CategoriseOptions,
 ) -> None:
     """Let a language model choose the content category of each source that has none, from its captions.
 
@@ -126,17 +133,20 @@ def categorise(
     from tasks.sources.content_categories import CATEGORIES_NAME, CategoryLine, append_content_category
     from tasks.sources.registry import open_sources
 
-    data_set, site = source_root(root), terminal.settings(profile, store=store)
-    for name in category or ():
+    data_set, site = source_root(options.root), options.site()
+    for name in options.category or ():
         if not name.strip():
-            raise UserInputError("--category is empty: name a category")
+            raise UserInputError("CATEGORY is empty: name a category")
         if mistake := content_category_mistake(name):
-            raise UserInputError(f"--category {name!r} {mistake}")
-    if category and len(set(category)) < 2:
-        raise UserInputError("name at least two different categories: --category NAME --category NAME")
-    require_prompts(prompts)
-    given = {"model": model, "server": server, "categories": category}
-    values = {"prompt": prompt_text(CONTENT_CATEGORY, prompts), **{k: v for k, v in given.items() if v}}
+            raise UserInputError(f"category {name!r} {mistake}")
+    if options.category and len(set(options.category)) < 2:
+        raise UserInputError("name at least two different categories: categorise DATA NAME NAME")
+    require_prompts(options.prompts)
+    given = {"model": options.model, "server": options.server, "categories": options.category}
+    values = {
+        "prompt": prompt_text(CONTENT_CATEGORY, options.prompts),
+        **{k: v for k, v in given.items() if v},
+    }
     parameters = CategoryParameters.model_validate(values)
     path = Path(data_set.path)
     items = list(open_sources(data_set.kind, path, None, 0.0, **data_set.options).scan())
@@ -145,7 +155,7 @@ def categorise(
     failed: dict[str, str] = {}
     chosen: dict[str, str] = {}
 
-    with terminal.step_bar("sources", as_json) as step:
+    with terminal.step_bar("sources", options.as_json) as step:
 
         def on_category(source: Source, result: str | Unanswered, answered_by: str) -> None:
             if isinstance(result, Unanswered):
@@ -160,7 +170,7 @@ def categorise(
 
         ask_categories(without, parameters, Servers(site.model_servers, Path(site.store)), on_category)
     known = len(sources) - len(without)
-    if as_json:
+    if options.as_json:
         terminal.print_json({"chosen": chosen, "failed": failed, "known": known})
     else:
         terminal.say(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 
 DEPLOY_PANEL = "Deployments on a Prefect server"
@@ -21,63 +24,44 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=DEPLOY_PANEL)(run)
 
 
+class DeployOptions(SiteParameters):
+    """Options of `deploy`."""
+
+    cron: Annotated[tuple[str, ...], Given(metavar="[NAME=]'M H * * *'")] = Field(
+        default=(),
+        description="Schedule of the nightly build, initially at 2:00; evaluate='M H * * *' and "
+        "annotate='M H * * *' are those of the other flows, initially none.",
+    )
+    timezone: Annotated[str | None, Given(metavar="ZONE")] = Field(
+        default=None, description="Time zone, such as Asia/Tokyo; initially UTC."
+    )
+    recipe: Annotated[str | None, Given(metavar="NAME|FILE")] = Field(
+        default=None, description="Recipe of the builds; initially cpu-approx."
+    )
+    release: Annotated[str | None, Given(metavar="NAME")] = Field(
+        default=None, description="Name of the release of the builds; the profile's by default."
+    )
+    evaluators: Annotated[tuple[str, ...], Given(("--evaluator",), "NAME")] = Field(
+        default=(), description="An evaluator for runs of evaluate-slvmeval."
+    )
+    notify: Annotated[str | None, Given(metavar="URL|BLOCK", variable="SLVMEVAL_NOTIFY")] = Field(
+        default=None,
+        description="Send a message when a deployed run fails or sets something aside: to a webhook (Slack, "
+        "Mattermost, …), or by a notification block of the server, such as sendgrid-email/lab. Others "
+        "can read a command line: give the secret address of a webhook in SLVMEVAL_NOTIFY, or - to read "
+        "it from standard input.",
+    )
+
+
 def deploy(
-    profile: terminal.ProfileOption = None,
-    cron: Annotated[
-        str | None,
-        typer.Option(
-            "--cron", metavar="'M H * * *'", help="Schedule of the nightly build; initially at 2:00."
-        ),
-    ] = None,
-    timezone: Annotated[
-        str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Time zone, such as Asia/Tokyo; initially UTC."),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", metavar="NAME|FILE", help="Recipe of the builds; initially cpu-approx."),
-    ] = None,
-    release: terminal.ReleaseOption = None,
-    evaluators: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--evaluator",
-            metavar="NAME",
-            help="An evaluator for runs of evaluate-slvmeval; repeatable.",
-        ),
-    ] = None,
-    evaluate_cron: Annotated[
-        str | None,
-        typer.Option(
-            "--evaluate-cron", metavar="'M H * * *'", help="Schedule of evaluate-slvmeval; initially none."
-        ),
-    ] = None,
-    annotate_cron: Annotated[
-        str | None,
-        typer.Option(
-            "--annotate-cron", metavar="'M H * * *'", help="Schedule of annotate-slvmeval; initially none."
-        ),
-    ] = None,
-    notify: Annotated[
-        str | None,
-        typer.Option(
-            "--notify",
-            metavar="URL|BLOCK",
-            help="Send a message when a deployed run fails or sets something aside: to a webhook (Slack, "
-            "Mattermost, …), or by a notification block of the server, such as sendgrid-email/lab. Others "
-            "can read a command line: give the secret address of a webhook in SLVMEVAL_NOTIFY, or - to read "
-            "it from standard input.",
-            envvar="SLVMEVAL_NOTIFY",
-            show_envvar=False,
-        ),
-    ] = None,
+    options: DeployOptions,
 ) -> None:
     """Create or update the deployments on a Prefect server: builds, evaluation, annotation and suites.
 
     They are `build-slvmeval`, `nightly`, `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and
-    `prompts-slvmeval`. It also creates the work pool `slvmeval`, and an automation that ends runs whose
-    process is gone. The server is the profile's `prefect_api_url`, else that of PREFECT_API_URL. Run it again
-    to change options: those not given stay unchanged.
+    those of installed packages, such as `prompts-slvmeval`. It also creates the work pool `slvmeval`, and
+    an automation that ends runs whose process is gone. The server is the profile's `prefect_api_url`,
+    else that of PREFECT_API_URL. Run it again to change options: those not given stay unchanged.
 
     Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
     """
@@ -91,19 +75,20 @@ def deploy(
         ANNOTATE_FLOW_NAME,
         EVALUATE_FLOW_NAME,
         FLOW_NAME,
-        PROMPTS_FLOW_NAME,
         SUITE_FLOW_NAME,
     )
     from infra.profile import PROFILE_VARIABLE
     from storage_schemas.errors import UserInputError
 
-    file = profile or (Path(os.environ[PROFILE_VARIABLE]) if os.environ.get(PROFILE_VARIABLE) else None)
-    if file is None:
+    crons = _crons(options.cron)
+    profile = options.profile or os.environ.get(PROFILE_VARIABLE)
+    if not profile:
         raise typer.BadParameter("name the profile for the runs", param_hint="--profile")
+    file = Path(profile)
     given: dict[str, Any] = {
         "profile": str(file.expanduser().resolve()),
-        **({"recipe": _absolute(recipe)} if recipe else {}),
-        **({"release": release} if release else {}),
+        **({"recipe": _absolute(options.recipe)} if options.recipe else {}),
+        **({"release": options.release} if options.release else {}),
     }
     if not terminal.settings(file).sources:
         raise UserInputError(
@@ -115,17 +100,17 @@ def deploy(
     site = parameters.site_on_worker()
     BUILD.options(parameters, site)
     judging: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
-    if evaluators:
-        evaluate_options(EvaluateParameters(evaluators=tuple(evaluators)), site)
-        judging["evaluators"] = tuple(evaluators)
-    elif evaluate_cron:
+    if options.evaluators:
+        evaluate_options(EvaluateParameters(evaluators=tuple(options.evaluators)), site)
+        judging["evaluators"] = tuple(options.evaluators)
+    elif crons["evaluate"]:
         raise typer.BadParameter("name the evaluators for the schedule", param_hint="--evaluator")
 
     from flows import deployments
+    from flows.flow_names import added_flows
 
-    deployments.check_schedule(cron, timezone)
-    deployments.check_schedule(evaluate_cron, timezone)
-    deployments.check_schedule(annotate_cron, timezone)
+    for cron in crons.values():
+        deployments.check_schedule(cron, options.timezone)
     with deployments.server(site.prefect_api_url) as client:
         address = str(client.api_url).rstrip("/")
         pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
@@ -134,22 +119,30 @@ def deploy(
         _report("work queue", f"{pool}/{deployments.NIGHTLY}, one run at a time", queue)
         for name in (FLOW_NAME, deployments.NIGHTLY):
             created = deployments.make_deployment(
-                client, name, deployments.run_parameters(name, given, site), cron, timezone
+                client,
+                name,
+                deployments.run_parameters(name, given, site),
+                crons["nightly"],
+                options.timezone,
             )
             _report("deployment", f"{FLOW_NAME}/{name}", created)
-        created = deployments.make_deployment(client, EVALUATE_FLOW_NAME, judging, evaluate_cron, timezone)
+        created = deployments.make_deployment(
+            client, EVALUATE_FLOW_NAME, judging, crons["evaluate"], options.timezone
+        )
         _report("deployment", f"{EVALUATE_FLOW_NAME}/{EVALUATE_FLOW_NAME}", created)
         showing: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
-        created = deployments.make_deployment(client, ANNOTATE_FLOW_NAME, showing, annotate_cron, timezone)
+        created = deployments.make_deployment(
+            client, ANNOTATE_FLOW_NAME, showing, crons["annotate"], options.timezone
+        )
         _report("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", created)
-        for name in (SUITE_FLOW_NAME, PROMPTS_FLOW_NAME):
+        for name in (SUITE_FLOW_NAME, *added_flows()):
             created = deployments.make_deployment(client, name, {"profile": given["profile"]})
             _report("deployment", f"{name}/{name}", created)
         _report("automation", deployments.AUTOMATION, deployments.make_automation(client))
-        if notify is not None:
+        if options.notify is not None:
             from flows import notifications
 
-            where = sys.stdin.readline().strip() if notify == "-" else notify
+            where = sys.stdin.readline().strip() if options.notify == "-" else options.notify
             _report("automation", notifications.NOTIFICATION, notifications.notify(client, where))
         when = deployments.nightly_schedule(client)
     terminal.say(
@@ -168,6 +161,20 @@ def deploy(
         )
 
 
+def _crons(given: Sequence[str]) -> dict[str, str | None]:
+    """Return the schedule of each flow; None if it is not given."""
+    from storage_schemas.errors import UserInputError, suggestion
+
+    crons: dict[str, str | None] = dict.fromkeys(("nightly", "evaluate", "annotate"))
+    for text in given:
+        name, equals, cron = text.partition("=")
+        name, cron = (name, cron) if equals else ("nightly", text)
+        if name not in crons:
+            raise UserInputError(f"--cron {text}: {suggestion(name, list(crons), 'the schedules are of')}")
+        crons[name] = cron
+    return crons
+
+
 def _absolute(recipe: str) -> str:
     """Return a recipe for the worker: a file as an absolute path."""
     return str(Path(recipe).resolve()) if Path(recipe).suffix in (".toml", ".json") else recipe
@@ -177,45 +184,41 @@ def _report(what: str, name: str, created: bool) -> None:
     terminal.say(f"{what + ':':<11} {name} ({'created' if created else 'up to date'})")
 
 
+class RunOptions(SiteParameters):
+    """Options of `run`."""
+
+    name: Annotated[str, Given(("name",), "NAME")] = Field(
+        description="build-slvmeval, nightly, evaluate-slvmeval, suite-slvmeval, annotate-slvmeval "
+        "or prompts-slvmeval."
+    )
+    parameters: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
+        default=(), description="A parameter of the run; its value is JSON or text."
+    )
+    watch: bool = Field(default=False, description="Follow the run until it ends.")
+
+
 def run(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="build-slvmeval, nightly, evaluate-slvmeval, suite-slvmeval, annotate-slvmeval "
-            "or prompts-slvmeval.",
-        ),
-    ],
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            metavar="KEY=VALUE",
-            help="A parameter of the run; its value is JSON or text. Repeatable.",
-        ),
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
-    profile: terminal.ProfileOption = None,
+    options: RunOptions,
 ) -> None:
     """Start a run of a deployment that `slvmeval deploy` created; a Prefect worker executes it.
 
     The profile only supplies the Prefect server's address. With --watch the exit code is 0 if the run is
     Completed, else 1; interrupting the command does not stop the run.
 
-    Example: `slvmeval run build-slvmeval --param 'sources=["folder:/videos"]' --param release=eight --watch`
+    Example: `slvmeval run build-slvmeval --set 'sources=["folder:/videos"]' --set release=eight --watch`
     """
     from flows import deployment_runs, deployments
 
-    site = terminal.settings(profile)
+    site = options.site()
     with deployments.server(site.prefect_api_url) as client:
-        deployment = deployment_runs.find_deployment(client, name)
-        values = deployment_runs.parameters_from(parameters or (), deployment)
+        deployment = deployment_runs.find_deployment(client, options.name)
+        values = deployment_runs.parameters_from(options.parameters or (), deployment)
         started = deployment_runs.start(client, deployment, values)
-        terminal.say(f"run {started.name} of {name}: {deployment_runs.page(started)}")
+        terminal.say(f"run {started.name} of {options.name}: {deployment_runs.page(started)}")
         waiting = deployment_runs.nobody_takes_it(client, deployment)
         if waiting:
             terminal.tell(waiting)
-        if watch:
+        if options.watch:
             ended = deployment_runs.watch(client, started.id, terminal.say)
             state = ended.state
             terminal.say(f"{ended.state_name}: {state.message if state is not None else ''}".rstrip(": "))

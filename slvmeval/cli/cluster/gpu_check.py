@@ -6,10 +6,13 @@ import secrets
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from pydantic import Field
 
+from flows.parameters import ModelFolders, SiteParameters
+from flows.release.parameters import RecipeChanges, RecipeName
 from slvmeval.cli import terminal
 from storage_schemas.sizes import size_text
 
@@ -26,20 +29,22 @@ def register(app: typer.Typer) -> None:
     app.command(name="gpu-check", rich_help_panel="On a cluster")(gpu_check)
 
 
+class GpuCheckOptions(SiteParameters):
+    """Options of `gpu-check`."""
+
+    recipe: RecipeName = "paper"
+    changes: RecipeChanges = ()
+    direct: bool = Field(
+        default=False, description="Check this machine, although the profile has a GPU pool."
+    )
+    pool: terminal.GpuPoolOption = ""
+    max_wait: terminal.MaxWait = 600.0
+    model_folders: ModelFolders = ()
+    as_json: terminal.JsonOption = False
+
+
 def gpu_check(
-    recipe: terminal.RecipeOption = "paper",
-    changes: terminal.SetOption = None,
-    here: Annotated[
-        bool, typer.Option("--here", help="Check this machine, although the profile has a GPU pool.")
-    ] = False,
-    pool: terminal.GpuPoolOption = "",
-    wait: Annotated[
-        float, typer.Option("--wait", min=0, help="Maximum seconds for which the job may wait for a node.")
-    ] = 600,
-    profile: terminal.ProfileOption = None,
-    store: terminal.StoreOption = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    as_json: terminal.JsonOption = False,
+    options: GpuCheckOptions,
 ) -> None:
     """Load each model of a recipe on a GPU, degrade a short drawn clip with it, and measure time and memory.
 
@@ -57,20 +62,20 @@ def gpu_check(
     from storage_schemas.store import Store
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu
 
-    site = terminal.settings(profile, store=store, model_folders=model_folders)
-    checked = recipe_with(recipe, changes or ())
+    site = options.site()
+    checked = recipe_with(options.recipe, options.changes or ())
     place = Store.create(Path(site.store).expanduser().resolve()).root
-    in_job = not here and (bool(pool) or any(one.gpus for one in site.pools.values()))
+    in_job = not options.direct and (bool(options.pool) or any(one.gpus for one in site.pools.values()))
     request = GpuCheckRequest(
         store=str(place),
         recipe=checked,
         model_folders=tuple(str(Path(folder).expanduser().resolve()) for folder in site.model_folders),
         placement=site.work_placement if in_job else site.work_placement.here(),
         allow_cpu_models=site.allow_cpu_models,
-        pool=gpu_pool(site, "to check", pool) if in_job else "",
+        pool=gpu_pool(site, "to check", options.pool) if in_job else "",
     )
-    report = _in_a_job(site, request, wait) if in_job else check_gpu(request, terminal.tell)
-    if as_json:
+    report = _in_a_job(site, request, options.max_wait) if in_job else check_gpu(request, terminal.tell)
+    if options.as_json:
         terminal.print_json(report.model_dump())
     elif not report.problem:
         _print(report)

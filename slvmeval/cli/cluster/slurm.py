@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
 from storage_schemas.names import NAME_RULE, is_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from infra.vllm import VllmModel
     from tasks.models.hub import ModelHub
 
-app = typer.Typer(no_args_is_help=True, help="Job scripts for SLURM.")
+app = CommandGroup(no_args_is_help=True, help="Job scripts for SLURM.")
 
 
 def register(parent: typer.Typer) -> None:
@@ -24,13 +29,17 @@ def register(parent: typer.Typer) -> None:
     parent.command(name="serve-llm", rich_help_panel="On a cluster")(serve_llm)
 
 
+class ScriptOptions(SiteParameters):
+    """Options of `script`."""
+
+    pool: Annotated[str, Given(metavar="POOL")] = Field(
+        description="The worker pool, as the profile names it."
+    )
+
+
 @app.command()
 def script(
-    pool: Annotated[
-        str, typer.Option("--pool", metavar="POOL", help="The worker pool, as the profile names it.")
-    ],
-    profile: terminal.ProfileOption = None,
-    store: terminal.StoreOption = None,
+    options: ScriptOptions,
 ) -> None:
     """Print the job script that a build submits to start a pool's workers.
 
@@ -44,14 +53,14 @@ def script(
     from storage_schemas.errors import UserInputError
     from storage_schemas.placement import known_pool
 
-    site = terminal.settings(profile, store=store)
-    where = profile_place(profile)
+    site = options.site()
+    where = profile_place(options)
     if not site.pools:
         raise UserInputError(f"{where} has no pools: name another profile with --profile")
-    known_pool(pool, site.pools, f"--pool in {where}")
+    known_pool(options.pool, site.pools, f"--pool in {where}")
     answer = ask_slurm(where)
     address = None if isinstance(answer, Finding) else scheduler_address(site, where, answer[1])[0]
-    terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))
+    terminal.say(script_of(site, options.pool, address or ADDRESS).rstrip("\n"))
 
 
 #: The caption analyser's model and server; a model of one's own takes its place unless --name says otherwise.
@@ -60,75 +69,47 @@ CAPTION_MODEL = "qwen3-8b"
 H100_WEIGHTS_GB = 70
 
 
+#: What `--set` changes of a served model.
+_SERVED_SETTINGS = ("gpus", "context", "images", "videos")
+
+
+class ServeLlmOptions(SiteParameters):
+    """Options of `serve-llm`."""
+
+    model: Annotated[str, Given(("model",), "MODEL")] = Field(
+        default=CAPTION_MODEL,
+        description="A model of the papers, see --list, or one of yours added with --kind served.",
+    )
+    list_models: Annotated[bool, Given(("--list",))] = Field(
+        default=False, description="List the models that the papers serve, and stop."
+    )
+    name: Annotated[str, Given(metavar="NAME")] = Field(
+        default="", description="The server's name in recipes and profiles; by default the model's in --list."
+    )
+    submit: bool = Field(default=False, description="Submit the server to SLURM as a job of a GPU pool.")
+    pool: terminal.GpuPoolOption = ""
+    script: bool = Field(default=False, description="Print the job script without submitting it.")
+    batch: bool = Field(
+        default=False,
+        description="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
+    )
+    command: Annotated[str, Given(metavar="PROGRAM", panel=RARE)] = Field(
+        default="vllm", description="vLLM's program, in its separate environment."
+    )
+    port: int = Field(default=8000, description="Port of the printed command.")
+    settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
+        default=(),
+        description="How it is served, by default as --list says: gpus, context (tokens of prompt and answer "
+        "together), images and videos (of one prompt; 2 videos for judges with frames_as=video).",
+    )
+    more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", panel=RARE)] = Field(
+        default=(), description="An additional argument for vLLM."
+    )
+    model_folders: ModelFolders = ()
+
+
 def serve_llm(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A model of the papers, see --list, or one of yours added with --kind served.",
-        ),
-    ] = CAPTION_MODEL,
-    list_models: Annotated[
-        bool, typer.Option("--list", help="List the models that the papers serve, and stop.")
-    ] = False,
-    name: Annotated[
-        str,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="The server's name in recipes and profiles; by default the model's in --list.",
-        ),
-    ] = "",
-    submit: Annotated[
-        bool, typer.Option("--submit", help="Submit the server to SLURM as a job of a GPU pool.")
-    ] = False,
-    pool: terminal.GpuPoolOption = "",
-    script: Annotated[
-        bool, typer.Option("--script", help="Print the job script without submitting it.")
-    ] = False,
-    batches: Annotated[
-        bool,
-        typer.Option(
-            "--batches",
-            help="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
-        ),
-    ] = False,
-    command: Annotated[
-        str,
-        typer.Option("--command", metavar="PROGRAM", help="vLLM's program, in its separate environment."),
-    ] = "vllm",
-    port: Annotated[int, typer.Option("--port", help="Port of the printed command.")] = 8000,
-    max_model_len: Annotated[
-        int | None,
-        typer.Option(
-            "--max-model-len",
-            min=1024,
-            help="Maximum tokens of prompt and answer together; by default the model's in --list.",
-        ),
-    ] = None,
-    images: Annotated[
-        int | None,
-        typer.Option("--images", min=0, help="Maximum images of one prompt; by default the model's."),
-    ] = None,
-    videos: Annotated[
-        int | None,
-        typer.Option(
-            "--videos",
-            min=0,
-            help="Maximum videos of one prompt, 2 for judges with `frames_as=video`; by default the model's.",
-        ),
-    ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option("--gpus", min=1, help="Number of GPUs that share the model; by default the model's."),
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Option("--vllm-arg", metavar="ARG", help="An additional argument for vLLM; repeatable."),
-    ] = None,
-    profile: terminal.ProfileOption = None,
-    store: terminal.StoreOption = None,
-    model_folders: terminal.ModelFoldersOption = None,
+    options: ServeLlmOptions,
 ) -> None:
     """Print the command that serves a language model, or submit it to SLURM.
 
@@ -136,7 +117,7 @@ def serve_llm(
     OpenAI-compatible server works as well. A server that runs as a job announces its address in the
     store, where commands find it. `scancel` ends it.
 
-    With `--batches` no server runs: vLLM reads all waiting requests at once, answers them, and ends. The
+    With `--batch` no server runs: vLLM reads all waiting requests at once, answers them, and ends. The
     profile has `url = "offline"` for this server then.
 
     Example: `slvmeval serve-llm qwen3-vl-235b --submit --profile site.toml`
@@ -149,56 +130,65 @@ def serve_llm(
     from tasks.llm.servers import profile_lines
     from tasks.models.hub import ModelHub
 
-    if list_models:
+    if options.list_models:
         _print_models()
         return
-    site = terminal.settings(profile, store=store, model_folders=model_folders)
+    site = options.site()
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    given = {"context": max_model_len, "images": images, "videos": videos, "gpus": gpus}
-    served = _served_model(model, hub).model_copy(
-        update={field: value for field, value in given.items() if value is not None}
-    )
-    name = name or served.server
+    served = _with_settings(_served_model(options.model, hub), options.settings)
+    name = options.name or served.server
     if not is_name(name):
         # used as the name of a file and of a job
         raise UserInputError(f"--name {name!r}: use {NAME_RULE}")
     place = Path(site.store).resolve()
-    weights, revision = _weights(model, served, hub, required=submit)
+    weights, revision = _weights(options.model, served, hub, required=options.submit)
     serving = vllm_command(
-        weights, served, revision=revision, program=command, more=more or (), batches=batches
+        weights,
+        served,
+        revision=revision,
+        program=options.command,
+        more=options.more or (),
+        batches=options.batch,
     )
     if served.weights_gb is not None:
         terminal.tell(_memory_note(served))
-    if batches and not (submit or script):
+    if options.batch and not (options.submit or options.script):
         folder = batches_folder(place, name)
         answering = ["python", "-P", "-m", "infra.offline_batches", str(folder), "--", *serving]
         terminal.say(shlex.join(answering))
         terminal.tell(f"{len(waiting_batches(folder))} batches wait in {folder}")
         return
-    if not (submit or script):
-        terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
+    if not (options.submit or options.script):
+        terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(options.port)]))
         if served.images or served.videos:
             variables = " ".join(f"{name}={value}" for name, value in VLLM_ENVIRONMENT.items())
             terminal.tell(f"set {variables} there, or requests with many frames are refused")
         for line in (
             "run it on the GPU machine, where it listens on loopback. Reach it by "
-            f"`ssh -L {port}:127.0.0.1:{port} MACHINE`, as HOST 127.0.0.1, or give it `--host` and a key "
+            f"`ssh -L {options.port}:127.0.0.1:{options.port} MACHINE`, as HOST 127.0.0.1, or give it "
+            f"`--host` and a key "
             "(VLLM_API_KEY). Add at the end of the profile:",
-            *profile_lines(name, port).split("\n"),
+            *profile_lines(name, options.port).split("\n"),
         ):
             terminal.tell(line)
         return
-    if batches:
-        job = batches_script(site, serving, store=place, name=name, gpus=served.gpus, pool=pool)
+    if options.batch:
+        job = batches_script(site, serving, store=place, name=name, gpus=served.gpus, pool=options.pool)
     else:
         job = server_script(
-            site, serving, store=place, name=name, model=served.repository, gpus=served.gpus, pool=pool
+            site,
+            serving,
+            store=place,
+            name=name,
+            model=served.repository,
+            gpus=served.gpus,
+            pool=options.pool,
         )
-    if script:
+    if options.script:
         terminal.say(job.rstrip("\n"))
         return
     number = submit_server(site, job, place, name)
-    if batches:
+    if options.batch:
         count = len(waiting_batches(batches_folder(place, name)))
         terminal.say(
             f"job {number} answers the batches of {name}: {count} wait",
@@ -207,7 +197,7 @@ def serve_llm(
         )
         return
     terminal.say(
-        f"job {number} serves {model} as {name}",
+        f"job {number} serves {options.model} as {name}",
         f"log:     {server_log(site, place, name, number)}",
         f"address: {server_path(place, name)}, written once it answers, after loading its weights",
         f"stop:    scancel {number}",
@@ -235,6 +225,18 @@ def _served_model(model: str, hub: ModelHub) -> VllmModel:
             f"{', '.join(known)}, or a model of yours of kind {SERVED}"
         )
     return known[CAPTION_MODEL].model_copy(update={"repository": model, "weights_gb": None})
+
+
+def _with_settings(served: VllmModel, settings: Sequence[str]) -> VllmModel:
+    from flows.parameters import validated
+    from storage_schemas.errors import UserInputError, suggestion
+    from storage_schemas.names import key_value
+
+    given = dict(key_value(text, f"--set {text}") for text in settings)
+    for key in given:
+        if key not in _SERVED_SETTINGS:
+            raise UserInputError(f"--set {key}: {suggestion(key, _SERVED_SETTINGS, 'the settings are')}")
+    return validated(type(served), {**served.model_dump(), **given})
 
 
 def _weights(model: str, served: VllmModel, hub: ModelHub, required: bool) -> tuple[str, str | None]:
@@ -269,7 +271,7 @@ def _memory_note(served: VllmModel) -> str:
         f"weights: {served.weights_gb:g} GB, {each:.0f} GB on each of {served.gpus} GPUs, besides the context"
     )
     if each > H100_WEIGHTS_GB:
-        note += "; an H100 has 80 GB: use GPUs with more memory, or more of them (--gpus)"
+        note += "; an H100 has 80 GB: use GPUs with more memory, or more of them (--set gpus=N)"
     return note
 
 

@@ -18,9 +18,10 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 import slvmeval
+from flows.parameters import SiteParameters
 from infra.executor import require_worker_processes
 from infra.prefect_server import loopback_port
-from infra.profile import Profile, load_profile
+from infra.profile import Profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 from slvmeval.cli.doctor.model_servers import check_model_servers
@@ -108,9 +109,7 @@ INSTALL = "install the locked versions: pip install --require-hashes -r requirem
 
 
 def run_checks(
-    store: Path | None = None,
-    model_folders: Sequence[Path] | None = None,
-    profile: Path | None = None,
+    options: SiteParameters,
     *,
     ask: bool = True,
     probe: bool = True,
@@ -121,10 +120,8 @@ def run_checks(
 
     Parameters
     ----------
-    store, model_folders
-        Override the profile's.
-    profile
-        The file of the profile.
+    options
+        The site: its profile, and what overrides it.
     ask
         Send each model server one small request.
     probe
@@ -139,18 +136,12 @@ def run_checks(
         findings += check()
     findings += [*check_worker_processes(), *check_loopback()]
     try:
-        site = load_profile(
-            profile,
-            {
-                "store": None if store is None else str(store),
-                "model_folders": [str(path) for path in model_folders] if model_folders else None,
-            },
-        )
+        site = options.site()
     except SlvmevalError as problem:
         return [*findings, Finding("profile", CheckVerdict.FAIL, str(problem))]
     findings.append(Finding("profile", CheckVerdict.OK, _described(site)))
     findings += [*check_store(Path(site.store)), *check_campaigns(Path(site.store)), *check_weights(site)]
-    where = profile_place(profile)
+    where = profile_place(options)
     findings += check_servers(site, where, ask)
     return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s, per_kind=per_kind)]
 

@@ -6,9 +6,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.parameters import SiteParameters
 from infra.pool import Pool
 from infra.profile import PROFILE_VARIABLE, Profile
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
@@ -39,9 +39,9 @@ _KEYS_OF = (
 RUN, ADDRESS, PORT = "RUN", "ADDRESS", "PORT"
 
 
-def profile_place(profile: Path | None) -> str:
+def profile_place(options: SiteParameters) -> str:
     """Return the profile's name in messages: its path."""
-    path = profile or os.environ.get(PROFILE_VARIABLE)
+    path = options.profile or os.environ.get(PROFILE_VARIABLE)
     return f"profile {path}" if path else "profile"
 
 
@@ -82,7 +82,7 @@ def check_cluster(
         from slvmeval.cli.doctor.nodes import check_nodes
 
         return [*findings, *check_nodes(site, where, scripts, nodes, address, wait_s, per_kind)]
-    why = "after fixing the rest" if probe else "without --no-probe"
+    why = "after fixing the rest" if probe else "without --probe-nodes 0"
     return [
         *findings,
         Finding("nodes", CheckVerdict.UNSEEN, f"the nodes were not checked: run this again {why}"),

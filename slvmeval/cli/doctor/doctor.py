@@ -6,7 +6,9 @@ from collections import Counter
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 
 
@@ -15,28 +17,22 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel="Start here")(doctor)
 
 
+class DoctorOptions(SiteParameters):
+    """Options of `doctor`."""
+
+    model_folders: ModelFolders = ()
+    ask: bool = Field(
+        default=True, description="Send each model server one small request; paid ones charge it."
+    )
+    probe_nodes: Annotated[int, Given(metavar="N")] = Field(
+        default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
+    )
+    max_wait: terminal.MaxWait = 120.0
+    as_json: terminal.JsonOption = False
+
+
 def doctor(
-    store: terminal.StoreOption = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
-    ask: Annotated[
-        bool,
-        typer.Option("--ask/--no-ask", help="Send each model server one small request; paid ones charge it."),
-    ] = True,
-    probe: Annotated[
-        bool,
-        typer.Option("--probe/--no-probe", help="Run a short job on each kind of node of the worker pools."),
-    ] = True,
-    probe_nodes: Annotated[
-        int, typer.Option("--probe-nodes", min=1, metavar="N", help="Probe N nodes of each kind.")
-    ] = 1,
-    probe_wait: Annotated[
-        float,
-        typer.Option(
-            "--probe-wait", min=1, metavar="SECONDS", help="Seconds that these jobs may wait for a node."
-        ),
-    ] = 120.0,
-    as_json: terminal.JsonOption = False,
+    options: DoctorOptions,
 ) -> None:
     """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
 
@@ -51,17 +47,15 @@ def doctor(
     from slvmeval.cli.doctor.finding import CheckVerdict
 
     findings = run_checks(
-        store,
-        model_folders,
-        profile,
-        ask=ask,
-        probe=probe,
-        probe_wait_s=probe_wait,
-        per_kind=probe_nodes,
+        options,
+        ask=options.ask,
+        probe=options.probe_nodes > 0,
+        probe_wait_s=options.max_wait,
+        per_kind=options.probe_nodes,
     )
     counts = Counter(finding.verdict for finding in findings)
     wrong, unseen = counts[CheckVerdict.FAIL], counts[CheckVerdict.UNSEEN]
-    if as_json:
+    if options.as_json:
         terminal.print_json([vars(finding) for finding in findings])
     else:
         for finding in findings:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, SiteParameters
 from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import with_options
+from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.evaluate.evaluators import evaluators as evaluators_commands
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ EVALUATE_PANEL = "Judges"
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel=EVALUATE_PANEL)(with_options(evaluate))
+    app.command(rich_help_panel=EVALUATE_PANEL)(evaluate)
     app.add_typer(evaluators_commands, name="evaluators", rich_help_panel=EVALUATE_PANEL)
     app.add_typer(judgements, name="judgements", rich_help_panel="Judges")
 
@@ -43,7 +45,7 @@ def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
     With `--batch` it hands requests over, and collects the answers; nothing is handed over twice.
 
     More: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --max-dollars 20 --dry-run`,
-    `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
+    `slvmeval evaluate -e judges.toml --aspect color --max-per-aspect 50`
     """
     from flows.score.options import evaluate_options
 
@@ -127,16 +129,20 @@ def _print_estimate(evaluation: Evaluation, rows: list[EvaluatorEstimate]) -> No
     print_prices(evaluation.prices)
 
 
-judgements = typer.Typer(no_args_is_help=True, help="The answers of evaluators, as a file.")
+judgements = CommandGroup(no_args_is_help=True, help="The answers of evaluators, as a file.")
+
+
+class ExportJudgementsOptions(SiteParameters):
+    """Options of `export-judgements`."""
+
+    file: Annotated[Path, Given(("file",), "FILE", no_folder=True)] = Field(
+        description="A Parquet file; it may exist."
+    )
 
 
 @judgements.command(name="export")
 def export_judgements(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", dir_okay=False, help="A Parquet file; it may exist.")
-    ],
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: ExportJudgementsOptions,
 ) -> None:
     """Write all judgements of a store as one Parquet file, one row per request.
 
@@ -144,28 +150,34 @@ def export_judgements(
     """
     from storage_schemas.judgements import JudgementsStore
 
-    count = JudgementsStore(terminal.open_store(store, profile)).export(file)
-    terminal.say(f"{count} judgements: {file}")
+    count = JudgementsStore(terminal.open_store(options)).export(options.file)
+    terminal.say(f"{count} judgements: {options.file}")
 
 
 @judgements.command()
-def batches(store: terminal.StoreOption = None, profile: terminal.ProfileOption = None) -> None:
+def batches(options: SiteParameters) -> None:
     """List the batches whose answers are not collected yet: id, age, and what the provider last reported.
 
     Example: `slvmeval judgements batches --store STORE`
     """
-    found = [batch for records in _records(store, profile) for batch in records.batches()]
+    found = [batch for records in _records(options) for batch in records.batches()]
     for batch in found:
         terminal.say(batch.in_words())
     if not found:
         terminal.say("no batch waits for answers")
 
 
+class GiveUpOptions(SiteParameters):
+    """Options of `give-up`."""
+
+    batch: Annotated[str, Given(("batch",), "BATCH")] = Field(
+        description="Id, as `judgements batches` lists it."
+    )
+
+
 @judgements.command(name="give-up")
 def give_up(
-    batch: Annotated[str, typer.Argument(metavar="BATCH", help="Id, as `judgements batches` lists it.")],
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: GiveUpOptions,
 ) -> None:
     """Forget a batch that will not be collected, so that the next `evaluate` asks its requests again.
 
@@ -175,25 +187,29 @@ def give_up(
     """
     from storage_schemas.errors import UserInputError
 
-    count = sum(records.give_up(batch) for records in _records(store, profile))
+    count = sum(records.give_up(options.batch) for records in _records(options))
     if not count:
-        raise UserInputError(f"no batch {batch} waits here: `slvmeval judgements batches` lists them")
-    terminal.say(f"batch {batch} is given up: its {count} requests are asked again by the next run")
+        raise UserInputError(f"no batch {options.batch} waits here: `slvmeval judgements batches` lists them")
+    terminal.say(f"batch {options.batch} is given up: its {count} requests are asked again by the next run")
 
 
-def _records(store: Path | None, profile: Path | None) -> list[BatchRecords]:
+def _records(options: SiteParameters) -> list[BatchRecords]:
     """Return the records of batches in a store."""
     from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
 
-    root = terminal.open_store(store, profile).root
+    root = terminal.open_store(options).root
     return [BatchRecords(root / "judgements"), BatchRecords(root / DESCRIPTIONS)]
+
+
+class ImportJudgementsOptions(SiteParameters):
+    """Options of `import-judgements`."""
+
+    file: Annotated[Path, Given(("file",), "FILE")] = Field(description="What `judgements export` wrote.")
 
 
 @judgements.command(name="import")
 def import_judgements(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `judgements export` wrote.")],
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: ImportJudgementsOptions,
 ) -> None:
     """Check a file of judgements and add those that the store does not have.
 
@@ -201,5 +217,5 @@ def import_judgements(
     """
     from storage_schemas.judgements import JudgementsStore
 
-    count = JudgementsStore(terminal.open_store(store, profile)).take(file)
+    count = JudgementsStore(terminal.open_store(options)).take(options.file)
     terminal.say(f"{count} judgements were added")

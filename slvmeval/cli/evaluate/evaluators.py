@@ -12,9 +12,12 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from pydantic import Field
 
+from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from tasks.scoring.declared import Declared
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 #: A name that can be a distribution, an entry point and, with underscores, a module.
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
-evaluators = typer.Typer(
+evaluators = CommandGroup(
     no_args_is_help=True, help="The evaluators that there are, and the package of a new one."
 )
 
@@ -39,12 +42,18 @@ class Shape(StrEnum):
 _USE = {Shape.judge: "{}", Shape.scorer: "{}", Shape.model_judge: "'{}?model=MODEL&server=NAME'"}
 
 
+class ListEvaluatorsOptions(Frozen):
+    """Options of `list-evaluators`."""
+
+    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
+        default=(), description="Show these with all their settings."
+    )
+    as_json: terminal.JsonOption = False
+
+
 @evaluators.command(name="list")
 def list_evaluators(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Show these with all their settings.")
-    ] = None,
-    as_json: terminal.JsonOption = False,
+    options: ListEvaluatorsOptions,
 ) -> None:
     """List the evaluators: what each sees and needs, whether it is paid, and its settings.
 
@@ -55,26 +64,27 @@ def list_evaluators(
     from tasks.scoring.declared import declared
     from tasks.scoring.registry import BUILT_IN, added_evaluators, factory
 
-    told = {name: declared(factory(name)) for name in dict.fromkeys(names or BUILT_IN)}
-    others = {} if names else {name: point.value for name, point in added_evaluators().items()}
-    if as_json:
+    told = {name: declared(factory(name)) for name in dict.fromkeys(options.names or BUILT_IN)}
+    others = {} if options.names else {name: point.value for name, point in added_evaluators().items()}
+    if options.as_json:
         from_packages = {name: {"from": where} for name, where in others.items()}
         terminal.print_json({**{name: one.as_json() for name, one in told.items()}, **from_packages})
         return
     columns = ("evaluator", "sees", "needs", "paid", "settings")
     rows = [
-        (name, *_facts(one), str(len(one.settings)) if not names else "below") for name, one in told.items()
+        (name, *_facts(one), str(len(one.settings)) if not options.names else "below")
+        for name, one in told.items()
     ]
     rows += [(name, "", f"its package, {where}", "", "") for name, where in others.items()]
     terminal.console().print(terminal.table("evaluators", columns, rows))
-    for name in names or ():
+    for name in options.names or ():
         settings = [
             (one.name, one.type, "required" if one.required else json.dumps(one.default), one.description)
             for one in told[name].settings
         ]
         columns_of = ("setting", "type", "default", "meaning")
         terminal.console().print(terminal.table(f"settings of {name}", columns_of, settings))
-    if not names:
+    if not options.names:
         terminal.say("`slvmeval evaluators list NAME` has the settings of one")
 
 
@@ -82,27 +92,34 @@ def _facts(one: Declared) -> tuple[str, str, str]:
     return ", ".join(one.sees) or "nothing", ", ".join(one.needs) or "nothing", "yes" if one.paid else "no"
 
 
+class NewOptions(Frozen):
+    """Options of `new`."""
+
+    name: Annotated[str, Given(("name",), "NAME")] = Field(description="Its name, such as my-judge.")
+    shape: Annotated[Shape, Given(("--kind",))] = Field(
+        default=Shape.judge, description="A judge compares two videos, a scorer rates one; or ask a model."
+    )
+    folder: Annotated[Path | None, Given(("--out",), metavar="DIR")] = Field(
+        default=None, description="Where it is written; by default ./NAME."
+    )
+
+
 @evaluators.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, such as my-judge.")],
-    shape: Annotated[
-        Shape, typer.Option("--kind", help="A judge compares two videos, a scorer rates one; or ask a model.")
-    ] = Shape.judge,
-    folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="DIR", help="Where it is written; by default ./NAME.")
-    ] = None,
+    options: NewOptions,
 ) -> None:
     """Write the package of a new evaluator, which installs, passes its test and judges. Change it from there.
 
     Example: `slvmeval evaluators new my-judge`
     """
-    place = folder or Path(name)
-    write_package(name, shape, place)
+    place = options.folder or Path(options.name)
+    write_package(options.name, options.shape, place)
     terminal.say(
-        f"the package of the {shape.value} {name} is in {place}: {_module(name)}.py is all of it. Next:",
+        f"the package of the {options.shape.value} {options.name} is in {place}: {_module(options.name)}.py "
+        "is all of it. Next:",
         f"  pip install -e {place}",
         f"  pytest {place}",
-        f"  slvmeval evaluate -e {_USE[shape].format(name)} --store STORE",
+        f"  slvmeval evaluate -e {_USE[options.shape].format(options.name)} --store STORE",
     )
 
 
@@ -138,7 +155,7 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
     if importlib.util.find_spec(module) is not None:
         raise UserInputError(f"there is a Python module {module} already: choose another name")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise UserInputError(f"{place} exists and is not an empty folder: name another one with --folder")
+        raise UserInputError(f"{place} exists and is not an empty folder: name another one with --out")
     words = {"name": name, "module": module, "class_name": _class_name(name), "use": _USE[shape].format(name)}
     texts = files("slvmeval") / "evaluator_package"
     written = {

@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
+from flows.score.parameters import OtherPairs
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.store.publish import OpenOption, OutOption, RevisionOption
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from storage_schemas.release import Release
-    from tasks.extras.meta_sets.judged_set import JudgedSet
     from tasks.publish.submission import Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
@@ -29,34 +33,20 @@ if TYPE_CHECKING:
     from tasks.statistics.trials import FailurePolicy, TiePolicy
 
 
-ReleaseOption = Annotated[
-    str | None,
-    typer.Option("--release", metavar="NAME", help="Name of the release; may be left out if there is one."),
-]
-
-
-PairsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--pairs",
-        metavar="NAME:PATH",
-        help="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE.",
-    ),
-]
-
-
 TiesOption = Annotated[
-    str, typer.Option("--ties", metavar="half|wrong|dropped", help="How an answer without a winner counts.")
+    str,
+    Given(("--ties",), "half|wrong|dropped", RARE),
+    Field(description="How an answer without a winner counts."),
 ]
 IntervalOption = Annotated[
     str,
-    typer.Option(
-        "--interval", metavar="clustered|wilson|paper", help="The interval on the page; the CSV has all."
-    ),
+    Given(("--interval",), "clustered|wilson|paper", RARE),
+    Field(description="The interval on the page; the CSV has all."),
 ]
 FailuresOption = Annotated[
     str,
-    typer.Option("--failures", metavar="ignored|half|wrong", help="How a request without an answer counts."),
+    Given(("--failures",), "ignored|half|wrong", RARE),
+    Field(description="How a request without an answer counts."),
 ]
 
 
@@ -69,60 +59,48 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel="Judges")(leaderboard)
 
 
+class JudgedOptions(ReleaseParameters):
+    """Which judged pairs, and how answers count."""
+
+    pairs: OtherPairs = None
+    ties: TiesOption = "half"
+    failures: FailuresOption = "ignored"
+
+
+class ReportOptions(JudgedOptions):
+    """Options of `report`."""
+
+    out: OutOption
+    evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME")] = Field(
+        default=(), description="Only this one."
+    )
+    interval: IntervalOption = "clustered"
+    campaigns: terminal.VotesOption = ()
+    pair_pages: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=20,
+        ge=0,
+        description="Number of pairs with a page of their own: those on which the evaluators disagree most.",
+    )
+    public: bool = Field(
+        default=False,
+        description="Leave out what may not be redistributed, so that the pages can be published.",
+    )
+    against: Annotated[str | None, Given(metavar="paper|FILE")] = Field(
+        default=None,
+        description="Show published values beside the release's: those of the paper, or of a TOML file.",
+    )
+    margin: Annotated[float, Given(metavar="POINTS")] = Field(
+        default=10.0,
+        ge=0.1,
+        le=100,
+        description="With `--against`: accuracies that differ by less count as reproduced.",
+    )
+    open_it: OpenOption = False
+    quiet: terminal.QuietOption = False
+
+
 def report(
-    out: OutOption,
-    release: terminal.ReleaseArgument = None,
-    evaluators: Annotated[
-        list[str] | None,
-        typer.Option("--evaluator", "-e", metavar="NAME", help="Only this one. May be given several times."),
-    ] = None,
-    interval: IntervalOption = "clustered",
-    ties: TiesOption = "half",
-    failures: FailuresOption = "ignored",
-    campaigns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--campaign", metavar="NAME", help="Only votes of this campaign. May be given several times."
-        ),
-    ] = None,
-    pair_pages: Annotated[
-        int,
-        typer.Option(
-            "--pair-pages",
-            min=0,
-            help="Number of pairs with a page of their own: those on which the evaluators disagree most.",
-        ),
-    ] = 20,
-    pairs: PairsOption = None,
-    public: Annotated[
-        bool,
-        typer.Option(
-            "--public", help="Leave out what may not be redistributed, so that the pages can be published."
-        ),
-    ] = False,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="paper|FILE",
-            help="Show published values beside the release's: those of the paper, or of a TOML file.",
-        ),
-    ] = None,
-    margin: Annotated[
-        float,
-        typer.Option(
-            "--margin",
-            min=0.1,
-            max=100,
-            metavar="POINTS",
-            help="With `--against`: accuracies that differ by less count as reproduced.",
-        ),
-    ] = 10.0,
-    open_it: OpenOption = False,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    quiet: terminal.QuietOption = False,
+    options: ReportOptions,
 ) -> None:
     """Write a page, tables (CSV, LaTeX, Markdown) and figures (SVG, PDF) on the judgements of a release.
 
@@ -140,59 +118,64 @@ def report(
     from tasks.report.published import read_published
     from tasks.report.write import write_report
 
-    if interval not in INTERVAL_KINDS:
+    if options.interval not in INTERVAL_KINDS:
         raise UserInputError(
-            f"--interval {interval}: choose {', '.join(INTERVAL_KINDS[:-1])} or {INTERVAL_KINDS[-1]}"
+            f"--interval {options.interval}: choose {', '.join(INTERVAL_KINDS[:-1])} or {INTERVAL_KINDS[-1]}"
         )
-    counting = _counting(ties, failures)
-    published = None if against is None else read_published(against)
-    site = (store, profile)
-    with terminal.step_bar("report", quiet) as step:
+    _counting(options)
+    published = None if options.against is None else read_published(options.against)
+    with terminal.step_bar("report", options.quiet) as step:
         made: Report
-        if pairs is None:
+        if options.pairs is None:
             from tasks.report.release_report import report_of
 
-            judged = _judged_release(release, version, site, counting, evaluators or (), campaigns or ())
+            judged = _judged_release(options, options.evaluators, options.campaigns)
             about = f"{judged.release.name}, version {judged.release.version}"
-            made = report_of(judged, interval, published, margin / 100)
+            made = report_of(judged, options.interval, published, options.margin / 100)
         else:
-            from tasks.extras.meta_sets.set_report import set_report_of
+            from tasks.report.pair_reports import report_of_set
 
             _only_for_releases(
-                {"RELEASE": release, "--version": version, "--campaign": campaigns, "--against": against}
+                {
+                    "RELEASE": options.release,
+                    "--campaign": options.campaigns,
+                    "--against": options.against,
+                }
             )
-            about = pairs
-            made = set_report_of(_judged_set(pairs, site, counting, evaluators or ()), interval)
-        page = write_report(made, out.resolve(), private=not public, most=pair_pages, progress=step)
-    remember_page(terminal.open_store(store, profile), "report", page, about)
+            about = options.pairs
+            judged_pairs = _judged_set(options, options.pairs, options.evaluators)
+            made = report_of_set(options.pairs, judged_pairs, options.interval)
+        page = write_report(
+            made, options.out.resolve(), private=not options.public, most=options.pair_pages, progress=step
+        )
+    remember_page(terminal.open_store(options), "report", page, about)
     if made.against is not None:
         _print_against(made.against)
     terminal.say(str(page))
-    if open_it:
+    if options.open_it:
         typer.launch(page.as_uri())
     if made.against is not None and made.against.problems:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
+class CompareOptions(JudgedOptions):
+    """Options of `compare`."""
+
+    first: Annotated[str, Given(("first",), "FIRST")] = Field(
+        description="An evaluator, named as in the report."
+    )
+    second: Annotated[str, Given(("second",), "SECOND")] = Field(description="The one to compare it with.")
+    out: Annotated[Path | None, Given(metavar="DIR")] = Field(
+        default=None, description="Also write a page, a figure, a table into it."
+    )
+    points: Annotated[float, Given(metavar="N")] = Field(
+        default=5.0, description="How many pairs would show a difference of N points?"
+    )
+    open_it: OpenOption = False
+
+
 def compare(
-    first: Annotated[str, typer.Argument(metavar="FIRST", help="An evaluator, named as in the report.")],
-    second: Annotated[str, typer.Argument(metavar="SECOND", help="The one to compare it with.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Also write a page, a figure, a table into it."),
-    ] = None,
-    points: Annotated[
-        float,
-        typer.Option("--points", metavar="N", help="How many pairs would show a difference of N points?"),
-    ] = 5.0,
-    ties: TiesOption = "half",
-    failures: FailuresOption = "ignored",
-    release: ReleaseOption = None,
-    version: terminal.VersionOption = None,
-    pairs: PairsOption = None,
-    open_it: OpenOption = False,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: CompareOptions,
 ) -> None:
     """Say whether one of two evaluators is better, at what, by how much, and how many pairs would show it.
 
@@ -209,10 +192,10 @@ def compare(
     )
     from tasks.report.owned_folder import OwnedFolder
 
-    if open_it and out is None:
+    if options.open_it and options.out is None:
         raise UserInputError("--open needs --out: there is no page otherwise")
-    gathered = _judged_pairs(release, version, pairs, (store, profile), _counting(ties, failures))
-    made = compare_evaluators(gathered, first, second, points / 100)
+    gathered = _judged_pairs(options)
+    made = compare_evaluators(gathered, options.first, options.second, options.points / 100)
     table = comparison_table(made)
     if table.rows:
         # a terminal is narrow; the page has the rest
@@ -221,44 +204,36 @@ def compare(
         numbers = sum(column.is_number for column in shown)
         terminal.console().print(terminal.table(table.title, columns, rows, numbers))
     terminal.say(*verdict(made))
-    if out is None:
+    if options.out is None:
         return
-    owned = OwnedFolder(out.resolve(), "files.json")
+    owned = OwnedFolder(options.out.resolve(), "files.json")
     for name, content in comparison_files(made).items():
         owned.write(name, content)
     owned.settle()
-    page = out.resolve() / f"{NAME}.html"
-    remember_page(terminal.open_store(store, profile), "comparison", page, f"{first} and {second}")
+    page = options.out.resolve() / f"{NAME}.html"
+    remember_page(terminal.open_store(options), "comparison", page, f"{options.first} and {options.second}")
     terminal.say(str(page))
-    if open_it:
+    if options.open_it:
         typer.launch(page.as_uri())
 
 
+class JuryOptions(JudgedOptions):
+    """Options of `jury`."""
+
+    evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME")] = Field(
+        default=(), description="A member, named as in the report; by default all."
+    )
+    price: Annotated[float | None, Given(("--max-dollars",), metavar="DOLLARS")] = Field(
+        default=None, ge=0.0, description="Maximum price of a best jury per pair."
+    )
+    most: Annotated[int, Given(("--max-members",), metavar="K")] = Field(
+        default=5, ge=1, description="Maximum size of the best juries."
+    )
+    as_json: terminal.JsonOption = False
+
+
 def jury(
-    evaluators: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--evaluator",
-            "-e",
-            metavar="NAME",
-            help="A member, named as in the report; by default all.",
-        ),
-    ] = None,
-    price: Annotated[
-        float | None,
-        typer.Option("--price", min=0.0, metavar="DOLLARS", help="Maximum price of a best jury per pair."),
-    ] = None,
-    most: Annotated[
-        int, typer.Option("--most", min=1, metavar="K", help="Maximum size of the best juries.")
-    ] = 5,
-    ties: TiesOption = "half",
-    failures: FailuresOption = "ignored",
-    release: ReleaseOption = None,
-    version: terminal.VersionOption = None,
-    pairs: PairsOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: JuryOptions,
 ) -> None:
     """Say what a jury of several evaluators would answer: majority, fitted weights, best jury of each size.
 
@@ -271,9 +246,9 @@ def jury(
     from tasks.report.formats import json_text
     from tasks.report.jury_tables import chosen_members, jury_tables
 
-    gathered = _judged_pairs(release, version, pairs, (store, profile), _counting(ties, failures))
-    tables = jury_tables(gathered, chosen_members(gathered, evaluators or ()), most, price)
-    if as_json:
+    gathered = _judged_pairs(options)
+    tables = jury_tables(gathered, chosen_members(gathered, options.evaluators), options.most, options.price)
+    if options.as_json:
         terminal.print_json(json.loads(json_text({table.name: table for table in tables})))
         return
     for table in tables:
@@ -285,38 +260,28 @@ def jury(
         terminal.console().print(terminal.table(table.title, columns, rows, numbers))
 
 
-Site = tuple[Path | None, Path | None]
-
-
 def _judged_release(
-    name: str | None,
-    version: int | None,
-    site: Site,
-    counting: Counting,
-    evaluators: Collection[str] = (),
-    campaigns: Collection[str] = (),
+    options: JudgedOptions, evaluators: Collection[str] = (), campaigns: Collection[str] = ()
 ) -> JudgedRelease:
     from tasks.report.judged_release import load_judged_release
     from tasks.votes.release_votes import read_release_votes
 
-    opened = terminal.open_release(site[0], name, version, site[1])
-    return load_judged_release(opened, evaluators, people=read_release_votes(opened, campaigns), **counting)
+    opened = terminal.open_release(options)
+    people = read_release_votes(opened, campaigns)
+    return load_judged_release(opened, evaluators, people=people, **_counting(options))
 
 
-def _judged_pairs(
-    release: str | None, version: int | None, pairs: str | None, site: Site, counting: Counting
-) -> JudgedPairs:
-    if pairs is None:
-        return _judged_release(release, version, site, counting)
-    _only_for_releases({"--release": release, "--version": version})
-    return _judged_set(pairs, site, counting)
+def _judged_pairs(options: JudgedOptions) -> JudgedPairs:
+    if options.pairs is None:
+        return _judged_release(options)
+    _only_for_releases({"RELEASE": options.release})
+    return _judged_set(options, options.pairs)
 
 
-def _judged_set(where: str, site: Site, counting: Counting, evaluators: Collection[str] = ()) -> JudgedSet:
-    from tasks.extras.meta_sets.judged_set import load_judged_set
-    from tasks.extras.meta_sets.provider import meta_set_from_text
+def _judged_set(options: JudgedOptions, where: str, evaluators: Collection[str] = ()) -> JudgedPairs:
+    from tasks.report.pair_reports import judged_set
 
-    return load_judged_set(terminal.open_store(*site), meta_set_from_text(where), evaluators, **counting)
+    return judged_set(terminal.open_store(options), where, evaluators, **_counting(options))
 
 
 def _only_for_releases(given: Mapping[str, object]) -> None:
@@ -338,12 +303,13 @@ class Counting(TypedDict):
     failures: FailurePolicy
 
 
-def _counting(ties: str, failures: str) -> Counting:
+def _counting(options: JudgedOptions) -> Counting:
     from typing import get_args
 
     from storage_schemas.errors import UserInputError
     from tasks.statistics.trials import FailurePolicy, TiePolicy
 
+    ties, failures = options.ties, options.failures
     for option, given, policy in (("ties", ties, TiePolicy), ("failures", failures, FailurePolicy)):
         known = get_args(policy)
         if given not in known:
@@ -372,37 +338,38 @@ def _numbers_first(table: Table) -> tuple[list[str], list[list[str]]]:
     ]
 
 
-submissions = typer.Typer(
+submissions = CommandGroup(
     no_args_is_help=True, help="A judge's answers on a release, as one file with its card."
 )
 
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", dir_okay=False, help="The submission, a JSON file.")
+    Path, Given(("argument",), "FILE", no_folder=True), Field(description="The submission, a JSON file.")
 ]
 CardOption = Annotated[
-    Path, typer.Option("--card", metavar="FILE", help="name, authors, url, model, description, as TOML.")
+    Path, Given(("--card",), "FILE"), Field(description="name, authors, url, model, description, as TOML.")
 ]
+
+
+class MakeOptions(ReleaseParameters):
+    """Options of `make`."""
+
+    file: FileArgument
+    evaluator: Annotated[
+        str,
+        Given(("--evaluator", "-e"), "NAME"),
+    ] = Field(description="Whose answers.")
+    card: CardOption
+    settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", panel=RARE)] = Field(
+        default="", description="Prefix of the settings' checksum, if there are several."
+    )
+    prices: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
+        default=None, description="The price list used; by default the built-in one."
+    )
 
 
 @submissions.command()
 def make(
-    file: FileArgument,
-    evaluator: Annotated[str, typer.Option("--evaluator", "-e", metavar="NAME", help="Whose answers.")],
-    card: CardOption,
-    settings: Annotated[
-        str,
-        typer.Option(
-            "--settings", metavar="CHECKSUM", help="Prefix of the settings' checksum, if there are several."
-        ),
-    ] = "",
-    prices: Annotated[
-        Path | None,
-        typer.Option("--prices", metavar="FILE", help="The price list used; by default the built-in one."),
-    ] = None,
-    release: ReleaseOption = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: MakeOptions,
 ) -> None:
     """Write a judge's answers on a release as a submission, and check it.
 
@@ -412,17 +379,17 @@ def make(
     from tasks.llm.usage import load_prices
     from tasks.publish.submission import UsedPrices, make_submission, read_card
 
-    opened = terminal.open_release(store, release, version, profile)
-    who = read_card(card)
-    used = load_prices(None if prices is None else str(prices))
+    opened = terminal.open_release(options)
+    who = read_card(options.card)
+    used = load_prices(None if options.prices is None else str(options.prices))
     pairs = [record.pair_id for record in opened.pairs()]
     rows = [
         row
-        for row in JudgementsStore(opened.store).rows([evaluator], pairs)
-        if row.settings.startswith(settings)
+        for row in JudgementsStore(opened.store).rows([options.evaluator], pairs)
+        if row.settings.startswith(options.settings)
     ]
     made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
-    _write_submission(file, made, opened)
+    _write_submission(options.file, made, opened)
 
 
 def _write_submission(file: Path, made: Submission, release: Release) -> None:
@@ -441,28 +408,26 @@ def _write_submission(file: Path, made: Submission, release: Release) -> None:
     terminal.say(f"{len(made.answers)} answers, {failed} of them failures: {file}")
 
 
-@submissions.command(name="from")
-def from_file(
-    answers: Annotated[
-        Path,
-        typer.Argument(
-            metavar="ANSWERS",
-            dir_okay=False,
-            help="A log of Inspect AI (.eval, .json) or lmms-eval (.jsonl), or pair, order, choice as CSV or "
-            "JSON Lines.",
-        ),
-    ],
-    file: FileArgument,
-    card: CardOption,
+class FromFileOptions(ReleaseParameters):
+    """Options of `from-file`."""
+
+    answers: Annotated[Path, Given(("answers",), "ANSWERS", no_folder=True)] = Field(
+        description="A log of Inspect AI (.eval, .json) or lmms-eval (.jsonl), or pair, order, choice as "
+        "CSV or "
+        "JSON Lines."
+    )
+    file: FileArgument
+    card: CardOption
     evaluator: Annotated[
         str,
-        typer.Option("--evaluator", "-e", metavar="NAME", help="Its name; by default the model of the log."),
-    ] = "",
-    partial: Annotated[bool, typer.Option("--partial", help="Count missing answers as failures.")] = False,
-    release: ReleaseOption = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+        Given(("--evaluator", "-e"), "NAME"),
+    ] = Field(default="", description="Its name; by default the model of the log.")
+    partial: bool = Field(default=False, description="Count missing answers as failures.")
+
+
+@submissions.command(name="from")
+def from_file(
+    options: FromFileOptions,
 ) -> None:
     """Make a submission of another harness's log, or of a table of answers.
 
@@ -474,21 +439,23 @@ def from_file(
     from tasks.publish.foreign_answers import judgements_from
     from tasks.publish.submission import UsedPrices, make_submission, read_card
 
-    opened = terminal.open_release(store, release, version, profile)
-    who = read_card(card)
-    rows, coverage = judgements_from(answers, opened, evaluator, partial)
+    opened = terminal.open_release(options)
+    who = read_card(options.card)
+    rows, coverage = judgements_from(options.answers, opened, options.evaluator, options.partial)
     terminal.say(coverage)
-    _write_submission(file, make_submission(opened, rows, who, UsedPrices()), opened)
+    _write_submission(options.file, make_submission(opened, rows, who, UsedPrices()), opened)
+
+
+class CheckOptions(ReleaseParameters):
+    """Options of `check`."""
+
+    file: FileArgument
+    as_json: terminal.JsonOption = False
 
 
 @submissions.command()
 def check(
-    file: FileArgument,
-    release: ReleaseOption = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: CheckOptions,
 ) -> None:
     """Check a submission against its release: form, completeness, accuracies. Exit code 1: invalid.
 
@@ -496,8 +463,8 @@ def check(
     """
     from tasks.publish.submission import check_submission
 
-    submission = check_submission(file, terminal.open_release(store, release, version, profile)).submission
-    if as_json:
+    submission = check_submission(options.file, terminal.open_release(options)).submission
+    if options.as_json:
         terminal.print_json(submission.model_dump(mode="json", exclude={"answers"}))
         return
     terminal.say(f"{submission.card.name}: {len(submission.answers)} answers, in order")
@@ -506,19 +473,19 @@ def check(
         terminal.say(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
 
 
+class PushOptions(ReleaseParameters):
+    """Options of `push`."""
+
+    file: FileArgument
+    repository: Annotated[str, Given(("repository",), "ORG/NAME")] = Field(
+        description="A dataset of the Hugging Face hub; a new one is made."
+    )
+    public: bool = Field(default=False, description="Everyone can read a dataset that is new.")
+
+
 @submissions.command()
 def push(
-    file: FileArgument,
-    repository: Annotated[
-        str, typer.Argument(metavar="ORG/NAME", help="A dataset of the Hugging Face hub; a new one is made.")
-    ],
-    public: Annotated[
-        bool, typer.Option("--public", help="Everyone can read a dataset that is new.")
-    ] = False,
-    release: ReleaseOption = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: PushOptions,
 ) -> None:
     """Check a submission and upload it. HF_TOKEN or `hf auth login` log in.
 
@@ -529,17 +496,25 @@ def push(
     from tasks.publish.hub_sharing import check_repository, push_submission
     from tasks.publish.submission import check_submission
 
-    check_repository(repository)
-    check_submission(file, terminal.open_release(store, release, version, profile))
+    check_repository(options.repository)
+    check_submission(options.file, terminal.open_release(options))
     with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
-        terminal.say(push_submission(file, repository, public, Path(work)))
+        terminal.say(push_submission(options.file, options.repository, options.public, Path(work)))
+
+
+class PullOptions(Frozen):
+    """Options of `pull`."""
+
+    repository: Annotated[str, Given(("repository",), "ORG/NAME")] = Field(
+        description="A dataset of the Hugging Face hub."
+    )
+    out: Annotated[Path, Given(metavar="DIR")] = Field(description="Folder for the submissions.")
+    revision: RevisionOption = "main"
 
 
 @submissions.command()
 def pull(
-    repository: Annotated[str, typer.Argument(metavar="ORG/NAME", help="A dataset of the Hugging Face hub.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the submissions.")],
-    revision: RevisionOption = "main",
+    options: PullOptions,
 ) -> None:
     """Download the submissions of a dataset; `slvmeval leaderboard` reads the folder.
 
@@ -550,49 +525,57 @@ def pull(
     from tasks.publish.hub_sharing import pull_submissions
 
     with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
-        for path in pull_submissions(repository, revision, out, Path(work)):
+        for path in pull_submissions(options.repository, options.revision, options.out, Path(work)):
             terminal.say(str(path))
 
 
+class LeaderboardOptions(SiteParameters):
+    """Options of `leaderboard`."""
+
+    files: Annotated[tuple[Path, ...], Given(("files",), "SUBMISSION")] = Field(
+        description="JSON files, or folders of them."
+    )
+    out: OutOption
+    interval: IntervalOption = "clustered"
+    release: Annotated[str | None, Given(("--release",), "RELEASE")] = Field(
+        default=None, description="NAME, or NAME@3; may be omitted if there is only one."
+    )
+
+
 def leaderboard(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="SUBMISSION...", help="JSON files, or folders of them.")
-    ],
-    out: OutOption,
-    interval: IntervalOption = "clustered",
-    release: ReleaseOption = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: LeaderboardOptions,
 ) -> None:
     """Write a page with a sortable table of submissions. Exit code 3: some are invalid.
 
     Example: `slvmeval leaderboard mine.json theirs.json --store STORE --out BOARD`
     """
     from storage_schemas.errors import UserInputError
+    from storage_schemas.release import Release
     from storage_schemas.written_pages import remember_page
     from tasks.publish.leaderboard import write_leaderboard
     from tasks.publish.submission import check_submission
     from tasks.report.accuracy import INTERVAL_KINDS
 
-    if interval not in INTERVAL_KINDS:
-        raise UserInputError(f"--interval {interval}: choose {', '.join(INTERVAL_KINDS)}")
-    opened = terminal.open_release(store, release, version, profile)
+    if options.interval not in INTERVAL_KINDS:
+        raise UserInputError(f"--interval {options.interval}: choose {', '.join(INTERVAL_KINDS)}")
+    opened = Release.open(terminal.open_store(options), options.release)
     checked, refused = [], {}
-    for file in _submission_files(files):
+    for file in _submission_files(options.files):
         try:
             checked.append(check_submission(file, opened))
         except UserInputError as problem:
             refused[file.name] = str(problem).replace(str(file), file.name)
             terminal.tell(str(problem))
-    page = write_leaderboard(opened, checked, out.resolve(), refused=refused, interval=interval)
+    page = write_leaderboard(
+        opened, checked, options.out.resolve(), refused=refused, interval=options.interval
+    )
     remember_page(opened.store, "leaderboard", page, f"{opened.name}, version {opened.version}")
     terminal.say(str(page))
     if refused:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
-def _submission_files(given: list[Path]) -> list[Path]:
+def _submission_files(given: Sequence[Path]) -> list[Path]:
     """Return the given files, and the JSON files of the given folders."""
     from storage_schemas.errors import UserInputError
 

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
     from tasks.pairs.analyser_comparison import AnalyserComparison, StoredAnalysis
 
-app = typer.Typer(no_args_is_help=True, help="Results of the caption analysis.")
+app = CommandGroup(no_args_is_help=True, help="Results of the caption analysis.")
 
 _ANALYSER = (
     "An analyser's name (rules, llm), or a recipe that uses it: a built-in name, a .toml or .json file."
@@ -27,19 +30,27 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="captions", rich_help_panel="Build")
 
 
+class CompareOptions(SiteParameters):
+    """Options of `compare`."""
+
+    first: Annotated[str, Given(("first",), metavar="NAME|RECIPE")] = Field(
+        default="rules", description=_ANALYSER
+    )
+    second: Annotated[str, Given(("second",), metavar="NAME|RECIPE")] = Field(
+        default="llm", description="The other analyser."
+    )
+    examples: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=3, ge=0, description="Maximum number of disagreements to show per field."
+    )
+    as_json: terminal.JsonOption = False
+    as_csv: Annotated[bool, Given(("--csv",))] = Field(
+        default=False, description="Print the two tables as CSV."
+    )
+
+
 @app.command()
 def compare(
-    first: Annotated[str, typer.Option("--first", metavar="NAME|RECIPE", help=_ANALYSER)] = "rules",
-    second: Annotated[
-        str, typer.Option("--second", metavar="NAME|RECIPE", help="The other analyser.")
-    ] = "llm",
-    examples: Annotated[
-        int, typer.Option("--examples", min=0, help="Maximum number of disagreements to show per field.")
-    ] = 3,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the two tables as CSV.")] = False,
+    options: CompareOptions,
 ) -> None:
     """Compare two analysers on the captions that both analysed.
 
@@ -52,25 +63,33 @@ def compare(
     from tasks.pairs.analyser_comparison import compare as compare_analyses
     from tasks.pairs.analyser_comparison import stored_analyses
 
-    opened = terminal.open_store(store, profile)
+    opened = terminal.open_store(options)
     stored = stored_analyses(opened)
-    comparison = compare_analyses(_analyses_of(stored, first), _analyses_of(stored, second), examples)
-    if as_json:
-        terminal.print_json({"first": first, "second": second, **comparison.model_dump(mode="json")})
-    elif as_csv:
+    comparison = compare_analyses(
+        _analyses_of(stored, options.first), _analyses_of(stored, options.second), options.examples
+    )
+    if options.as_json:
+        terminal.print_json(
+            {"first": options.first, "second": options.second, **comparison.model_dump(mode="json")}
+        )
+    elif options.as_csv:
         _print_csv(comparison)
     else:
-        _print_comparison(comparison, first, second, _captions(opened))
+        _print_comparison(comparison, options.first, options.second, _captions(opened))
+
+
+class ShowOptions(SiteParameters):
+    """Options of `show`."""
+
+    source: Annotated[str, Given(("source",), "SOURCE")] = Field(description="Id of a source.")
+    clip: int | None = Field(default=None, ge=0, description="Only this clip, counted from 0.")
+    raw: bool = Field(default=False, description="Include the language model's raw answers.")
+    as_json: terminal.JsonOption = False
 
 
 @app.command()
 def show(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Id of a source.")],
-    clip: Annotated[int | None, typer.Option("--clip", min=0, help="Only this clip, counted from 0.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Include the language model's raw answers.")] = False,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: ShowOptions,
 ) -> None:
     """Print the analyses of a source's captions, and the cost of the language model's answers.
 
@@ -79,16 +98,18 @@ def show(
     from storage_schemas.errors import UserInputError
     from tasks.pairs.analyser_comparison import stored_analyses
 
-    opened = terminal.open_store(store, profile)
+    opened = terminal.open_store(options)
     captions = _captions(opened)
-    stored = [one for one in stored_analyses(opened) if _is_of(one, source, captions)]
+    stored = [one for one in stored_analyses(opened) if _is_of(one, options.source, captions)]
     if not stored:
-        raise UserInputError(f"there is no analysis of source {source!r} in {opened.root}")
-    rows = [row for one in stored for row in _clip_rows(opened, one, captions.get(source), raw)]
-    rows = [row for row in rows if clip is None or row["clip"] == clip]
+        raise UserInputError(f"there is no analysis of source {options.source!r} in {opened.root}")
+    rows = [
+        row for one in stored for row in _clip_rows(opened, one, captions.get(options.source), options.raw)
+    ]
+    rows = [row for row in rows if options.clip is None or row["clip"] == options.clip]
     if not rows:
-        raise UserInputError(f"source {source!r} has no clip {clip}")
-    if as_json:
+        raise UserInputError(f"source {options.source!r} has no clip {options.clip}")
+    if options.as_json:
         terminal.print_json(rows)
         return
     for row in sorted(rows, key=lambda row: int(row["clip"])):

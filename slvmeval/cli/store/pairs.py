@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, ReleaseParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
 
 if TYPE_CHECKING:
     from storage_schemas.pair import Interval, PairRecord
 
-app = typer.Typer(no_args_is_help=True, help="List and show the pairs of a release.")
+app = CommandGroup(no_args_is_help=True, help="List and show the pairs of a release.")
 
 _SHORT = 12
 
@@ -22,22 +25,25 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="pairs", rich_help_panel="Releases")
 
 
+class ListPairsOptions(ReleaseParameters):
+    """Options of `list-pairs`."""
+
+    aspect: str | None = Field(default=None, description="Only this aspect.")
+    source: str | None = Field(default=None, description="Only this source id.")
+    as_json: terminal.JsonOption = False
+
+
 @app.command(name="list")
 def list_pairs(
-    release: terminal.ReleaseArgument = None,
-    aspect: Annotated[str | None, typer.Option("--aspect", help="Only this aspect.")] = None,
-    source: Annotated[str | None, typer.Option("--source", help="Only this source id.")] = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    as_json: terminal.JsonOption = False,
+    options: ListPairsOptions,
 ) -> None:
     """List the pairs of a release.
 
     Example: `slvmeval pairs list demo --store STORE --aspect color`
     """
-    opened = terminal.open_release(store, release, version)
-    records = opened.pairs(aspect, source)
-    if as_json:
+    opened = terminal.open_release(options)
+    records = opened.pairs(options.aspect, options.source)
+    if options.as_json:
         terminal.print_json(
             [
                 {
@@ -66,23 +72,27 @@ def list_pairs(
     terminal.console().print(terminal.table(title, columns, rows, numbers=2))
 
 
+class ShowOptions(ReleaseParameters):
+    """Options of `show`."""
+
+    pair_id: Annotated[str, Given(("pair_id",), "PAIR_ID")] = Field(
+        description="A pair's id, or an unambiguous prefix."
+    )
+    release: str | None = Field(default=None, description="The release, if the store has several.")
+    as_json: terminal.JsonOption = False
+
+
 @app.command()
 def show(
-    pair_id: Annotated[str, typer.Argument(metavar="PAIR_ID", help="A pair's id, or an unambiguous prefix.")],
-    release: Annotated[
-        str | None, typer.Option("--release", help="The release, if the store has several.")
-    ] = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    as_json: terminal.JsonOption = False,
+    options: ShowOptions,
 ) -> None:
     """Show one pair: its operation, the degraded intervals of both sides, and the edit list.
 
     Example: `slvmeval pairs show 3f2a91 --store STORE`
     """
-    opened = terminal.open_release(store, release, version)
-    record = opened.pair(pair_id)
-    if as_json:
+    opened = terminal.open_release(options)
+    record = opened.pair(options.pair_id)
+    if options.as_json:
         damage = opened.source(record.source_id).damage
         terminal.print_json({**record.model_dump(mode="json"), "source_damage": damage})
         return

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
+from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 
 if TYPE_CHECKING:
@@ -15,10 +18,10 @@ if TYPE_CHECKING:
     from storage_schemas.release import Release
     from tasks.publish.pair_videos import SideName
 
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
-OpenOption = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
+OutOption = Annotated[Path, Given(("--out",), "DIR"), Field(description="Folder to write.")]
+OpenOption = Annotated[bool, Given(("--open",)), Field(description="Open it in the browser.")]
 RevisionOption = Annotated[
-    str, typer.Option("--revision", metavar="NAME", help="A branch, tag or commit of the dataset.")
+    str, Given(("--revision",), "NAME"), Field(description="A branch, tag or commit of the dataset.")
 ]
 
 
@@ -28,27 +31,30 @@ def register(app: typer.Typer) -> None:
         app.command(rich_help_panel="Releases")(command)
 
 
+class GalleryOptions(ReleaseParameters):
+    """Options of `gallery`."""
+
+    out: OutOption
+    public: bool = Field(
+        default=False,
+        description="Leave out what may not be redistributed, so that the pages may be published.",
+    )
+    open_it: OpenOption = False
+    quiet: terminal.QuietOption = False
+
+
 def gallery(
-    out: OutOption,
-    release: terminal.ReleaseArgument = None,
-    version: terminal.VersionOption = None,
-    public: Annotated[
-        bool,
-        typer.Option(
-            "--public", help="Leave out what may not be redistributed, so that the pages may be published."
-        ),
-    ] = False,
-    open_it: OpenOption = False,
-    store: terminal.StoreOption = None,
-    quiet: terminal.QuietOption = False,
+    options: GalleryOptions,
 ) -> None:
     """Write pages for viewing a release: players side by side, timelines, reasons, statistics.
 
     Example: `slvmeval gallery demo --store STORE --out GALLERY --open`
     """
-    page = show_gallery(terminal.open_release(store, release, version), out, quiet, private=not public)
+    page = show_gallery(
+        terminal.open_release(options), options.out, options.quiet, private=not options.public
+    )
     terminal.say(str(page))
-    if open_it:
+    if options.open_it:
         typer.launch(page.as_uri())
 
 
@@ -62,26 +68,26 @@ def show_gallery(release: Release, target: Path, quiet: bool = False, private: b
         )
 
 
+class MaterialiseOptions(ReleaseParameters):
+    """Options of `materialise`."""
+
+    out: OutOption
+    pair_ids: PairIds = ()
+    aspects: Aspects = ()
+    side: Annotated[str | None, Given(metavar="high|low")] = Field(
+        default=None, description="Only this side."
+    )
+    encoder: Annotated[str | None, Given(metavar="NAME")] = Field(
+        default=None,
+        description="An encoder of the ffmpeg command on PATH for H.264, HEVC, AV1 or VP9: libx265, "
+        "libsvtav1, "
+        "h264_nvenc, … Options: 'libx265?crf=24&preset=slow'. Both sides are then encoded whole.",
+    )
+    quiet: terminal.QuietOption = False
+
+
 def materialise(
-    out: OutOption,
-    release: terminal.ReleaseArgument = None,
-    pair: Annotated[
-        list[str] | None, typer.Option("--pair", metavar="ID", help="Only this pair; repeatable.")
-    ] = None,
-    aspect: Annotated[str | None, typer.Option("--aspect", help="Only pairs of this aspect.")] = None,
-    side: Annotated[str | None, typer.Option("--side", metavar="high|low", help="Only this side.")] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            "--encoder",
-            metavar="NAME",
-            help="An encoder of the ffmpeg command on PATH for H.264, HEVC, AV1 or VP9: libx265, libsvtav1, "
-            "h264_nvenc, … Options: 'libx265?crf=24&preset=slow'. Both sides are then encoded whole.",
-        ),
-    ] = None,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    quiet: terminal.QuietOption = False,
+    options: MaterialiseOptions,
 ) -> None:
     """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. Unchanged parts are encoded once per source.
 
@@ -93,20 +99,20 @@ def materialise(
     from storage_schemas.errors import UserInputError
     from tasks.publish.pair_videos import SIDES
 
-    if side not in (None, *SIDES):
-        raise UserInputError(f"--side {side}: choose {' or '.join(SIDES)}")
-    opened = terminal.open_release(store, release, version)
-    records = [opened.pair(id_) for id_ in pair] if pair else opened.pairs()
-    records = [record for record in records if aspect in (None, record.aspect)]
+    if options.side not in (None, *SIDES):
+        raise UserInputError(f"--side {options.side}: choose {' or '.join(SIDES)}")
+    opened = terminal.open_release(options)
+    records = [opened.pair(id_) for id_ in options.pair_ids] if options.pair_ids else opened.pairs()
+    records = [record for record in records if not options.aspects or record.aspect in options.aspects]
     if not records:
         planned = ", ".join(opened.info["planned"])
         raise UserInputError(f"no pair matches: release {opened.name} has pairs of {planned}")
-    sides = [name for name in SIDES if side in (None, name)]
-    if encoder is None:
-        problems, written = _copy_units(opened, records, out, sides, quiet)
+    sides = [name for name in SIDES if options.side in (None, name)]
+    if options.encoder is None:
+        problems, written = _copy_units(opened, records, options.out, sides, options.quiet)
     else:
-        problems, written = _encode_whole(opened, records, out, sides, encoder, quiet)
-    terminal.say(f"{written} pairs in {out.resolve()}")
+        problems, written = _encode_whole(opened, records, options.out, sides, options.encoder, options.quiet)
+    terminal.say(f"{written} pairs in {options.out.resolve()}")
     _end_without(problems, len(records) - written)
 
 
@@ -174,61 +180,44 @@ def _pair_folder(out: Path, record: PairRecord) -> Path:
     return out / record.aspect / record.pair_id[:16]
 
 
+class ExportOptions(ReleaseParameters):
+    """Options of `export`."""
+
+    out: Annotated[Path | None, Given(metavar="DIR")] = Field(
+        default=None,
+        description="Folder to write; with --recipe-only also FILE.json. With --push it may be left out.",
+    )
+    recipe_only: bool = Field(
+        default=False,
+        description="Write only the recipe with its pairs pinned: anyone who has the sources can "
+        "rebuild the pairs.",
+    )
+    private: bool = Field(
+        default=False, description="Include sources that may not be redistributed, for internal use."
+    )
+    votes: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="Include the votes of a filtered release."
+    )
+    packed: bool = Field(
+        default=False, description="Include the release itself, which `slvmeval pull` opens in another store."
+    )
+    push: Annotated[str | None, Given(metavar="ORG/NAME")] = Field(
+        default=None, description="Upload it, --packed, to a dataset of the Hugging Face hub."
+    )
+    public: bool = Field(default=False, description="With --push: everyone can read a dataset that is new.")
+    harness: Annotated[str | None, Given(metavar="inspect-ai|lmms-eval")] = Field(
+        default=None,
+        description="Write a task that this harness runs in place of a dataset: a row for each pair and "
+        "order.",
+    )
+    frames: Annotated[int, Given(("--max-frames",), panel=RARE)] = Field(
+        default=48, ge=2, description="With --harness: most pictures of a row, of both videos."
+    )
+    quiet: terminal.QuietOption = False
+
+
 def export(
-    release: terminal.ReleaseArgument = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder to write; with --recipe-only also FILE.json. With --push it may be left out.",
-        ),
-    ] = None,
-    recipe_only: Annotated[
-        bool,
-        typer.Option(
-            "--recipe-only",
-            help="Write only the recipe with its pairs pinned: anyone who has the sources can "
-            "rebuild the pairs.",
-        ),
-    ] = False,
-    private: Annotated[
-        bool,
-        typer.Option("--private", help="Include sources that may not be redistributed, for internal use."),
-    ] = False,
-    votes: Annotated[
-        bool,
-        typer.Option("--votes", help="Include the votes of a filtered release."),
-    ] = False,
-    packed: Annotated[
-        bool,
-        typer.Option(
-            "--packed", help="Include the release itself, which `slvmeval pull` opens in another store."
-        ),
-    ] = False,
-    push: Annotated[
-        str | None,
-        typer.Option(
-            "--push", metavar="ORG/NAME", help="Upload it, --packed, to a dataset of the Hugging Face hub."
-        ),
-    ] = None,
-    public: Annotated[
-        bool, typer.Option("--public", help="With --push: everyone can read a dataset that is new.")
-    ] = False,
-    harness: Annotated[
-        str | None,
-        typer.Option(
-            "--harness",
-            metavar="inspect-ai|lmms-eval",
-            help="Write a task that this harness runs in place of a dataset: a row for each pair and order.",
-        ),
-    ] = None,
-    frames: Annotated[
-        int, typer.Option("--frames", min=2, help="With --harness: most pictures of a row, of both videos.")
-    ] = 48,
-    version: terminal.VersionOption = None,
-    store: terminal.StoreOption = None,
-    quiet: terminal.QuietOption = False,
+    options: ExportOptions,
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
@@ -240,53 +229,60 @@ def export(
 
     More: `slvmeval export demo --store STORE --harness inspect-ai --out TASK`
     """
+    out = options.out  # LOCAL
+    packed = options.packed  # LOCAL
     import shutil
 
     from storage_schemas.errors import UserInputError
     from tasks.publish.export import export_recipe, export_release
     from tasks.publish.frame_restore import WithoutSources, needs_frames, restore_frames
 
-    opened = terminal.open_release(store, release, version)
-    if harness is not None:
-        unfit = {"--recipe-only": recipe_only, "--votes": votes, "--packed": packed, "--push": push}
+    opened = terminal.open_release(options)
+    if options.harness is not None:
+        unfit = {
+            "--recipe-only": options.recipe_only,
+            "--votes": options.votes,
+            "--packed": packed,
+            "--push": options.push,
+        }
         if given := [name for name, value in unfit.items() if value]:
             raise UserInputError(f"{' and '.join(given)}: not with --harness, whose folder has rows only")
-        _export_for_harness(opened, harness, out, frames, private, quiet)
+        _export_for_harness(opened, options.harness, out, options.frames, options.private, options.quiet)
         return
-    if push is not None:
-        if private or recipe_only:
+    if options.push is not None:
+        if options.private or options.recipe_only:
             raise UserInputError(
                 "--push hands on a whole release, and only what may be redistributed: leave out "
-                + ("--private" if private else "--recipe-only")
+                + ("--private" if options.private else "--recipe-only")
             )
-        out = _folder_to_push(opened, push, out)
-    elif public:
+        out = _folder_to_push(opened, options.push, out)
+    elif options.public:
         raise UserInputError("--public says who can read what is pushed: name the dataset with --push")
     if out is None:
         raise UserInputError("where to? --out DIR is a folder, --push ORG/NAME a dataset of the hub")
-    packed = packed or push is not None
-    if recipe_only:
+    packed = packed or options.push is not None
+    if options.recipe_only:
         path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
         terminal.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
         return
-    passed = [row.source_id for row in opened.sources() if private or row.redistributable]
+    passed = [row.source_id for row in opened.sources() if options.private or row.redistributable]
     wanted = [id_ for id_ in passed if packed or needs_frames(opened, id_, opened.pairs(source_id=id_))]
-    problems = restore_frames(opened, wanted, terminal.teller(quiet))
+    problems = restore_frames(opened, wanted, terminal.teller(options.quiet))
     if problems and packed:
         raise UserInputError(
             f"release {opened.name} can only be packed whole, and frames are gone: "
             f"{next(iter(problems.values()))}"
         )
-    with terminal.step_bar("export", quiet) as step:
+    with terminal.step_bar("export", options.quiet) as step:
         rest = WithoutSources(opened, problems) if problems else opened
         result = export_release(
             opened.store,
             rest,
             out,
-            private=private,
-            votes=votes,
+            private=options.private,
+            votes=options.votes,
             packed=packed,
-            address="" if push is None else f"hf://datasets/{push}@main/",
+            address="" if options.push is None else f"hf://datasets/{options.push}@main/",
             progress=step,
         )
     if problems:
@@ -298,13 +294,15 @@ def export(
             f"{len(result.left_out)} sources may not be redistributed and were left out; the pinned recipe "
             "has their pairs"
         )
-    if push is not None:
+    if options.push is not None:
         from tasks.publish.hub_sharing import push_release
 
-        terminal.tell(f"sending it to {push}: only what is not there yet")
-        page = push_release(out, push, public, f"Release {opened.name}, version {opened.version}")
+        terminal.tell(f"sending it to {options.push}: only what is not there yet")
+        page = push_release(
+            out, options.push, options.public, f"Release {opened.name}, version {opened.version}"
+        )
         terminal.say(page, f"content checksum {opened.manifest.content_checksum}")
-        terminal.say(f"whoever can read it: slvmeval pull {push} --store STORE")
+        terminal.say(f"whoever can read it: slvmeval pull {options.push} --store STORE")
         if out.is_relative_to(opened.store.exports):
             shutil.rmtree(out)
     _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
@@ -343,18 +341,18 @@ def _folder_to_push(release: Release, repository: str, out: Path | None) -> Path
     return out or release.store.exports / f"{release.name}-{release.version}"
 
 
+class PullOptions(SiteParameters):
+    """Options of `pull`."""
+
+    origin: Annotated[str, Given(("origin",), "ORG/NAME")] = Field(
+        description="A dataset of the Hugging Face hub, or a folder that `export --packed` wrote."
+    )
+    revision: RevisionOption = "main"
+    quiet: terminal.QuietOption = False
+
+
 def pull(
-    origin: Annotated[
-        str,
-        typer.Argument(
-            metavar="ORG/NAME",
-            help="A dataset of the Hugging Face hub, or a folder that `export --packed` wrote.",
-        ),
-    ],
-    revision: RevisionOption = "main",
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    quiet: terminal.QuietOption = False,
+    options: PullOptions,
 ) -> None:
     """Bring a release that somebody handed on into a store, which is created if necessary.
 
@@ -368,15 +366,17 @@ def pull(
     from tasks.publish.hub_sharing import check_repository, pull_release
     from tasks.publish.packed_release import unpack_folder
 
-    folder = Path(origin)
+    folder = Path(options.origin)
     if not folder.is_dir():
-        check_repository(origin)
-    target = Store.create(Path(terminal.settings(profile, store=store).store))
-    with terminal.step_bar("pull", quiet) as step:
+        check_repository(options.origin)
+    target = Store.create(Path(options.site().store))
+    with terminal.step_bar("pull", options.quiet) as step:
         if folder.is_dir():
             release = unpack_folder(folder, target, step)
         else:
-            release = pull_release(target, origin, revision, terminal.teller(quiet), step)
+            release = pull_release(
+                target, options.origin, options.revision, terminal.teller(options.quiet), step
+            )
     made = release.manifest.content
     terminal.say(
         f"release {release.name}, version {release.version}: {made['pairs']} pairs of {made['sources']} "

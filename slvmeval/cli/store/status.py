@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from pydantic import Field
 
+from flows.parameters import SiteParameters
 from slvmeval.cli import terminal
 from storage_schemas.sizes import size_text
 
@@ -24,23 +26,27 @@ def register(app: typer.Typer) -> None:
     app.command("open", rich_help_panel="The store")(open_page)
 
 
+class StatusOptions(SiteParameters):
+    """Options of `status`."""
+
+    watch: bool = Field(default=False, description="Follow the running build until it ends.")
+    as_json: terminal.JsonOption = False
+
+
 def status(
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow the running build until it ends.")] = False,
-    as_json: terminal.JsonOption = False,
+    options: StatusOptions,
 ) -> None:
     """Show the running or last build with its worker pools, the releases, and the sizes of a store.
 
     Example: `slvmeval status --store STORE --watch`
     """
-    opened = terminal.open_store(store, profile)
-    if watch:
+    opened = terminal.open_store(options)
+    if options.watch:
         _watch(opened)
     from slvmeval.store_status import status_values
 
     values = status_values(opened)
-    if as_json:
+    if options.as_json:
         terminal.print_json(values)
         return
     from slvmeval.cli.store.build_states import runs_view
@@ -84,14 +90,15 @@ def _watch(store: Store) -> None:
             time.sleep(_WATCH_EVERY_S)
 
 
+class OpenPageOptions(terminal.DeskParameters):
+    """Options of `open-page`."""
+
+    port: terminal.PortOption = 8019
+    browser: bool = Field(default=True, description="Open it in the browser at once.")
+
+
 def open_page(
-    port: terminal.PortOption = 8019,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open it in the browser at once.")
-    ] = True,
-    database: terminal.DatabaseOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: OpenPageOptions,
 ) -> None:
     """Show a store on one local page: releases, builds, galleries, reports, judges, campaigns, suites, disk.
 
@@ -99,20 +106,20 @@ def open_page(
 
     Example: `slvmeval open --store STORE`
     """
-    opened = terminal.open_store(store, profile)
+    opened = terminal.open_store(options)
     from infra.scratch import ScratchFolder
     from slvmeval.web.local_server import prepare_server
     from slvmeval.web.store_page.app import StorePage, create_app
     from slvmeval.web.store_page.overview import campaign_lines
 
-    if database is not None:
+    if options.database is not None:
         # one that cannot be used is refused now rather than on the page
-        campaign_lines(opened, database)
-    page = StorePage(opened, database)
-    with prepare_server(lambda serving: create_app(page, serving), page.secret, port) as ready:
+        campaign_lines(opened, options.database)
+    page = StorePage(opened, options.database)
+    with prepare_server(lambda serving: create_app(page, serving), page.secret, options.port) as ready:
         terminal.say(f"open {ready.address}", "for this machine only; end it with Ctrl-C")
         with ScratchFolder() as folder:
-            if browser:
+            if options.browser:
                 typer.launch(_redirection(folder.path, ready.address).as_uri())
             ready.run()
 

@@ -6,8 +6,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import CommandGroup
+from storage_schemas.model import Frozen
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -24,42 +28,34 @@ def register(app: typer.Typer) -> None:
     app.add_typer(schemas, name="schema", rich_help_panel="The store")
 
 
+class VerifyOptions(ReleaseParameters):
+    """Options of `verify`."""
+
+    deep: bool = Field(
+        default=False,
+        description="Also check both sides of each pair, frame by frame, and every file of the store.",
+    )
+    repair: bool = Field(
+        default=False, description="Remove damaged artifacts, so that the next build recreates them."
+    )
+    against_ffmpeg: Annotated[int, Given(metavar="N")] = Field(
+        default=0,
+        ge=0,
+        description="Also read N sources by the ffmpeg command on PATH, and compare every frame.",
+    )
+    tolerance: Annotated[int, Given(metavar="STEPS", panel=RARE)] = Field(
+        default=0,
+        ge=0,
+        le=255,
+        description="Largest difference of a sample from ffmpeg's that is not reported, of 255.",
+    )
+    workers: Workers = None
+    as_json: terminal.JsonOption = False
+    quiet: terminal.QuietOption = False
+
+
 def verify(
-    release: terminal.ReleaseArgument = None,
-    version: terminal.VersionOption = None,
-    deep: Annotated[
-        bool,
-        typer.Option(
-            "--deep", help="Also check both sides of each pair, frame by frame, and every file of the store."
-        ),
-    ] = False,
-    repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Remove damaged artifacts, so that the next build recreates them."),
-    ] = False,
-    against_ffmpeg: Annotated[
-        int,
-        typer.Option(
-            "--against-ffmpeg",
-            metavar="N",
-            min=0,
-            help="Also read N sources by the ffmpeg command on PATH, and compare every frame.",
-        ),
-    ] = 0,
-    tolerance: Annotated[
-        int,
-        typer.Option(
-            "--tolerance",
-            metavar="STEPS",
-            min=0,
-            max=255,
-            help="Largest difference of a sample from ffmpeg's that is not reported, of 255.",
-        ),
-    ] = 0,
-    workers: terminal.WorkersOption = None,
-    store: terminal.StoreOption = None,
-    as_json: terminal.JsonOption = False,
-    quiet: terminal.QuietOption = False,
+    options: VerifyOptions,
 ) -> None:
     """Check a release by reading it back: its files, the frames of its sources, every pair.
 
@@ -80,48 +76,59 @@ def verify(
     from storage_schemas.store import Store
     from tasks.media.ffmpeg_command import find_ffmpeg
 
-    if tolerance and not against_ffmpeg:
+    if options.tolerance and not options.against_ffmpeg:
         raise UserInputError("--tolerance belongs to --against-ffmpeg N: give both")
-    command = find_ffmpeg() if against_ffmpeg else None
+    command = find_ffmpeg() if options.against_ffmpeg else None
     damages: list[ReleaseDamage] = []
     try:
-        opened = terminal.open_store(store)
+        opened = terminal.open_store(options)
     except IntegrityError as problem:
-        if repair or not deep:
+        if options.repair or not options.deep:
             raise
         # what lies in it can be checked all the same
-        opened = Store(terminal.store_folder(store))
+        opened = Store(terminal.store_folder(options))
         damages.append(ReleaseDamage("the store", str(problem)))
-    if repair:
+    if options.repair:
         refuse_while_running(opened, "verify --repair")
-    name, number = find_version(opened, release, version)
+    name, number = find_version(opened, options.release)
     checked = None
     try:
         checked = Release.open(opened, name, number)
     except IntegrityError:
-        if repair:
+        if options.repair:
             retire_folder(opened.staging, RELEASE, opened.versions(name) / str(number))
             terminal.tell(f"removed version {number} of release {name}: build, and verify again")
-        if repair or not deep:
+        if options.repair or not options.deep:
             raise
-    with terminal.step_bar("verify", quiet or as_json) as step:
-        processes = terminal.settings(workers=workers).workers
-        damages += check_release(opened, checked, deep, step, quiet or as_json, processes)
-    done = repair_release(checked, damages, quiet or as_json) if repair and damages and checked else []
+    with terminal.step_bar("verify", options.quiet or options.as_json) as step:
+        processes = options.site().workers
+        damages += check_release(
+            opened, checked, options.deep, step, options.quiet or options.as_json, processes
+        )
+    done = (
+        repair_release(checked, damages, options.quiet or options.as_json)
+        if options.repair and damages and checked
+        else []
+    )
     compared: list[ComparedSource] = []
     if command is not None and checked is not None:
-        with terminal.step_bar("ffmpeg", quiet or as_json) as step:
+        with terminal.step_bar("ffmpeg", options.quiet or options.as_json) as step:
             compared = check_against_ffmpeg(
-                checked, command, against_ffmpeg, tolerance, step, quiet or as_json
+                checked,
+                command,
+                options.against_ffmpeg,
+                options.tolerance,
+                step,
+                options.quiet or options.as_json,
             )
     pairs = None if checked is None else checked.manifest.content["pairs"]
-    if as_json:
+    if options.as_json:
         terminal.print_json(
             {
                 "release": name,
                 "version": number,
                 "pairs": pairs,
-                "deep": deep,
+                "deep": options.deep,
                 "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
                 "repaired": done,
                 "ffmpeg": {} if command is None else _as_json(command, compared),
@@ -132,7 +139,7 @@ def verify(
             terminal.say(f"{damage.what}: {damage.problem}")
         for line in done:
             terminal.say(line)
-        how = f"{pairs} pairs {'read frame by frame' if deep else 'checked'}"
+        how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
         if checked is None:
             how = "its manifest is damaged, so only the files of the store were checked"
         verdict = f"{len(damages)} problems" if damages else "all good"
@@ -186,32 +193,35 @@ def _as_json(command: FfmpegCommand, compared: list[ComparedSource]) -> dict[str
     return {"path": command.path, "version": command.version, "sources": sources}
 
 
+class Droppable(StrEnum):
+    """What a clean-up can drop."""
+
+    FRAMES = "frames"
+    ENCODED = "encoded"
+    FEATURES = "features"
+    UNREFERENCED = "unreferenced"
+
+
+class GcOptions(SiteParameters):
+    """Options of `gc`."""
+
+    what: Annotated[tuple[Droppable, ...], Given(("what",), "WHAT")] = Field(
+        default=(),
+        description="frames of sources, encoded videos, features that evaluators computed: all are "
+        "made again "
+        "when needed; unreferenced: what no version of any release uses.",
+    )
+    dry_run: bool = Field(default=False, description="Only print what would be freed.")
+
+
 def collect(
-    frames: Annotated[
-        bool, typer.Option("--frames", help="Drop the sources' frames; they are recreated when needed.")
-    ] = False,
-    encoded: Annotated[
-        bool, typer.Option("--encoded", help="Drop encoded videos; they are recreated when needed.")
-    ] = False,
-    features: Annotated[
-        bool,
-        typer.Option(
-            "--features",
-            help="Drop features that evaluators computed from frames; they are recomputed when needed.",
-        ),
-    ] = False,
-    unreferenced: Annotated[
-        bool, typer.Option("--unreferenced", help="Drop what no version of any release uses.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be freed.")] = False,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: GcOptions,
 ) -> None:
     """Drop what can be recreated or is no longer used, and print the freed bytes.
 
     Leftovers of killed builds are always dropped. Releases are not changed.
 
-    Example: `slvmeval gc --frames --encoded --store STORE`
+    Example: `slvmeval gc frames encoded --store STORE`
     """
     from infra.leftovers import clear_cache
     from slvmeval.cli.store.build_states import refuse_while_running
@@ -224,32 +234,32 @@ def collect(
     )
     from storage_schemas.store import ENCODED, FRAMES
 
-    opened = terminal.open_store(store, profile)
-    if not dry_run:
+    opened = terminal.open_store(options)
+    if not options.dry_run:
         refuse_while_running(opened, "gc")
     freed = [
-        clear_staging(opened, dry_run),
-        clear_cache(opened, dry_run),
-        drop_partial_analyses(opened, unreferenced, dry_run),
+        clear_staging(opened, options.dry_run),
+        clear_cache(opened, options.dry_run),
+        drop_partial_analyses(opened, Droppable.UNREFERENCED in options.what, options.dry_run),
     ]
-    if unreferenced:
-        freed += drop_unreferenced(opened, dry_run)
-    if frames:
-        freed.append(evict(opened, FRAMES, dry_run))
-    if encoded:
-        freed.append(evict(opened, ENCODED, dry_run))
-    if features:
-        freed.append(drop_features(opened, dry_run))
+    if Droppable.UNREFERENCED in options.what:
+        freed += drop_unreferenced(opened, options.dry_run)
+    if Droppable.FRAMES in options.what:
+        freed.append(evict(opened, FRAMES, options.dry_run))
+    if Droppable.ENCODED in options.what:
+        freed.append(evict(opened, ENCODED, options.dry_run))
+    if Droppable.FEATURES in options.what:
+        freed.append(drop_features(opened, options.dry_run))
     for item in freed:
         if item.count:
             terminal.say(f"{item.kind + ':':<15} {item.count:>6}  {size_text(item.bytes):>10}")
-    word = "would be freed" if dry_run else "freed"
+    word = "would be freed" if options.dry_run else "freed"
     terminal.say(f"{size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
-    if not (frames or encoded or features or unreferenced):
-        terminal.say("more can be freed with --frames, --encoded, --features and --unreferenced (see --help)")
+    if not options.what:
+        terminal.say(f"more can be freed: slvmeval gc {' '.join(Droppable)} (see --help)")
 
 
-schemas = typer.Typer(no_args_is_help=True, help="Schemas of stored data and settings.")
+schemas = CommandGroup(no_args_is_help=True, help="Schemas of stored data and settings.")
 
 
 class SchemaName(StrEnum):
@@ -260,21 +270,27 @@ class SchemaName(StrEnum):
     TABLES = "tables"
 
 
+class ShowOptions(Frozen):
+    """Options of `show`."""
+
+    what: Annotated[SchemaName, Given(("what",))] = Field(
+        description="recipe and profile as JSON Schema, tables as Arrow schemas."
+    )
+
+
 @schemas.command()
 def show(
-    what: Annotated[
-        SchemaName, typer.Argument(help="recipe and profile as JSON Schema, tables as Arrow schemas.")
-    ],
+    options: ShowOptions,
 ) -> None:
     """Print a schema.
 
     Example: `slvmeval schema show recipe > recipe.schema.json`
     """
-    if what is SchemaName.RECIPE:
+    if options.what is SchemaName.RECIPE:
         from tasks.recipe import Recipe
 
         terminal.print_json(Recipe.model_json_schema())
-    elif what is SchemaName.PROFILE:
+    elif options.what is SchemaName.PROFILE:
         from infra.profile import profile_schema
 
         terminal.print_json(profile_schema())

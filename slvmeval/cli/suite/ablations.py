@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.against import AgainstOption, compared_with
 from slvmeval.cli.suite.scores import RatingsOption, SuiteArgument, print_left_out, the_suite
 
 if TYPE_CHECKING:
@@ -20,32 +23,28 @@ def register(app: typer.Typer) -> None:
     app.command()(ablations)
 
 
+class AblationsOptions(SiteParameters):
+    """Options of `ablations`."""
+
+    ratings: RatingsOption
+    out: OutOption
+    suite: SuiteArgument = None
+    variants: Annotated[tuple[str, ...], Given(("--variant",), "NAME")] = Field(
+        default=(),
+        description="Only this variant beside the suite; all by default.",
+    )
+    prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None,
+        description="The videos' prompts, for a table by kind of prompt, such as simple and complex.",
+    )
+    common: Annotated[bool, Given(("--common",))] = Field(
+        default=False, description="Count only videos that all variants have scored."
+    )
+    against: AgainstOption = None
+
+
 def ablations(
-    ratings: RatingsOption,
-    out: OutOption,
-    suite: SuiteArgument = None,
-    variants: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--variant",
-            metavar="NAME",
-            help="Only this variant beside the suite; all by default. May be given several times.",
-        ),
-    ] = None,
-    prompt_suite: Annotated[
-        Path | None,
-        typer.Option(
-            "--prompt-suite",
-            metavar="FILE",
-            help="The videos' prompts, for a table by kind of prompt, such as simple and complex.",
-        ),
-    ] = None,
-    common: Annotated[
-        bool,
-        typer.Option("--common-videos", help="Count only videos that all variants have scored."),
-    ] = False,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: AblationsOptions,
 ) -> None:
     """Compare a suite and its variants (`suite NAME --variant`) with people, in one table.
 
@@ -63,19 +62,19 @@ def ablations(
     from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.score_store import ScoresStore
 
-    held = terminal.open_store(store, profile)
-    made = the_suite(held, suite)
+    held = terminal.open_store(options)
+    made = the_suite(held, options.suite)
     scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
-    given = load_ratings(ratings, scales)
-    prompts = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
-    scored = scored_variants(ScoresStore(held), made, variants or ())
-    tables = ablation_tables(made.dimensions, scored, given.rows, prompts, common)
+    given = load_ratings(options.ratings, scales)
+    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
+    scored = scored_variants(ScoresStore(held), made, options.variants or ())
+    tables = ablation_tables(made.dimensions, scored, given.rows, prompts, options.common)
     left_out = replace(left_out_table(given.left_out), name="ablations-left-out")
-    paths = write_tables(out, [*tables, left_out], [])
     for table in tables:
         _print_by_dimension(table)
+    paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, made, tables)], [])
     print_left_out(given.left_out)
-    terminal.say(f"{len(paths)} files: {out}")
+    terminal.say(f"{len(paths)} files: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)
 
 

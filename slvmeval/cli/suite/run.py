@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Without, with_options
+from slvmeval.cli.declared import Without
 
 if TYPE_CHECKING:
     from flows.score.options import SuiteOptions
@@ -134,4 +134,4 @@ def suite_command(name: str) -> Callable[..., None]:
 
     Example: `slvmeval suite {name} --videos DIR --prompt-suite FILE --store STORE`
     """
-    return with_options(score)
+    return score

@@ -1,7 +1,7 @@
 """``slvmeval suite manifest|leaderboard|scores``: input and output of suites.
 
 ``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
-dimensions. ``slvmeval suite aesthetics-bound``: the bound of LoCoT2V-Bench's aesthetic quality.
+dimensions.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
+from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.against import AgainstOption, compared_with
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,30 +32,28 @@ if TYPE_CHECKING:
 
 SuiteArgument = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="The suite; may be left out if the store has scores of one."),
+    Given(("argument",), "NAME"),
+    Field(description="The suite; may be left out if the store has scores of one."),
 ]
 SettingsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--settings",
-        metavar="CHECKSUM",
-        help="Use the settings with this prefix of their checksum instead of a dimension's newest ones.",
+    tuple[str, ...],
+    Given(("--checksum",), "CHECKSUM", RARE),
+    Field(
+        description="Use the settings with this prefix of their checksum instead of a dimension's newest "
+        "ones."
     ),
 ]
 
 
 CategoriesOption = Annotated[
     Path | None,
-    typer.Option(
-        "--categories",
-        metavar="FILE",
-        help="The categories of themes: CSV or JSON Lines with theme, category.",
-    ),
+    Given(("--categories",), "FILE"),
+    Field(description="The categories of themes: CSV or JSON Lines with theme, category."),
 ]
 
 
 RatingsOption = Annotated[
-    Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
+    Path, Given(("--ratings",), "FILE"), Field(description="People's ratings, as CSV or JSON Lines.")
 ]
 
 
@@ -62,17 +64,19 @@ def register(app: typer.Typer) -> None:
     app.command()(scores)
     app.command()(alignment)
     app.command()(correlations)
-    app.command(name="aesthetics-bound")(aesthetics_bound)
+
+
+class ManifestOptions(Frozen):
+    """Options of `manifest`."""
+
+    videos: Annotated[Path, Given(metavar="DIR")] = Field(description="Folder of the videos.")
+    out: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None, description="Path of the file; manifest.csv in the folder by default."
+    )
 
 
 def manifest(
-    videos: terminal.VideosOption,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Path of the file; manifest.csv in the folder by default."
-        ),
-    ] = None,
+    options: ManifestOptions,
 ) -> None:
     """Write a first manifest of a folder; you fill in which prompt each video was made from.
 
@@ -85,23 +89,28 @@ def manifest(
     from storage_schemas.errors import UserInputError
     from tasks.scoring.suites.manifest import draft_manifest
 
-    target = out or videos / "manifest.csv"
+    target = options.out or options.videos / "manifest.csv"
     if target.exists():
         raise UserInputError(f"{target} is there already: remove it, or give another --out")
-    text, count = draft_manifest(videos)
+    text, count = draft_manifest(options.videos)
     write_atomic(target, text.encode())
     terminal.say(f"{count} files: {target}; fill in the column prompt_id, and model where it is empty")
 
 
+class LeaderboardOptions(SiteParameters):
+    """Options of `leaderboard`."""
+
+    out: OutOption
+    suite: SuiteArgument = None
+    settings: SettingsOption = ()
+    common: Annotated[bool, Given(("--common",))] = Field(
+        default=False, description="Count only prompts for which every model has a score."
+    )
+    against: AgainstOption = None
+
+
 def leaderboard(
-    out: OutOption,
-    suite: SuiteArgument = None,
-    settings: SettingsOption = None,
-    common: Annotated[
-        bool, typer.Option("--common-prompts", help="Count only prompts for which every model has a score.")
-    ] = False,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: LeaderboardOptions,
 ) -> None:
     """Write a suite's leaderboard, mean scores and average ranks, as CSV, Markdown, LaTeX and a page.
 
@@ -118,31 +127,30 @@ def leaderboard(
     )
     from tasks.scoring.suites.score_store import ScoresStore
 
-    held = terminal.open_store(store, profile)
-    made = the_suite(held, suite)
-    rows, others = current(ScoresStore(held).rows(made.name), settings or ())
-    rows = common_prompts(rows) if common else rows
+    held = terminal.open_store(options)
+    made = the_suite(held, options.suite)
+    rows, others = current(ScoresStore(held).rows(made.name), options.settings or ())
+    rows = common_prompts(rows) if options.common else rows
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
-    page = write_board(board, out)
-    remember_page(held, "leaderboard", page, made.title)
     table = board_table(board)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    page = write_board(board, options.out, compared_with(options.against, made, [table]))
+    remember_page(held, "leaderboard", page, made.title)
     terminal.say(f"leaderboard: {page}")
 
 
+class ScoresOptions(SiteParameters):
+    """Options of `scores`."""
+
+    file: Annotated[Path, Given(("file",), "FILE", no_folder=True)] = Field(
+        description="A .parquet, .csv or .jsonl file; an existing one is replaced."
+    )
+    suite: Annotated[str, Given(metavar="NAME")] = Field(default="", description="Only this suite.")
+
+
 def scores(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            dir_okay=False,
-            help="A .parquet, .csv or .jsonl file; an existing one is replaced.",
-        ),
-    ],
-    suite: Annotated[str, typer.Option("--suite", metavar="NAME", help="Only this suite.")] = "",
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: ScoresOptions,
 ) -> None:
     """Write all scores of a store as one file, one row per video and dimension, with its cost.
 
@@ -150,8 +158,8 @@ def scores(
     """
     from tasks.scoring.suites.score_store import ScoresStore
 
-    count = ScoresStore(terminal.open_store(store, profile)).export(file, suite)
-    terminal.say(f"{count} scores: {file}")
+    count = ScoresStore(terminal.open_store(options)).export(options.file, options.suite)
+    terminal.say(f"{count} scores: {options.file}")
 
 
 def the_suite(store: Store, name: str | None) -> Suite:
@@ -213,36 +221,31 @@ def print_left_out(left_out: Sequence[UnusedLine]) -> None:
         terminal.say(f"… and {len(left_out) - _SHOWN} more ratings")
 
 
+class AlignmentOptions(SiteParameters):
+    """Options of `alignment`."""
+
+    ratings: RatingsOption
+    out: OutOption
+    suite: SuiteArgument = None
+    settings: SettingsOption = ()
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of the bootstrap.")
+    videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
+        default=None, description="Folder of the videos, so that differences.html shows them."
+    )
+    manifest_file: Annotated[Path | None, Given(("--manifest",), "FILE")] = Field(
+        default=None, description="Their manifest; by default the one in the folder."
+    )
+    prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None, description="The prompts, so that differences.html shows them."
+    )
+    most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=5, ge=0, description="Videos of each dimension in differences.html."
+    )
+    against: AgainstOption = None
+
+
 def alignment(
-    ratings: RatingsOption,
-    out: OutOption,
-    suite: SuiteArgument = None,
-    settings: SettingsOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
-    videos: Annotated[
-        Path | None,
-        typer.Option(
-            "--videos",
-            metavar="DIR",
-            help="Folder of the videos, so that differences.html shows them.",
-        ),
-    ] = None,
-    manifest_file: Annotated[
-        Path | None,
-        typer.Option("--manifest", metavar="FILE", help="Their manifest; by default the one in the folder."),
-    ] = None,
-    prompt_suite: Annotated[
-        Path | None,
-        typer.Option(
-            "--prompt-suite", metavar="FILE", help="The prompts, so that differences.html shows them."
-        ),
-    ] = None,
-    most_different: Annotated[
-        int,
-        typer.Option("--most-different", min=0, help="Videos of each dimension in differences.html."),
-    ] = 5,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: AlignmentOptions,
 ) -> None:
     """Compare a suite with people: rank correlation, α, difference, stability, robustness.
 
@@ -271,33 +274,34 @@ def alignment(
     from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.score_store import ScoresStore
 
-    held = terminal.open_store(store, profile)
-    made = the_suite(held, suite)
-    files = _files(videos, manifest_file)
-    prompts = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
+    held = terminal.open_store(options)
+    made = the_suite(held, options.suite)
+    files = _files(options.videos, options.manifest_file)
+    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
     rows = ScoresStore(held).rows()
-    plain, _ = current([row for row in rows if row.suite == made.name], settings or ())
+    plain, _ = current([row for row in rows if row.suite == made.name], options.settings or ())
     dimensions = made.dimensions_of(plain)
     scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in dimensions}
-    given = load_ratings(ratings, scales)
+    given = load_ratings(options.ratings, scales)
     blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
     baselines = baselines_of(ScoresStore(held), made)
-    table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), seed, baselines)
+    table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), options.seed, baselines)
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
     left_out = [*given.left_out, *(one for lines in unscored.values() for one in lines)]
-    differences = widest_differences(given.rows, plain, most_different)
+    differences = widest_differences(given.rows, plain, options.most_different)
 
     def page(owned: OwnedFolder) -> None:
         missing = write_differences(owned, made.title, dimensions, differences, files, prompts)
         terminal.say(*(f"{PAGE} does not show {video}: {why}" for video, why in missing.items()))
 
-    paths = write_tables(out, [table, left_out_table(left_out)], figures, page)
+    held_against = compared_with(options.against, made, [table])
+    paths = write_tables(options.out, [table, left_out_table(left_out), *held_against], figures, page)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     print_left_out(given.left_out)
     terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
-    terminal.say(f"{len(paths)} files, and {PAGE}: {out}")
+    terminal.say(f"{len(paths)} files, and {PAGE}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 
 
@@ -315,30 +319,27 @@ def _files(videos: Path | None, manifest: Path | None) -> dict[VideoKey, VideoEn
     return {VideoKey(model=one.model, prompt_id=one.prompt_id, sample=one.sample): one for one in entries}
 
 
+class CorrelationsOptions(SiteParameters):
+    """Options of `correlations`."""
+
+    out: OutOption
+    suite: SuiteArgument = None
+    prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None, description="The prompts, for tables by theme, category and the prompt's complexity."
+    )
+    categories: CategoriesOption = None
+    scores: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None,
+        description="Scores from a file in place of the store's: what `suite scores` writes, or any CSV, "
+        "JSON "
+        "Lines or Parquet with model, prompt_id, dimension and score.",
+    )
+    settings: SettingsOption = ()
+    against: AgainstOption = None
+
+
 def correlations(
-    out: OutOption,
-    suite: SuiteArgument = None,
-    prompt_suite: Annotated[
-        Path | None,
-        typer.Option(
-            "--prompt-suite",
-            metavar="FILE",
-            help="The prompts, for tables by theme, category and the prompt's complexity.",
-        ),
-    ] = None,
-    categories: CategoriesOption = None,
-    scores: Annotated[
-        Path | None,
-        typer.Option(
-            "--scores",
-            metavar="FILE",
-            help="Scores from a file in place of the store's: what `suite scores` writes, or any CSV, JSON "
-            "Lines or Parquet with model, prompt_id, dimension and score.",
-        ),
-    ] = None,
-    settings: SettingsOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
+    options: CorrelationsOptions,
 ) -> None:
     """Correlate the dimensions and their groups: Pearson, Spearman, Kendall, also by theme and complexity.
 
@@ -354,70 +355,31 @@ def correlations(
     from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
     from tasks.scoring.suites.score_store import ScoresStore
 
-    if categories is not None and prompt_suite is None:
+    if options.categories is not None and options.prompt_suite is None:
         raise UserInputError(
             "--categories needs the prompts, which have the themes: give --prompt-suite FILE"
         )
-    if scores is None:
-        held = terminal.open_store(store, profile)
-        made: Suite | None = the_suite(held, suite)
+    if options.scores is None:
+        held = terminal.open_store(options)
+        made: Suite | None = the_suite(held, options.suite)
         there = ScoresStore(held).rows(made.name if made else "")
     else:
-        made, there = suite_of_file(scores, suite)
-    known = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
-    if categories is not None:
-        known = with_categories(known, load_categories(categories))
-    rows, _ = current(there, settings or ())
+        made, there = suite_of_file(options.scores, options.suite)
+    known = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
+    if options.categories is not None:
+        known = with_categories(known, load_categories(options.categories))
+    rows, _ = current(there, options.settings or ())
     tables = correlation_tables(runs_of(rows), made.dimensions_of(rows) if made else (), known)
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]
-    paths = write_tables(out, tables, figures)
+    paths = write_tables(options.out, [*tables, *compared_with(options.against, made, tables)], figures)
     first = tables[0]
     titles = [column.title for column in first.shown]
     terminal.console().print(terminal.table(first.title, titles, first.cells()))
-    if categories is not None and not any(table.name == "categories" for table in tables):
+    if options.categories is not None and not any(table.name == "categories" for table in tables):
         terminal.tell(
             "no table by category: it needs prompts whose theme has a category, and groups of dimensions "
             "that all have one scale"
         )
-    terminal.say(f"{len(paths)} files: {out}")
-
-
-def aesthetics_bound(
-    pictures: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PICTURES", file_okay=False, exists=True, help="A folder of reference pictures."
-        ),
-    ],
-    siglip: Annotated[
-        str | None, typer.Option("--siglip", metavar="NAME", help="Another SigLIP of the model folder.")
-    ] = None,
-    head: Annotated[
-        str | None, typer.Option("--head", metavar="NAME", help="Another head of the predictor.")
-    ] = None,
-    model_folders: terminal.ModelFoldersOption = None,
-    profile: terminal.ProfileOption = None,
-    quiet: terminal.QuietOption = False,
-) -> None:
-    """Compute the upper bound of LoCoT2V-Bench's aesthetic quality: the mean of the best 10 % of PICTURES.
-
-    The paper's pictures are the part data_1024_10K of Text-to-Image-2M, unpacked into a folder. Without a
-    bound, the scores of aesthetic quality are raw.
-
-    Example: `slvmeval suite aesthetics-bound PICTURES --models MODELS`
-    """
-    from tasks.extras.locot2v.aesthetics_bound import bound_of, pictures_in
-    from tasks.models.hub import ModelHub
-
-    site = terminal.settings(profile, model_folders=model_folders)
-    hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
-    paths = pictures_in(pictures)
-    names = {key: name for key, name in (("siglip", siglip), ("head", head)) if name}
-    with terminal.step_bar("pictures", quiet) as step:
-        bound = bound_of(paths, hub, step, **names)
-    terminal.say(
-        f"{bound:.4f}: the mean of the best 10 % of {len(paths)} pictures",
-        f"""slvmeval suite locot2v-bench --set 'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
-    )
+    terminal.say(f"{len(paths)} files: {options.out}")

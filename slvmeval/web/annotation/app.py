@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which clients retry while the database is unavailable.
 _AWAY_RETRY_S = 15
+#: Seconds to wait for other threads, and for another process that writes: people wait for the answer.
+PATIENCE_S = 4.0
 #: Seconds between two estimates of the workers, if there are new votes.
 WEIGH_EVERY_S = 60.0
 
@@ -63,7 +65,7 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
         If the database is unavailable, or has another version or key.
     """
     key = installation_key(serving.root)
-    desk = Desk.open(serving.database, key, clock)
+    desk = Desk.open(serving.database, key, clock, PATIENCE_S)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -125,11 +127,11 @@ def _apart(pages: ASGIApp) -> ASGIApp:
 
 
 def health(request: Request) -> JSONResponse:
-    """Report whether the database answers, for monitoring."""
+    """Report whether answers can be stored, for monitoring."""
     try:
-        site_of(request).desk.campaigns.all()
+        site_of(request).desk.database.check_writing()
     except SQLAlchemyError as problem:
-        log.warning("the database does not answer: %s", problem)
+        log.warning("nothing can be stored: %s", problem)
         return JSONResponse({"status": "away"}, 503)
     return JSONResponse({"status": "ok"})
 

@@ -348,7 +348,7 @@ def _check_licences(desk: Desk, campaign: Campaign, settings: Serving) -> None:
     if count:
         raise PrerequisiteError(
             f"{count} pairs of campaign {campaign.name} come from sources that may not be redistributed: "
-            "give --private-audience if all workers are covered by your agreement with the owner, or publish "
+            "give --private if all workers are covered by your agreement with the owner, or publish "
             "the campaign without them"
         )
 

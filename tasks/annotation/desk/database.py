@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, TimeoutError
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from storage_schemas.regular_files import check_regular
@@ -45,6 +47,8 @@ class Database:
         The address; see :meth:`Desk.open` for the supported kinds.
     clock
         Gives the times that are stored.
+    patience_s
+        Seconds to wait for a connection, for other threads, and for another process that writes.
 
     Raises
     ------
@@ -52,13 +56,14 @@ class Database:
         If the address is of an unsupported kind.
     """
 
-    def __init__(self, url: str, clock: Clock = utc) -> None:
+    def __init__(self, url: str, clock: Clock = utc, patience_s: float = PATIENCE_S) -> None:
         self.url = _checked(url)
-        self._clock = clock
+        self._clock, self._patience_s = clock, patience_s
         self._lite = self.url.get_backend_name() == "sqlite"
         # threads of this process wait here; SQLite itself would make them sleep and retry
         self._turn = threading.Lock() if self._lite else None
-        self._engine = _lite_engine(self.url) if self._lite else _postgres_engine(self.url)
+        make = _lite_engine if self._lite else _postgres_engine
+        self._engine = make(self.url, patience_s)
 
     @property
     def shown_url(self) -> str:
@@ -98,12 +103,36 @@ class Database:
             Whether to return only once it is on disk. Otherwise a power failure may lose the last moments; a
             killed process loses nothing, and the order of transactions is kept.
         """
-        with self._turn or nullcontext(), self._engine.connect() as connection:
+        with self._my_turn(), self._engine.connect() as connection:
             connection = connection.execution_options(slvmeval_writes="FULL" if on_disk else "NORMAL")
             with connection.begin():
                 if not on_disk and not self._lite:
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 yield connection
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=self._patience_s):
+            raise TimeoutError(f"other writers kept the database for {self._patience_s:g} s")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def check_writing(self) -> None:
+        """Write a row as it is, to see whether answers can be stored now.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If they cannot: the database is away, locked, read-only, or its disk is full.
+        """
+        with self.write() as connection:
+            same = META.update().where(META.c.name == "tables_version").values(value=str(TABLES_VERSION))
+            connection.execute(same)
 
     def forget(self) -> None:
         """Remove deleted rows from the files as well, as far as possible: SQLite keeps a journal."""
@@ -197,7 +226,7 @@ def _checked(url: str) -> URL:
 _KINDS = "give sqlite:////path/desk.sqlite or postgresql+psycopg://user:password@host/name"
 
 
-def _lite_engine(url: URL) -> Engine:
+def _lite_engine(url: URL, patience_s: float) -> Engine:
     file = Path(str(url.database))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -208,11 +237,11 @@ def _lite_engine(url: URL) -> Engine:
     try:
         check_regular(file)
     except FileNotFoundError:
-        pass  # it is made
+        _make_private(file)
     except OSError as problem:
         raise UserInputError(f"{file} cannot be a database: {problem.strerror}") from problem
     engine = create_engine(
-        url, pool_size=10, max_overflow=40, pool_timeout=PATIENCE_S, connect_args={"timeout": PATIENCE_S}
+        url, pool_size=10, max_overflow=40, pool_timeout=patience_s, connect_args={"timeout": patience_s}
     )
 
     @event.listens_for(engine, "connect")
@@ -231,9 +260,23 @@ def _lite_engine(url: URL) -> Engine:
     return engine
 
 
-def _postgres_engine(url: URL) -> Engine:
+def _make_private(file: Path) -> None:
+    """Make an empty file that its owner alone reads, or its group where the folder is the group's.
+
+    SQLite gives its other files the same mode.
+    """
+    mode = 0o660 if file.parent.stat().st_mode & stat.S_IWGRP else 0o600
+    try:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        file.chmod(mode)
+    except OSError:
+        # it is there, or the database says what is wrong
+        pass
+
+
+def _postgres_engine(url: URL, patience_s: float) -> Engine:
     # an acknowledged vote is on disk, whatever the server's default
     more = {} if "options" in url.query else {"options": "-c synchronous_commit=on"}
     return create_engine(
-        url, pool_size=10, max_overflow=20, pool_timeout=PATIENCE_S, pool_pre_ping=True, connect_args=more
+        url, pool_size=10, max_overflow=20, pool_timeout=patience_s, pool_pre_ping=True, connect_args=more
     )

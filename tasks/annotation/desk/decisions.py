@@ -33,15 +33,20 @@ class Decisions:
         """Return the latest decision about each worker."""
         return {row.worker: row.decision for row in self._all(connection, campaign)}
 
-    def refuse_excluded(self, connection: Connection, campaign: str, worker: str) -> None:
-        """Refuse the request of an excluded worker."""
-        latest = connection.execute(
+    def latest(self, connection: Connection, campaign: str, worker: str) -> Decision | None:
+        """Return the latest decision about a worker."""
+        body = connection.execute(
             select(DECISIONS.c.body)
             .where(DECISIONS.c.campaign == campaign, DECISIONS.c.worker == worker)
             .order_by(DECISIONS.c.number.desc())
             .limit(1)
         ).scalar()
-        if latest is not None and Decision.model_validate_json(latest).decision is Standing.EXCLUDED:
+        return None if body is None else Decision.model_validate_json(body)
+
+    def refuse_excluded(self, connection: Connection, campaign: str, worker: str) -> None:
+        """Refuse the request of an excluded worker."""
+        latest = self.latest(connection, campaign, worker)
+        if latest is not None and latest.decision is Standing.EXCLUDED:
             refuse(RefusalReason.EXCLUDED, "you get no more tasks; thank you for your work")
 
     def _all(self, connection: Connection, campaign: str) -> list[Decision]:

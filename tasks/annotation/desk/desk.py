@@ -7,7 +7,7 @@ from typing import Self
 from tasks.annotation.desk.answers import Answers
 from tasks.annotation.desk.assignments import Assignments
 from tasks.annotation.desk.campaigns import Campaigns
-from tasks.annotation.desk.database import Clock, Database, utc
+from tasks.annotation.desk.database import PATIENCE_S, Clock, Database, utc
 from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventLog
 from tasks.annotation.desk.keys import DeskKey
@@ -53,7 +53,7 @@ class Desk:
         self.organiser = Organiser(database, secret, campaigns, events, decisions, assignments, votes)
 
     @classmethod
-    def open(cls, url: str, key: bytes, clock: Clock = utc) -> Self:
+    def open(cls, url: str, key: bytes, clock: Clock = utc, patience_s: float = PATIENCE_S) -> Self:
         """Open a database, and create its tables if there are none.
 
         Parameters
@@ -62,6 +62,8 @@ class Desk:
             ``sqlite:////path/desk.sqlite`` or ``postgresql+psycopg://user:password@host/name``.
         key
             The installation's key, with which workers' identities are hashed; at least 16 bytes.
+        patience_s
+            Seconds to wait for other writers.
 
         Raises
         ------
@@ -72,7 +74,7 @@ class Desk:
         StoreError
             If its tables have another version, or were created with another key.
         """
-        database = Database(url, clock)
+        database = Database(url, clock, patience_s)
         try:
             database.prepare(key)
         except BaseException:

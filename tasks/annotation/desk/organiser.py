@@ -300,16 +300,31 @@ class Organiser:
                 if worker not in entered
             ]
 
-    def decide(self, campaign: str, worker: str, decision: Standing, note: str, by: str) -> Decision:
+    def decide(
+        self,
+        campaign: str,
+        worker: str,
+        decision: Standing,
+        note: str,
+        by: str,
+        after: str | None = None,
+    ) -> Decision:
         """Exclude or clear a worker; the latest decision counts, earlier ones remain on record.
 
         An excluded worker's open task returns to the queue immediately, and if the votes stop counting, the
         pairs that the worker voted on need another vote.
 
+        Parameters
+        ----------
+        after
+            Id of the latest decision about the worker that `by` has seen, empty for none; None if it does not
+            matter.
+
         Raises
         ------
         UserInputError
-            If the worker neither entered the campaign nor voted in it, or the note is empty.
+            If the worker neither entered the campaign nor voted in it, the note is empty, or somebody else
+            has decided since.
         """
         words = plain_text(note, LONGEST_NOTE).strip()
         if not words:
@@ -318,6 +333,12 @@ class Organiser:
             lock_worker(connection, campaign, worker)
             settings = self._campaigns.find(connection, campaign, lock=True)
             self._check_known(connection, campaign, worker)
+            latest = self._decisions.latest(connection, campaign, worker)
+            if latest is not None and after not in (None, latest.decision_id):
+                raise UserInputError(
+                    f"{latest.by} has decided meanwhile: {latest.decision.value}, {latest.note!r}. "
+                    "Decide again if you still want to"
+                )
             stored = Decision(
                 decision_id=uuid.uuid4().hex,
                 campaign=campaign,

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, or_, select
 
 from storage_schemas.votes import Check, SideWord, check_of
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.checks import CheckKind, check_due, check_tasks
+from tasks.annotation.checks import CheckKind, check_due, check_tasks, share_for
 from tasks.annotation.desk.assignments import (
     OPEN_STATES,
     AnyAssignment,
@@ -142,9 +142,8 @@ class Queue:
         done = [one for one in had if one in voted]
         due: CheckKind | None
         if settings.rule == "strict":
-            due = check_due(
-                len(done), settings.checks, lambda word: self._key.chance("check", name, worker, word)
-            )
+            share = share_for(settings.checks, self._votes.careless(connection, settings, worker))
+            due = check_due(len(done), share, lambda word: self._key.chance("check", name, worker, word))
         else:
             due = "gold" if self._key.chance("gold", name, worker, len(mine)) < settings.gold_share else None
         if due is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -229,11 +229,16 @@ class Votes:
                 return
             # somebody may just have been erased
             left = set(connection.execute(select(VOTES.c.worker).where(here).distinct()).scalars())
-            model = replace(model, kinds={name: kinds for name, kinds in model.kinds.items() if name in left})
+            model = model.without_workers(left)
             connection.execute(MODELS.delete().where(MODELS.c.campaign == campaign))
             body = as_json(model.without_pairs())
             connection.execute(MODELS.insert().values(campaign=campaign, votes=newest, body=body))
             self.recount(connection, settings)
+
+    def careless(self, connection: Connection, settings: Campaign, worker: str) -> float:
+        """Return how probably a worker is careless now; 0 of one of whom nothing is known."""
+        model = self._model(connection, settings.name) if settings.weighs else None
+        return 1 - model.careful(worker) if model is not None and worker in model.kinds else 0.0
 
     def forget(self, connection: Connection, campaign: str) -> None:
         """Remove what was estimated of the workers, until they are estimated anew."""

@@ -10,7 +10,6 @@ from fractions import Fraction
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Literal
 from urllib.parse import unquote
 
 from pydantic import Field
@@ -18,7 +17,6 @@ from pydantic import Field
 from storage_schemas.checksum_cache import remembered_digests
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.ids import digest_text, digest_value
-from storage_schemas.model import Frozen
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.aspects.registry import aspect_names
 from tasks.extras.meta_sets.base import LoadedSet, MetaPair, MetaSet
@@ -31,6 +29,7 @@ from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText
 from tasks.scoring.frame_cache import CachedSide, FrameCache
 from tasks.scoring.instructions import aspect_text
+from tasks.scoring.pair_sets import NamedPairs, split_name
 from tasks.scoring.request import PairFacts, prompt_digest
 
 
@@ -130,7 +129,7 @@ def rate_of(text: str) -> Fraction:
     return rate
 
 
-class MetaSetPairs(Frozen):
+class MetaSetPairs(NamedPairs):
     """The comparisons of one set.
 
     Parameters
@@ -141,7 +140,6 @@ class MetaSetPairs(Frozen):
         Frames a second, as text, and longer side in pixels.
     """
 
-    kind: Literal["meta-set"] = "meta-set"
     name: str
     path: str
     videos: str | None = None
@@ -270,17 +268,14 @@ def _dimension(name: str, aspect: str) -> str:
     return find_aspect(aspect).dimension if aspect not in own and aspect in aspect_names() else aspect
 
 
-def meta_set_from_text(text: str) -> MetaSetPairs:
-    """Parse ``NAME:PATH?videos=DIR&fps=2&long_side=512``; paths become absolute.
+def meta_set_pairs(name: str, location: str) -> MetaSetPairs:
+    """Return the pairs of the set at ``PATH?videos=DIR&fps=2&long_side=512``; paths become absolute.
 
     Raises
     ------
     UserInputError
         If there is no such set, or an option does not fit.
     """
-    name, colon, location = text.partition(":")
-    if not colon:
-        raise UserInputError(f"{text!r}: write NAME:PATH, such as uve:UVE")
     reader = meta_set(name)
     path, options = split_location(location)
     fps = options.get("fps", reader.fps)
@@ -291,3 +286,8 @@ def meta_set_from_text(text: str) -> MetaSetPairs:
     videos = options.get("videos")
     root = None if videos is None else str(Path(videos).expanduser().resolve())
     return MetaSetPairs(name=name, path=str(path), videos=root, fps=fps, long_side=int(side))
+
+
+def meta_set_from_text(text: str) -> MetaSetPairs:
+    """Return the pairs of ``NAME:PATH?key=value``; raises as :func:`meta_set_pairs`."""
+    return meta_set_pairs(*split_name(text))

@@ -25,7 +25,6 @@ from pydantic import Field
 from storage_schemas.checksum_cache import remembered_digests
 from storage_schemas.errors import SetAside, UserInputError
 from storage_schemas.ids import digest_value
-from storage_schemas.model import Frozen
 from storage_schemas.rng import keyed_rank
 from tasks.extras.meta_sets.fetv import SCORES, TRUTH, FetvFiles, read_fetv
 from tasks.extras.meta_sets.proxy_clips import ClipDamage, JoinedSide, damage_of
@@ -34,6 +33,7 @@ from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import AspectText
 from tasks.scoring.frame_cache import CachedSide, FrameCache
 from tasks.scoring.instructions import aspect_text
+from tasks.scoring.pair_sets import NamedPairs
 from tasks.scoring.request import PairFacts, prompt_digest
 
 Setting = Literal["generated", "degraded"]
@@ -75,7 +75,7 @@ class ProxyDraw:
     left_out: Counter[str]
 
 
-class ProxyPairs(Frozen):
+class ProxyPairs(NamedPairs):
     """The pairs of both settings.
 
     Parameters
@@ -96,7 +96,7 @@ class ProxyPairs(Frozen):
         Frames a second, as text, and longer side of each clip in pixels.
     """
 
-    kind: Literal["proxy-study"] = "proxy-study"
+    name: str = "proxy-study"
     path: str
     videos: str | None = None
     score: str = "alignment"
@@ -108,11 +108,6 @@ class ProxyPairs(Frozen):
     seed: int = 0
     fps: str = "1"
     long_side: int = Field(default=512, ge=16, le=4096, multiple_of=4)
-
-    @property
-    def name(self) -> str:
-        """Name of runs."""
-        return "proxy-study"
 
     @property
     def damage(self) -> ClipDamage:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_text
+from storage_schemas.store import Store
 from tasks.extras.meta_sets.base import MetaPair
-from tasks.extras.meta_sets.judged_set import JudgedSet
+from tasks.extras.meta_sets.judged_set import JudgedSet, load_judged_set
+from tasks.extras.meta_sets.provider import MetaSetPairs
 from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table, matrix_of
 from tasks.report.disagreement import (
     DisputedPair,
@@ -31,6 +34,7 @@ from tasks.report.severity_power_cost import cost_table, power_table
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
+from tasks.statistics.trials import FailurePolicy, TiePolicy
 
 SECTIONS = (
     Section(
@@ -169,3 +173,22 @@ def _agreement_table(gathered: JudgedSet) -> Table:
         "video. Calibrated, for scorers: scores that differ by no more than a margin are equal; the margin "
         "is the best one for these pairs, which is optimistic.",
     )
+
+
+class SetReports:
+    """Reports on sets, for the entry points of `slvmeval.pair_reports`."""
+
+    def judged(
+        self,
+        store: Store,
+        pairs: MetaSetPairs,
+        evaluators: Collection[str],
+        ties: TiePolicy,
+        failures: FailurePolicy,
+    ) -> JudgedSet:
+        """Return the judgements on a set."""
+        return load_judged_set(store, pairs, evaluators, ties, failures)
+
+    def report(self, judged: JudgedSet, interval: IntervalKind) -> SetReport:
+        """Return the report on the judgements of a set."""
+        return set_report_of(judged, interval)

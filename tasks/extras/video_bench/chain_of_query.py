@@ -7,15 +7,17 @@ scores from the frames, both descriptions and the questions with their answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from storage_schemas.judgements import Failure
-from tasks.extras.video_bench.instructions import instruction, sections_of
+from tasks.extras.video_bench.headings import value_under_headings
+from tasks.extras.video_bench.instructions import instruction, sections_of, whole_step
 from tasks.extras.video_bench.settings import VideoBenchSettings
 from tasks.llm.answers import objects, score_in, text_in, texts_in
 from tasks.llm.conversation import Asker, Role, Step
 from tasks.llm.prompt_files import filled, prompt_text
+from tasks.llm.requests import CheckWithText
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
@@ -57,12 +59,16 @@ class ChainOfQuery:
                 step, sections, settings.prompts, most=str(settings.questions), **scale, **words
             )
 
+        ours: Mapping[str, Callable[[], str]] = {
+            "describe": lambda: told("describe"),
+            "first assistant": lambda: told("ask_questions", assistant=sections["first assistant"]),
+            "second assistant": lambda: told("ask_questions", assistant=sections["second assistant"]),
+            "answer": lambda: told("answer"),
+            "score": lambda: told("score"),
+        }
+        #: What a model is told at each step: the whole text of the user's for this dimension, or ours.
         self.systems: Mapping[str, str] = {
-            "describe": told("describe"),
-            "first assistant": told("ask_questions", assistant=sections["first assistant"]),
-            "second assistant": told("ask_questions", assistant=sections["second assistant"]),
-            "answer": told("answer"),
-            "score": told("score"),
+            step: whole_step(step, dimension.name, settings.prompts) or made() for step, made in ours.items()
         }
         names = dict.fromkeys((*_USER.values(), _KNOWN, "no_questions"))
         self.messages = {
@@ -119,7 +125,7 @@ class ChainOfQuery:
             text="\n\n".join(filled(self.messages[one], **words) for one in (_USER[name], *ends)),
             exhibit=self._settings.exhibit(self.dimension.name, films, self.messages) if films else None,
             schema=schema,
-            check=check,
+            check=CheckWithText(check, value_under_headings, "under headings"),
             assumed=assumed,
             # a user may give both assistants the same instructions
             what={"step": name, "repeat": repeat},

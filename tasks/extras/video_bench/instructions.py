@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tasks.llm.prompt_files import filled, prompt_text, sections_in
+from tasks.llm.prompt_files import filled, own_text, prompt_text, sections_in
 
 
 def sections_of(dimension: str, prompts: str = "") -> Mapping[str, str]:
@@ -21,6 +21,14 @@ def sections_of(dimension: str, prompts: str = "") -> Mapping[str, str]:
         As :func:`~tasks.llm.prompt_files.prompt_text`, such as for a missing section.
     """
     return sections_in(prompt_text(f"video-bench-criteria/{dimension}", prompts))
+
+
+def whole_step(step: str, dimension: str, prompts: str) -> str | None:
+    """Return the user's whole text of a step for one dimension; None where our template is filled.
+
+    The paper prints the steps of one dimension, each assistant with a text of its own (appendix F).
+    """
+    return own_text(f"video-bench-steps/{dimension}_{step.replace(' ', '_')}", prompts)
 
 
 def instruction(step: str, sections: Mapping[str, str], prompts: str = "", **words: str) -> str:

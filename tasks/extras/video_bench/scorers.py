@@ -19,7 +19,7 @@ from tasks.scoring.suites.conversation_scorer import ConversationScorer, sampled
 from tasks.scoring.suites.shown_videos import SampledVideo, UnreadableVideo, readable
 
 #: Areas of prompts of which both kinds send some.
-PROMPT_AREAS = ("video-bench", "video-bench-criteria")
+PROMPT_AREAS = ("video-bench", "video-bench-criteria", "video-bench-steps")
 
 
 class VideoBenchScorer(ConversationScorer):

@@ -86,6 +86,9 @@ def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
         if message["role"] == "system":
             system += blocks
         else:
+            if message["role"] == "user":
+                for end in request.shared_ends:
+                    blocks[end - 1]["cache_control"] = {"type": "ephemeral"}
             messages.append({"role": message["role"], "content": blocks})
     sampling = request.sampling
     format_ = None

@@ -22,7 +22,7 @@ from .loaders import JINA, JINA_CODE, JINA_REVISIONS, LOADERS, fetch_jina
 
 KEY_VARIABLE = "VLLM_API_KEY"
 #: Largest request: 32 pictures of 1280×720 in base64 take 118 MB.
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 
 
 def answer(encoder: ClipEncoder, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def make_server(
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length") or -1)
-            if not 0 <= length <= MOST_BYTES:
+            if not 0 <= length <= MAX_BYTES:
                 self.close_connection = True
-                self._send(*_refused(413, f"a request needs a Content-Length of 0 to {MOST_BYTES} bytes"))
+                self._send(*_refused(413, f"a request needs a Content-Length of 0 to {MAX_BYTES} bytes"))
                 return
             content = self.rfile.read(length)
             if not self._allowed():

@@ -25,6 +25,7 @@ from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, Usage, of_judge
 from tasks.llm.vision_models import (
     CHOICE_TOKENS,
     INTERVALS_TOKENS,
+    LEAST_CACHED_TOKENS,
     LINE_TOKENS,
     MARK_TOKENS,
     TIME_TOKENS,
@@ -32,7 +33,7 @@ from tasks.llm.vision_models import (
     VlmModel,
 )
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, JudgeAnswer, Need, PairwiseJudge, Sight
+from tasks.scoring.base import AspectText, JudgeAnswer, Need, PairwiseJudge, SharedBeginning, Sight
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, INTERVALS_SCHEMA, read_choice, read_intervals
 from tasks.scoring.judges.frame_choice import FramePolicy
@@ -75,7 +76,12 @@ class FrameJudge(PairwiseJudge):
         self.name, self.model = name, model
         self._asked, self._cache = asked, cache
         self._system = prompt_text(f"judges/{self._prompt}_system", prompts)
-        self._user = prompt_text(f"judges/{self._prompt}_user", prompts)
+        names = [f"{self._prompt}_user"]
+        if model.layout == "aspect-last":
+            names = ["video_judge_before", f"{self._prompt}_after"]
+        #: What stands before the frames and, if the layout has that, after them.
+        self._user = [prompt_text(f"judges/{name}", prompts) for name in names]
+        self._shared = SharedBeginning()
         self._line = prompt_text("judges/video_line", prompts)
         self._time_line = prompt_text("judges/time_line", prompts) if self._timed else ""
         self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
@@ -86,7 +92,7 @@ class FrameJudge(PairwiseJudge):
         return {
             "model": self._model_settings(),
             "frames": self._policy.model_dump(mode="json"),
-            "prompts": prompt_digest(self._system, self._user, self._line, self._time_line),
+            "prompts": prompt_digest(self._system, *self._user, self._line, self._time_line),
         }
 
     @abstractmethod
@@ -101,31 +107,40 @@ class FrameJudge(PairwiseJudge):
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video the model names."""
-        text = self._text(prompt, aspect)
-        sent = self._choose(text, first, second)
-        parts = self._message(text, first, second, sent)
+        texts = self._texts(prompt, aspect)
+        sent = self._choose("".join(texts), first, second)
+        parts, ends = self._message(texts, first, second, sent)
         return self._judged(
-            lambda: ask(self._asked, self.model, self._system, parts, self._schema, sent.fps),
-            text,
+            lambda: ask(self._asked, self.model, self._system, parts, self._schema, sent.fps, ends),
+            texts,
             sent,
             first,
             second,
         )
 
-    def _message(self, text: str, first: Side, second: Side, sent: SentFrames) -> list[dict[str, Any]]:
+    def _message(
+        self, texts: Sequence[str], first: Side, second: Side, sent: SentFrames
+    ) -> tuple[list[dict[str, Any]], list[int]]:
+        """Return the user's message, and the numbers of its parts at which a shared beginning ends."""
         lines = [filled(self._line, name=name) for name in self._names]
         frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._time_line)
-        return [{"type": "text", "text": text}, *frames]
+        before, *after = ({"type": "text", "text": text} for text in texts)
+        second_line = max(place for place, part in enumerate(frames) if part.get("text") == lines[1])
+        ends = {1: 1 + second_line, 2: 1 + len(frames)}
+        return [before, *frames, *after], [ends[number] for number in self._shared.ends]
 
     def _judged(
         self,
         answered: Callable[[], ChatAnswer],
-        text: str,
+        texts: Sequence[str],
         sent: SentFrames,
         first: Side,
         second: Side,
     ) -> JudgeAnswer:
+        text = "".join(texts)
         expected = self._text_tokens(text) + sent.tokens
+        beginning, _ = self._beginning(texts, sent)
+        could = {"expected_cached": beginning} if beginning else {}
         try:
             answer = answered()
             choice_made, where = self._read(answer, first, second)
@@ -148,6 +163,7 @@ class FrameJudge(PairwiseJudge):
                     "expected_in": expected,
                     "in": answer.tokens_in or 0,
                     "out": answer.tokens_out or 0,
+                    **could,
                     **discounted(answer),
                 },
                 **self._ran(answer),
@@ -169,8 +185,20 @@ class FrameJudge(PairwiseJudge):
         choice, found = read_choice(answer, self.model.answers)
         return choice, {"found": found} if found else {}
 
-    def _text(self, prompt: str, aspect: AspectText) -> str:
-        return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
+    def _texts(self, prompt: str, aspect: AspectText) -> list[str]:
+        told = {"dimension": aspect.dimension, "description": aspect.description, "prompt": prompt}
+        return [filled(one, **told) for one in self._user]
+
+    def _beginning(self, texts: Sequence[str], sent: SentFrames) -> tuple[int, int]:
+        """Return the estimated tokens that a cache may have, and those to the last shared end."""
+        shown = [len(choice.places) for choice in sent.choices]
+        of_texts = self.model.text_tokens(self._system + texts[0]) + MARK_TOKENS + LINE_TOKENS
+
+        def to(videos: int) -> int:
+            tokens = of_texts + sent.tokens * sum(shown[:videos]) // max(sum(shown), 1)
+            return tokens if videos and tokens >= LEAST_CACHED_TOKENS else 0
+
+        return to(self._shared.read), to(max(self._shared.ends, default=0))
 
     def _choose(self, text: str, first: Side, second: Side) -> SentFrames:
         left = self.model.request_tokens() - self._text_tokens(text)
@@ -238,31 +266,49 @@ class VideoJudge(FrameJudge):
         return self._client.server.concurrency
 
     @property
+    def shares_beginnings(self) -> bool:
+        """Whether the aspect's text comes last."""
+        return self.model.layout == "aspect-last"
+
+    def sharing(self, shared: SharedBeginning) -> VideoJudge:
+        """Return the same judge for a request that begins like others."""
+        judge = copy(self)
+        judge._shared = shared
+        return judge
+
+    @property
     def server(self) -> ChatServer:
         """The server of its model."""
         return self._client.server
 
     def make_request(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> ChatRequest:
         """Return the only request of a comparison."""
-        text = self._text(prompt, aspect)
-        sent = self._choose(text, first, second)
-        parts = self._message(text, first, second, sent)
-        return make_request(self.model, self._system, parts, self._schema, sent.fps)
+        texts = self._texts(prompt, aspect)
+        sent = self._choose("".join(texts), first, second)
+        parts, ends = self._message(texts, first, second, sent)
+        return make_request(self.model, self._system, parts, self._schema, sent.fps, ends)
 
     def read_answer(
         self, answer: ChatAnswer, prompt: str, first: Side, second: Side, aspect: AspectText
     ) -> JudgeAnswer:
         """Return which video the model named in an answer to :meth:`make_request`; no frame is read."""
-        text = self._text(prompt, aspect)
-        sent = self._choose(text, first, second)
-        return self._judged(lambda: complete(answer, self.model.answers), text, sent, first, second)
+        texts = self._texts(prompt, aspect)
+        sent = self._choose("".join(texts), first, second)
+        return self._judged(lambda: complete(answer, self.model.answers), texts, sent, first, second)
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate:
         """Return images and tokens of one comparison, with measured or assumed reasoning length."""
-        text = self._text(prompt, aspect)
+        texts = self._texts(prompt, aspect)
+        text = "".join(texts)
         sent = self._choose(text, first, second)
+        could, marked = self._beginning(texts, sent)
+        cached = self._measured.cached_in(could)
+        # only Anthropic's interface has a price for what is written, and writes what is marked
+        written = self._measured.tokens_in(marked) - cached if self._provider == "anthropic" else 0
         return Estimate(
             images=sent.count,
+            cached_in=cached,
+            written_in=max(written, 0),
             tokens_in=self._measured.tokens_in(self._text_tokens(text) + sent.tokens),
             tokens_out=self._measured.tokens_out(
                 aspect.name, self.model.thinking_tokens + self._answer_tokens
@@ -409,6 +455,8 @@ def text_judge(
     """
     if "intervals" in changes:
         raise UserInputError("intervals is a setting of the video judges: a text-based one sees no times")
+    if changes.get("layout", "aspect-first") != "aspect-first":
+        raise UserInputError("layout is a setting of the video judges: a text-based one sees no frames")
     model = vlm_model(vlm, changes)
     by = captioner or CAPTIONERS.get(vlm)
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}

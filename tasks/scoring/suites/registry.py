@@ -1,4 +1,4 @@
-"""The table of suites: those of this project, and those that other packages add.
+"""The suites that are installed.
 
 A package adds one by an entry point in the group ``slvmeval.suites``, whose name is the suite's and whose
 value is ``module:factory``: a class or function with a parameter ``setup``
@@ -18,25 +18,19 @@ from tasks.plugins import added_points
 from tasks.scoring.registry import load_factory, made_with
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Suite, Variant
-from tasks.scoring.suites.built_in import BUILT_IN
 
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.suites"
 
 
-def added_suites() -> dict[str, EntryPoint]:
-    """Return the suites that installed packages add, by name; nothing is imported."""
-    return added_points(GROUP, BUILT_IN, "suite")
-
-
-def suite_names() -> tuple[str, ...]:
-    """Return the names of all suites, the built-in ones first; nothing is imported."""
-    return (*BUILT_IN, *added_suites())
+def suites() -> dict[str, EntryPoint]:
+    """Return the suites of installed packages by name; nothing is imported."""
+    return added_points(GROUP, (), "suite")
 
 
 def factory(name: str) -> Callable[..., Any]:
     """Return the factory of a suite, importing its module; raises as `load_factory`."""
-    return load_factory("suite", name, BUILT_IN, {} if name in BUILT_IN else added_suites())
+    return load_factory("suite", name, {}, suites())
 
 
 def suite_variants(name: str) -> Mapping[str, Variant]:

@@ -19,7 +19,7 @@ from storage_schemas.judgements import Failure, whole_characters
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
-from tasks.llm.prompt_files import prompts_label
+from tasks.llm.printed_prompts import prompts_label
 from tasks.llm.usage import Estimate, NotJudged, Usage, estimated_cost, usage_fields
 from tasks.scoring.base import not_readable
 from tasks.scoring.engine import CannotGoOn, Kind, Row, Work

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from infra.pool import Pool
 from infra.slurm.scaling import (
     ASKED_LATELY_S,
-    LONGEST_PAUSE_S,
-    MOST_FAILED_STARTS,
+    MAX_FAILED_STARTS,
+    MAX_PAUSE_S,
     Demand,
     JobState,
     ScalingStep,
@@ -168,13 +168,13 @@ def test_pauses_grow_until_it_is_hopeless() -> None:
     assert not starts.hopeless
     starts.came_up()
     assert starts.may_submit(11.0)
-    for failure in range(MOST_FAILED_STARTS):
+    for failure in range(MAX_FAILED_STARTS):
         assert not starts.hopeless, failure
         starts.failed(100.0)
     assert starts.hopeless
     for _ in range(20):
         starts.failed(100.0)
-    assert starts.may_submit(100.0 + LONGEST_PAUSE_S)
+    assert starts.may_submit(100.0 + MAX_PAUSE_S)
 
 
 def test_a_job_serves_as_many_items_as_it_has_workers() -> None:

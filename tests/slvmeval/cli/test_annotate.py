@@ -60,7 +60,7 @@ def test_doctor_says_what_is_not_translated(store: Path) -> None:
     (finding,) = check_campaigns(store)
     assert finding.verdict is CheckVerdict.WARN
     assert finding.message.startswith("small-1: 4 of 4 pairs show captions that are not translated into 'ja'")
-    assert "slvmeval annotate translate small --into ja" in finding.message
+    assert "slvmeval annotate translate small --language ja" in finding.message
     (store / "annotation" / "key").unlink()
     (finding,) = check_campaigns(store)
     assert finding.verdict is CheckVerdict.FAIL
@@ -73,10 +73,11 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     assert annotate("publish", "--quiet").out.splitlines() == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
         "may not be redistributed are left out. 4 of 4 pairs show captions that are not translated into "
-        "'ja', a language of the pages: `slvmeval annotate translate small --into ja`, then publish again.",
+        "'ja', a language of the pages: `slvmeval annotate translate small --language ja`, then publish "
+        "again.",
         f"Next: slvmeval annotate serve small-1 --store {store}",
     ]
-    values = annotate("publish", "small", "--json", "--private-audience").json
+    values = annotate("publish", "small", "--json", "--private").json
     assert (values["pairs"], values["new"], values["withheld_pairs"], values["failed"]) == (8, 4, 0, {})
     assert values["campaign"]["name"] == "small-1"
     # without links, sources that may not be passed on stay here
@@ -85,7 +86,7 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     assert "20 tasks" in printed
     assert "4 pairs come from sources that may not be redistributed" in printed
     assert "secret two" not in (tmp_path / "a.csv").read_text()
-    assert "40 tasks" in annotate(*words, tmp_path / "b.csv", "--private-audience").out
+    assert "40 tasks" in annotate(*words, tmp_path / "b.csv", "--private").out
 
 
 def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
@@ -213,7 +214,7 @@ def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
         assert message in annotate(*words.split(), code=1).err, words
     name = annotate("publish", "--campaign", "a b", code=1).err
     assert "a campaign's name must be at most 64 letters" in name
-    assert "--into ja" in annotate("translate", "--into", "", code=1).err
+    assert "--language ja" in annotate("translate", "--language", "", code=1).err
     # nothing is published yet
     shutil.rmtree(store / "annotation")
     assert "annotate publish" in annotate("collect").out

@@ -57,7 +57,7 @@ def test_from_votes_to_a_filtered_release(
     assert [path.name for path in (voted.store.root / "releases").iterdir()] == [name]
     # the report has people in it
     folder = tmp_path / "report"
-    command("report", name, "--out", folder, "--quiet", "--pair-pages", "0")
+    command("report", name, "--out", folder, "--quiet", "--max-shown", "0")
     tables = {path.stem: path.read_text(encoding="utf-8") for path in (folder / "tables").glob("*.csv")}
     assert ",human," in tables["accuracy"]
     assert "all,6,1,1,1,3,0.6" in tables["retention"]
@@ -111,10 +111,10 @@ def test_a_build_goes_on_with_the_unfiltered_release(
     recipe = judged_store.parent / "recipe.json"
     recipe.write_text(json.dumps(voted.recipe))
     build = ("build", "--sources", f"folder:{videos}", "--recipe", recipe, "--direct", "--quiet")
-    refusal = command(*build, "--release", f"{voted.name}-filtered", code=1).err
+    refusal = command(*build, f"{voted.name}-filtered", code=1).err
     assert f"was filtered from {voted.name}: build {voted.name}, and filter it again" in refusal
     # the old sources are gone: all their pairs remain, including those that people excluded
-    command(*build, "--release", voted.name, code=3)
+    command(*build, voted.name, code=3)
     after = Release.open(voted.store, voted.name)
     assert (after.version, after.info["extends"]) == (voted.version + 1, voted.version)
     assert after.pairs() == voted.pairs()
@@ -149,7 +149,15 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     first = values["workers"][0]
     assert (first["worker"], first["accuracy"], len(values["workers"])) == ("99bad", 0.0, 5)
     assert first["alpha"] < 0
-    assert values["rule"]["low_accuracy"] == 0.2
+    assert values["rules"]["spring"]["low_accuracy"] == 0.2
+    # a campaign's own rule, if it is known
+    assert values["rules"]["spring"]["name"] == "strict"
+    files.keep_rules("spring", None, "paper")
+    values = command("annotate", "quality", "--json").json
+    assert values["rules"]["spring"]["name"] == "paper"
+    assert {one["careful"] for one in values["workers"]} == {None}
+    values = command("annotate", "quality", "--json", "--rule", "strict").json
+    assert None not in {one["careful"] for one in values["workers"]}
     # thresholds can be others
     rule = tmp_path / "rule.toml"
     rule.write_text("flags_for_review = 3\nlow_least_votes = 20\n")

@@ -59,7 +59,7 @@ class Built:
     def words(self, word: str, *more: object) -> list[object]:
         """A command on the sources."""
         words = [word, "--store", self.store, "--sources", f"folder:{self.videos}"]
-        return [*words, "--recipe", self.recipe, "--release", "small", *more]
+        return [*words, "--recipe", self.recipe, "small", *more]
 
     def build(self, *more: object) -> int:
         quick = ("--direct", "--workers", "1", "--quiet", "--summary", self.summary)
@@ -144,7 +144,7 @@ def test_a_second_build_makes_nothing_and_starts_nothing(built: Built, run: Run)
     assert "unchanged" in ran.stdout
     assert (built.result()["new"], built.result()["version"]) == (False, 1)
     assert {path: path.stat().st_mtime_ns for path in built.store.rglob("manifest.json")} == before
-    retry = ("retry", "--store", built.store, "--direct", "--quiet", "--release")
+    retry = ("retry", "--store", built.store, "--direct", "--quiet")
     assert "unchanged" in run(*retry, "small").out
     assert "no build of release 'other' was started" in run(*retry, "other", code=1).err
 
@@ -254,7 +254,7 @@ def test_verify_finds_repairs_and_the_build_makes_the_same_again(built: Built, r
 
 
 def test_evicted_frames_come_back_when_they_are_wanted(built: Built, tmp_path: Path, run: Run) -> None:
-    run("gc", "--store", built.store, "--frames", "--encoded", "--unreferenced")
+    run("gc", "--store", built.store, "frames", "encoded", "unreferenced")
     assert not list(Store.open(built.store).manifests(FRAMES))
     words = ["materialise", "small", "--store", built.store, "--aspect", "temporal_flow"]
     words += ["--out", tmp_path / "mp4", "--quiet", "--side"]

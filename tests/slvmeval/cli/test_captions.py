@@ -89,7 +89,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
         analysis = {"name": "llm", "parameters": parameters}
         values = {"base": "cpu-approx", "name": name, "caption_analysis": analysis}
         (tmp_path / f"{name}.json").write_text(json.dumps(values))
-    recipes = ("--first", tmp_path / "a.json", "--second", tmp_path / "b.json")
+    recipes = (tmp_path / "a.json", tmp_path / "b.json")
     fields = {row["field"]: row for row in captions("compare", *recipes, "--json").json["fields"]}
     assert (fields["background"]["first"], fields["background"]["second"]) == (0, 2)
     # an empty caption is not requested

@@ -38,7 +38,7 @@ def site(
     fewer = {"aspects": aspects, "least_duration_s": 5.0, "clips_per_pair": 2}
     recipe.write_text(small_recipe.model_copy(update=fewer).model_dump_json())
     monkeypatch.setenv("SLVMEVAL_STORE", str(tmp_path / "store"))
-    return ["--sources", str(tmp_path / "videos"), "--recipe", str(recipe), "--damaged", "truncate"]
+    return ["--sources", str(tmp_path / "videos"), "--recipe", str(recipe), "--set", "damaged=truncate"]
 
 
 def test_it_is_named_by_the_plan_the_build_and_the_lists(

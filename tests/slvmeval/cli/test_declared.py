@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from pydantic import Field
 from typer.testing import CliRunner
 
+import flows
 from flows.annotate.parameters import AnnotateParameters
 from flows.extras.prompt_suite.parameters import PromptsParameters
 from flows.parameters import FlowParameters, Given
@@ -78,9 +80,9 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
 @pytest.mark.parametrize(
     ("words", "model", "without"),
     [
-        ("build", BuildParameters, ()),
-        ("plan", BuildParameters, ("gallery", "workers")),
-        ("evaluate", EvaluateParameters, ()),
+        ("build", BuildParameters, ("settle_s", "damaged")),
+        ("plan", BuildParameters, ("gallery", "workers", "settle_s", "damaged")),
+        ("evaluate", EvaluateParameters, ("version", "evaluators_file")),
         ("suite video-bench", SuiteParameters, ("suite",)),
         ("suite prompts make", PromptsParameters, ()),
         (
@@ -92,6 +94,7 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
                 "translation_server",
                 "prompts",
                 "plain_sampling",
+                "version",
                 "filter_when",
                 "filtered",
             ),
@@ -103,21 +106,36 @@ def test_form_and_command_say_the_same_of_each_field(
 ) -> None:
     command: Any = typer.main.get_command(main.app)
     for word in words.split():
-        command = command.commands[word]
+        command = command.get_command(None, word)
     of_command = {parameter.name: parameter for parameter in command.params}
     for name, (_, _, description) in model.form().items():
         if name not in without:
-            assert of_command[name].help.startswith(description)
+            assert of_command[name].help.removeprefix("Do not ")[1:].startswith(description[1:])
 
 
-def test_no_option_is_declared_twice() -> None:
-    """Neither with the same flags and help, nor beside a model that has it."""
-    seen = Counter[tuple[tuple[str, ...], str]]()
-    for path in Path(declared.__file__).parent.rglob("*.py"):
+CLI = Path(declared.__file__).parent
+#: The commands of the core and of the extras.
+COMMAND_FILES = sorted([*CLI.rglob("*.py"), *(CLI.parent / "extras").rglob("*.py")])
+
+
+def declarations(of: str, under: Iterable[Path]) -> Iterator[tuple[Path, ast.Call]]:
+    """Yield the calls of a function, by its name, with their files."""
+    for path in under:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("Option", "Argument"):
-                texts = tuple(part.value for part in node.args if isinstance(part, ast.Constant))
-                help_ = next((ast.unparse(word.value) for word in node.keywords if word.arg == "help"), "")
-                seen[texts, help_] += 1
-    del seen[(), "text"]
-    assert [declared for declared, times in seen.items() if times > 1] == []
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == of:
+                yield path, node
+
+
+def test_only_the_layer_makes_options() -> None:
+    """An option is a field: `typer.Option` and `typer.Argument` stand in one file."""
+    made = {path for of in ("Option", "Argument") for path, _ in declarations(of, COMMAND_FILES)}
+    assert made <= {CLI / "declared.py", CLI / "here.py", CLI / "help.py"}
+
+
+def test_the_help_of_an_option_is_written_once() -> None:
+    """No two fields have the same sentence: what several commands take is one type, or one base."""
+    files = [*COMMAND_FILES, *Path(flows.__file__).parent.rglob("parameters.py")]
+    seen = Counter[str]()
+    for _, call in declarations("Field", files):
+        seen.update(ast.unparse(word.value) for word in call.keywords if word.arg == "description")
+    assert [text for text, times in seen.items() if times > 1] == []

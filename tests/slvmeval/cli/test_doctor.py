@@ -38,7 +38,7 @@ def only_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callable[[], None]) -> None:
-    words = ("doctor", "--store", tmp_path / "store", "--models", tmp_path)
+    words = ("doctor", "--store", tmp_path / "store", "--model-folder", tmp_path)
     findings = {finding["what"]: finding for finding in run(*words, "--json").json}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
     assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)

@@ -127,7 +127,7 @@ def test_after_a_pilot_lengths_are_measured(against: Against) -> None:
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)
         for judge in ("gpt-5-video", "gpt-5-text"):
-            run.real("-e", judge, "--most-per-aspect", "2")
+            run.real("-e", judge, "--max-per-aspect", "2")
             basis = run.check(judge)
             assert basis.startswith("by 12 answers in the store: ")
             assert "±" in basis
@@ -164,7 +164,7 @@ def test_qwen3_vl_with_the_images_and_videos_of_its_own_processors(against: Agai
             known[width, height] = int(grid["image_grid_thw"][0].prod()) // 4 + 2
         return known[width, height]
 
-    videos = Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 201_326_592})
+    videos = Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 402_653_184})
 
     def video_tokens(frames: int, width: int, height: int) -> int:
         video = np.zeros((frames, 3, height, width), np.uint8)
@@ -179,7 +179,7 @@ def test_qwen3_vl_with_the_images_and_videos_of_its_own_processors(against: Agai
     with FaultyServer(plan, models=[QWEN]) as server:
         run = against(plan, server)
         for judge in ("qwen3-vl-video", "qwen3-vl-text", "qwen3-vl-video?frames_as=images&label=as-images"):
-            run.real("-e", judge, "--most-per-aspect", "2")
+            run.real("-e", judge, "--max-per-aspect", "2")
             run.check(judge)
 
 

@@ -86,7 +86,7 @@ def test_evaluators_from_a_file(
         '[evaluators.planted-fast]\nuse = "planted"\nconcurrency = 4\nrequests_per_minute = 6000\n'
         '[evaluators.planted-first]\nuse = "planted"\nmood = "first"\n'
     )
-    words = ["evaluate", "--evaluators", file, "--aspect", "aesthetics", "--json", "--quiet"]
+    words = ["evaluate", "--evaluator", file, "--aspect", "aesthetics", "--json", "--quiet"]
     words += ["--direct", "--workers", "1", "--store", judged_store]
     output = run(*words).json["evaluators"]
     assert {name: one["asked"] for name, one in output.items()} == {"planted-fast": 4, "planted-first": 4}

@@ -22,7 +22,7 @@ def test_a_model_of_this_process_judges_a_release(
     site = tmp_path / "site.toml"
     site.write_text("allow_cpu_models = true\n")
     words = ["evaluate", "-e", "hf?model=someone/qwen&dtype=float32&label=tiny", "--store", judged_store]
-    words += ["--models", weights(once), "--profile", site, "--quiet"]
+    words += ["--model-folder", weights(once), "--profile", site, "--quiet"]
     assert "free; the store has no answer of it" in run(*words, "--dry-run").text
     counts = run(*words, "--direct", "--workers", "1", "--json").json["evaluators"]["tiny"]
     assert (counts["asked"], counts["usd"]) == (12, 0)

@@ -79,11 +79,11 @@ def test_a_file_in_the_way_of_a_folder_is_named(judged_store: Path, tmp_path: Pa
     (tmp_path / "checkpoint" / "config.json").write_text("{}")
     (tmp_path / "taken").write_text("mine")
     for words in (
-        "demo --folder",
+        "demo --out",
         "export --recipe-only --store store --out",
         "gallery --store store --out",
         "materialise --quiet --store store --out",
-        "models add mine checkpoint --kind detector --models",
+        "models add mine checkpoint --kind detector --model-folder",
         "prompts export",
     ):
         said = run(*words.split(), "taken/inner", code=1).err

@@ -31,7 +31,7 @@ def two(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
 def evicted(two: Built, tmp_path: Path, run: Run) -> Iterator[Built]:
     """A copy of the store without frames; the second film is moved to tmp_path/lost.mp4."""
     built = two.copy(tmp_path)
-    run("gc", "--store", built.store, "--frames")
+    run("gc", "--store", built.store, "frames")
     content = (two.videos / "lost.mp4").read_bytes()
     (two.videos / "lost.mp4").rename(tmp_path / "lost.mp4")
     yield built
@@ -54,7 +54,7 @@ def test_the_gallery_goes_on_without_the_videos_of_a_source_that_is_gone(
     # nor does it fail a build that ends with it
     assert evicted.build("--gallery", tmp_path / "built") == 0
     assert Path(evicted.result()["gallery"]).is_file()
-    run("gc", "--store", evicted.store, "--frames", "--encoded")
+    run("gc", "--store", evicted.store, "frames", "encoded")
     shown = run(*words(evicted, "gallery", "--out", out)).err
     assert "shown without its videos: the frames of lost were evicted" in shown
     assert len(list((out / "media").iterdir())) == 1
@@ -65,7 +65,7 @@ def test_the_gallery_goes_on_without_the_videos_of_a_source_that_is_gone(
     run(*words(evicted, "gallery", "--out", out))
     assert len(list((out / "media").iterdir())) == 2
     # frames do not come back where nothing is made of them
-    run("gc", "--store", evicted.store, "--frames")
+    run("gc", "--store", evicted.store, "frames")
     (evicted.videos / "lost.mp4").unlink()
     (out / "shows.json").unlink()
     # videos and images exist, as does the encoded video from which most of a pair is copied
@@ -94,7 +94,7 @@ def test_verify_reports_what_cannot_be_read_and_repair_goes_to_the_end(
     for said in ("frames of lost: ", message, "1 problems"):
         assert said in ran.out
     assert not ran.err
-    run("gc", "--store", evicted.store, "--frames")
+    run("gc", "--store", evicted.store, "frames")
     ran = run(*words(evicted, "verify", "--repair"), code=1)
     assert "not recreated: frames of lost" in ran.out
     assert not ran.err
@@ -110,7 +110,7 @@ def test_what_is_passed_on_leaves_out_the_pairs_of_a_source_that_is_gone(
         assert said in ran.out
     assert not ran.err
     assert len(list(videos.rglob("*.mp4"))) == 10
-    run("gc", "--store", evicted.store, "--frames", "--encoded")
+    run("gc", "--store", evicted.store, "frames", "encoded")
     assert "pairs left out: 5" in run(*words(evicted, "export", "--out", out, "--private"), code=3).out
     rows = pq.read_table(out / "data" / "pairs.parquet").to_pylist()
     assert [row["title"] for row in pq.read_table(out / "data" / "sources.parquet").to_pylist()] == ["kept"]

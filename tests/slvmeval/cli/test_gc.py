@@ -45,25 +45,25 @@ def test_artifacts_go_only_when_asked(store: Store, run: Run) -> None:
     gc = ("gc", "--store", store.root)
     before = kinds(store)
     assert "0 B freed" in run(*gc).out
-    assert "would be freed" in run(*gc, "--frames", "--dry-run").out
+    assert "would be freed" in run(*gc, "frames", "--dry-run").out
     (store.features / "key" / "family").mkdir(parents=True)
     (store.features / "key" / "family" / "rows.parquet").write_bytes(b"x" * SIZE)
-    assert f"{SIZE / 1000:.1f} kB would be freed" in run(*gc, "--features", "--dry-run").out
+    assert f"{SIZE / 1000:.1f} kB would be freed" in run(*gc, "features", "--dry-run").out
     assert store.features.is_dir()
-    assert f"{6 * SIZE / 1000:.1f} kB would be freed" in run(*gc, "--unreferenced", "--dry-run").out
+    assert f"{6 * SIZE / 1000:.1f} kB would be freed" in run(*gc, "unreferenced", "--dry-run").out
     assert kinds(store) == before
-    run(*gc, "--features")
+    run(*gc, "features")
     assert not store.features.exists()
     assert store.cache.is_dir()
     assert kinds(store) == before
-    run(*gc, "--frames")
+    run(*gc, "frames")
     assert kinds(store) == before - {FRAMES}
-    run(*gc, "--encoded")
+    run(*gc, "encoded")
     assert kinds(store) == before - {FRAMES, ENCODED}
 
 
 def test_what_no_release_uses_goes_when_asked(store: Store, run: Run) -> None:
-    run("gc", "--store", store.root, "--unreferenced")
+    run("gc", "--store", store.root, "unreferenced")
     assert kinds(store) == {ANALYSIS}
 
 
@@ -137,7 +137,7 @@ def test_what_killed_runs_left_in_the_cache_goes_and_what_others_use_stays(
 
 
 def test_nothing_is_taken_from_under_a_running_build(store: Store, run: Run) -> None:
-    gc = ("gc", "--store", store.root, "--frames")
+    gc = ("gc", "--store", store.root, "frames")
     # reported from the start, because reading the sources alone can take hours
     with BuildProgress(store.cache, quiet=True):
         assert "a build is running" in run(*gc, code=1).err
@@ -155,7 +155,7 @@ def test_nothing_is_taken_while_the_sources_are_read(
     seen = []
 
     def scan(_: object) -> Iterator[object]:
-        run("gc", "--store", store.root, "--frames", code=1)
+        run("gc", "--store", store.root, "frames", code=1)
         seen.append("refused")
         raise UserInputError("enough seen")
 

@@ -15,7 +15,7 @@ from tests.tasks.models.checkpoints import mirror, write
 
 
 def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) -> None:
-    at = ("--models", tmp_path)
+    at = ("--model-folder", tmp_path)
     fetch = "slvmeval models fetch u2netp"
     assert fetch in run("models", "list", *at).out
     assert fetch in run("models", "path", "u2netp", *at, code=1).err
@@ -34,10 +34,10 @@ def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) 
 
 
 def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, run: Run) -> None:
-    weights = ("--models", tmp_path / "models")
+    weights = ("--model-folder", tmp_path / "models")
     folder = write(tmp_path / "checkpoint")
     adding = ("models", "add", "my-detector", folder, "--kind", "detector", "--memory", "1.5", *weights)
-    run(*adding, "--link", "--in-place", code=2)
+    run(*adding, "--files", "no", code=2)
     place = tmp_path / "models" / "my-detector"
     assert run(*adding, "--licence", "MIT").out == f"{place}\n"
     assert "already exists" in run(*adding, code=1).err
@@ -46,14 +46,14 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, 
     assert f"  present: {place}\n" in output
     assert f"ok       my-detector  {place}" in run("models", "verify", *weights).out
     (place / "config.json").write_text("[]")
-    wrong = run("models", "verify", "my-detector", "--again", *weights, code=1).out
+    wrong = run("models", "verify", "my-detector", "--deep", *weights, code=1).out
     assert "wrong    my-detector" in wrong
 
 
 def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(tmp_path: Path, run: Run) -> None:
     (mirror(tmp_path, "mine") / "config.json").unlink()
     write(tmp_path / "grounding-dino-base")
-    output = run("models", "list", "--models", tmp_path).out
+    output = run("models", "list", "--model-folder", tmp_path).out
     for said in ("  wrong: ", "config.json is missing", "slvmeval models add grounding-dino-base"):
         assert said in output
 
@@ -87,7 +87,7 @@ MADE = GpuCheckReport(models=(QWEN,), aspects=(COLOR,), speeds_file="/store/spee
 @pytest.fixture
 def check(run: Run, tmp_path: Path) -> Run:
     """Give the command on an empty store without models."""
-    at = ("--store", tmp_path / "store", "--models", tmp_path)
+    at = ("--store", tmp_path / "store", "--model-folder", tmp_path)
     return lambda *words, **more: run("gpu-check", *at, *words, **more)
 
 
@@ -164,14 +164,14 @@ def site(tmp_path: Path) -> list[str]:
     (tmp_path / "site.toml").write_text(
         f'store = "{tmp_path}/store"\nprefect_api_url = "http://h/api"\n{POOL}'
     )
-    return ["--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path / "models")]
+    return ["--profile", str(tmp_path / "site.toml"), "--model-folder", str(tmp_path / "models")]
 
 
 def test_a_model_s_flags_are_printed_and_can_be_changed(site: list[str], run: Run) -> None:
     listed = run("serve-llm", "--list").out
     assert all(name in listed for name in VLLM_MODELS)
     model = ("serve-llm", "qwen2.5-vl-72b")
-    printed = run(*model, "--gpus", "2", "--max-model-len", "64000", *site)
+    printed = run(*model, "--set", "gpus=2", "--set", "context=64000", *site)
     assert printed.out == (
         "vllm serve Qwen/Qwen2.5-VL-72B-Instruct --served-model-name Qwen/Qwen2.5-VL-72B-Instruct "
         '--max-model-len 64000 --limit-mm-per-prompt \'{"image": 768, "video": 0}\' '
@@ -184,7 +184,7 @@ def test_a_model_s_flags_are_printed_and_can_be_changed(site: list[str], run: Ru
         "VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0",
     ):
         assert said in printed.err
-    printed = run(*model, "--videos", "2", *site)
+    printed = run(*model, "--set", "videos=2", *site)
     assert '\'{"image": 768, "video": 2}\'' in printed.out
     assert "--trust-request-mm-kwargs" in printed.out
 

@@ -13,6 +13,7 @@ from storage_schemas.errors import UserInputError
 from tasks.llm.prompt_files import prompt_catalogue, prompt_text
 from tests.slvmeval.cli.running import Run
 from tests.slvmeval.cli.test_help import every_command
+from tests.tasks.llm.made_up_paper import SLVMEVAL
 
 PAINT = "operations/color_instruction.txt: the placeholder {object} is missing"
 
@@ -31,9 +32,23 @@ def test_all_prompts_are_listed_with_where_a_paper_has_their_words(run: Run) -> 
     assert senders <= every_command().keys()
 
 
+def test_the_wording_of_a_paper_s_text_becomes_a_folder(tmp_path: Path, run: Run) -> None:
+    paper, folder = tmp_path / "paper.txt", tmp_path / "exact"
+    paper.write_text(SLVMEVAL.replace("| color |", "| hue |"), encoding="utf-8")
+    printed = run("prompts", "from-paper", paper, folder, code=3).out
+    assert "descriptions/color: not found" in printed
+    # the made-up paper's words are not those of the real one
+    assert "judges/caption_user: other words than the paper that we know" in printed
+    assert "16 prompts of SLVMEval written into" in printed
+    run("prompts", "check", folder)
+    found = run("prompts", "from-paper", paper, folder, "--json", code=3).json
+    assert (found["written"], found["existed"]) == (0, 16)
+    run("prompts", "from-paper", paper, paper, code=1)
+
+
 def test_an_export_is_ours_and_keeps_what_is_there(tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "mine"
-    run("prompts", "export", folder, "--area", "judges")
+    run("prompts", "export", folder, "judges")
     names = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.txt")}
     assert names == {key for key in prompt_catalogue() if key.startswith("judges/")}
     mine = folder / "judges" / "caption_user.txt"
@@ -51,14 +66,14 @@ def test_an_export_is_ours_and_keeps_what_is_there(tmp_path: Path, run: Run) -> 
 
 def test_mistakes_are_told_one_a_line_and_refuse_a_build(tmp_path: Path, run: Run) -> None:
     own = tmp_path / "own"
-    run("prompts", "export", own, "--area", "operations")
+    run("prompts", "export", own, "operations")
     (own / "operations" / "color_instruction.txt").write_text("Paint it {color}.")
     (own / "operations" / "colour.txt").write_text("Paint.")
     first, second = run("prompts", "check", own, code=1).out.splitlines()
     assert first == PAINT
     assert second.startswith("operations/colour.txt: there is no such prompt")
     run("prompts", "check", tmp_path / "none", code=1)
-    run("prompts", "export", tmp_path / "x", "--area", "jugdes", code=2)
+    run("prompts", "export", tmp_path / "x", "jugdes", code=2)
     (own / "operations" / "colour.txt").unlink()
     (tmp_path / "videos").mkdir()
     given = ("--sources", tmp_path / "videos", "--store", tmp_path / "store")

@@ -36,7 +36,7 @@ def test_a_report_on_what_was_judged_against_published_values(
     accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
     assert "comprehensiveness,duration," in accuracy
     assert "comprehensiveness,coin," in accuracy
-    words = (*words, "--pair-pages", "0")
+    words = (*words, "--max-shown", "0")
     no_more_figures()
     # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out
@@ -84,7 +84,7 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
 
 
 def test_a_jury_is_asked_from_stored_answers(judged: Path, run: Run) -> None:
-    words = ("jury", "--store", judged, "--most", "1", "--price", "0")
+    words = ("jury", "--store", judged, "--max-members", "1", "--max-dollars", "0")
     assert "best of 1" in run(*words).out
     made = run(*words, "-e", "duration", "-e", "coin", "--json").json
     assert {row["jury"] for row in made["juries"]} >= {"majority", "best of 1"}

@@ -21,7 +21,7 @@ FIRST_SEED, RUNS = 2000, 10
 
 def assert_hardly_anybody_is_found(paper: SimulatedCampaign, pairs: int) -> None:
     assert (paper.answers, paper.checks, paper.decided) == (5 * pairs, 0, pairs)
-    assert sum(paper.by_eighth.values()) <= 2
+    assert sum(paper.in_time.values()) <= 2
     assert paper.listed[Behaviour.ALWAYS_A] == paper.listed[Behaviour.GOOD] == 0
     assert paper.clear_kept < 0.75 * paper.clear
 
@@ -38,8 +38,8 @@ def assert_strict(strict: SimulatedCampaign, pairs: int) -> None:
 
 def assert_bad_are_found(strict: SimulatedCampaign) -> None:
     for kind in BAD:
-        assert strict.by_eighth[kind] >= 0.9 * strict.workers[kind], kind
-        assert strict.listed[kind] >= strict.by_eighth[kind]
+        assert strict.in_time[kind] >= 0.9 * strict.workers[kind], kind
+        assert strict.listed[kind] >= strict.in_time[kind]
 
 
 def test_a_campaign_finds_bad_workers_by_their_eighth_task_and_leaves_good_ones() -> None:
@@ -80,7 +80,7 @@ def test_the_table_in_the_docs_is_what_the_simulation_gives() -> None:
     assert strict.listed[Behaviour.GOOD] < 0.02 * strict.workers[Behaviour.GOOD]
     text = DOCS.read_text()
     for kind, number in CROWD.workers.items():
-        found = (paper.by_eighth[kind], strict.by_eighth[kind], paper.listed[kind], strict.listed[kind])
+        found = (paper.in_time[kind], strict.by_eighth[kind], paper.listed[kind], strict.listed[kind])
         assert f"| {kind} | {RUNS * number} | {' | '.join(map(str, found))} |" in text
     for one in (paper, strict):
         shares = (one.kept / one.decided, one.right / one.pairs, one.clear_kept / one.clear)

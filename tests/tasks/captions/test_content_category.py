@@ -90,7 +90,7 @@ def test_the_command_writes_answers_into_the_data_set(
         title = json.loads(body["messages"][1]["content"])["title"]
         return answer({"ball": "Play", "song": "Sound"}.get(title, "?"))
 
-    command = ["sources", "categorise", str(videos), "--category", "Play", "--category", "Sound"]
+    command = ["sources", "categorise", str(videos), "Play", "Sound"]
     with FaultyServer(reply) as server:
         site.write_text(f'store = "{tmp_path}/store"\n[model_servers]\nmine = "{server.url}"\n')
         given = [*command, "--model", "tiny", "--server", "mine", "--profile", str(site), "--json"]
@@ -107,6 +107,6 @@ def test_the_command_writes_answers_into_the_data_set(
     found = sorted((line["title"], line["content_category"], line["model"]) for line in lines)
     assert found == [("ball", "Play", "tiny"), ("song", "Sound", "tiny")]
     assert main(["sources", "scan", str(videos), "--json"]) == 3
-    for wrong, said in (("<b>", "has '<' in it"), (" ", "--category is empty")):
-        assert main([*command[:3], "--category", wrong, "--category", "Sound"]) == 1
+    for wrong, said in (("<b>", "has '<' in it"), (" ", "CATEGORY is empty")):
+        assert main([*command[:3], wrong, "Sound"]) == 1
         assert said in capsys.readouterr().err

@@ -74,7 +74,10 @@ def test_cut_file_is_refused_used_or_concealed(name: str, video: Video, ffmpeg: 
     path.write_bytes(video(name).read_bytes()[: inside_a_picture(video(name))])
     for mode in ("auto", "full"):
         refused(
-            path, Reason.TRUNCATED_VIDEO, path.name if name == "plain" else "--damaged truncate", mode=mode
+            path,
+            Reason.TRUNCATED_VIDEO,
+            path.name if name == "plain" else "--set damaged=truncate",
+            mode=mode,
         )
     if name == "plain":  # its index is lost
         return
@@ -95,16 +98,16 @@ def test_damage_follows_the_rule(name: str, number: int, video: Video, ffmpeg: s
     path = spoilt(video(name), number, tmp_path)
     concealed_as_the_command_does(path, ffmpeg)
     for rule in ("refuse", "truncate"):
-        refused(path, Reason.UNDECODABLE_VIDEO, "--damaged conceal", mode="full", damaged=rule)
+        refused(path, Reason.UNDECODABLE_VIDEO, "--set damaged=conceal", mode="full", damaged=rule)
     if number == 0:  # a plan needs it
-        refused(path, Reason.UNDECODABLE_VIDEO, "--damaged conceal")
+        refused(path, Reason.UNDECODABLE_VIDEO, "--set damaged=conceal")
 
 
 @pytest.mark.parametrize("name", ["hevc_closed_gop", "hevc_open_gop", "hevc_matroska"])
 def test_lost_picture_of_hevc_is_damage(name: str, video: Video, ffmpeg: str, tmp_path: Path) -> None:
     path = remuxed(video(name), tmp_path / video(name).name, without_a_reference)
     for mode in ("auto", "full"):
-        refused(path, Reason.UNDECODABLE_VIDEO, "--damaged conceal", mode=mode)
+        refused(path, Reason.UNDECODABLE_VIDEO, "--set damaged=conceal", mode=mode)
     concealed_as_the_command_does(path, ffmpeg)
 
 

@@ -51,7 +51,7 @@ MENDED_CLOCK = {"clock_starts_again", "raw_stream", "same_time_twice", "avi_h264
 @pytest.fixture(autouse=True)
 def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let threads share even short films."""
-    monkeypatch.setattr("tasks.media.decode._LEAST_FRAMES", 1)
+    monkeypatch.setattr("tasks.media.decode._MIN_FRAMES", 1)
 
 
 def command_frames(ffmpeg: str, path: Path) -> bytes:

@@ -43,7 +43,7 @@ def test_a_folder_becomes_a_model(how: How, checkpoint: Path, tmp_path: Path) ->
 
 def test_a_folder_that_lies_in_the_models_folder_is_added_in_place(tmp_path: Path) -> None:
     folder = write(tmp_path / "models" / "mine")
-    with pytest.raises(UserInputError, match="use --in-place"):
+    with pytest.raises(UserInputError, match="use --files in-place"):
         add_model("mine", folder, tmp_path / "models", kind="detector")
     add_model("mine", folder, tmp_path / "models", kind="detector", how="in-place")
     assert ModelHub([tmp_path / "models"]).path("mine") == folder

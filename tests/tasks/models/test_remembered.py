@@ -109,7 +109,7 @@ def test_lines_of_other_processes_are_read_on_and_old_ones_thrown_out(
     monkeypatch.setattr(checksum_cache, "_read_here", {})
     remembered_digests(folder, ["a.bin", "b.bin"])
     assert read == ["a.bin", "b.bin"]
-    monkeypatch.setattr(checksum_cache, "_MOST_OLD", 3)
+    monkeypatch.setattr(checksum_cache, "_MAX_OLD", 3)
     for number in range(20):
         (folder / "b.bin").write_bytes(b"%d" % number)
         another_process()

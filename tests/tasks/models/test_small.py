@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.release.run import check_models
+from flows.release.checks import check_models
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_file, digest_text
 from tasks.models.hub import ModelHub

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from flows.release import run
+from flows.release.missing import unknown_sources
 from flows.release.options import BuildOptions
 from infra.progress import BuildProgress
 from storage_schemas.analysis import CaptionAnalysis
@@ -80,7 +81,7 @@ def change_captions(video: Path, change: Callable[[list[dict[str, Any]]], None])
 
 def test_known_sources_are_not_inspected_again(one_aspect: BuildOptions, inspected: list[str]) -> None:
     build = prepared(one_aspect)
-    assert len(build.reports) == 2
+    assert len(build.state.reports) == 2
     # neither is the source that was not drawn, so no workers are started
     assert build.idle()
     # what left the store is missed
@@ -95,20 +96,20 @@ def test_changed_sources_are_inspected_again(one_aspect: BuildOptions) -> None:
     change_captions(drawn, lambda lines: lines[0].update(caption="Nothing moves."))
     build = prepared(one_aspect)
     assert not build.idle()
-    assert [source.title for source in build._unknown()] == [drawn.stem]
+    assert [source.title for source in unknown_sources(build.state)] == [drawn.stem]
 
 
 def test_changed_video_of_equal_size_and_name_is_another_source(one_aspect: BuildOptions) -> None:
     drawn = Path(release_of(one_aspect).sources()[0].video)
-    before = set(prepared(one_aspect).sources)
+    before = set(prepared(one_aspect).state.sources)
     data = bytearray(drawn.read_bytes())
     data[-1] ^= 1
     state = drawn.stat()
     drawn.write_bytes(data)
     os.utime(drawn, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
     build = prepared(one_aspect)
-    assert set(build.sources) != before
-    assert len(build._unknown()) == 1
+    assert set(build.state.sources) != before
+    assert len(unknown_sources(build.state)) == 1
 
 
 def test_a_changed_analysis_or_program_is_noticed(
@@ -119,16 +120,16 @@ def test_a_changed_analysis_or_program_is_noticed(
     build = prepared(one_aspect)
     assert len(inspected) == 1
     # the source that was not drawn has no timeline yet: it is inspected by a worker
-    assert len(build._unknown()) == 1
+    assert len(unknown_sources(build.state)) == 1
     inspected.clear()
     monkeypatch.setattr(known_reports, "version", lambda _: "another")
-    assert len(prepared(one_aspect)._unknown()) == 1
+    assert len(unknown_sources(prepared(one_aspect).state)) == 1
     assert len(inspected) == 1
 
 
 def test_predicted_report_is_not_kept_for_frames_of_another_build(one_aspect: BuildOptions) -> None:
     build = prepared(one_aspect)
-    (predicted,) = [report for report in build.reports.values() if not report.exact]
+    (predicted,) = [report for report in build.state.reports.values() if not report.exact]
     for file in reports_of(one_aspect):
         file.unlink()
     # this build has inspected the source; before it keeps its report, another one stores the frames
@@ -137,9 +138,9 @@ def test_predicted_report_is_not_kept_for_frames_of_another_build(one_aspect: Bu
     for file in reports_of(one_aspect):
         file.unlink()
     again = known_reports.KnownReports(build.store, build.recipe, build.work.open()[1])
-    again.keep(build.sources.values(), build.reports)
+    again.keep(build.state.sources.values(), build.state.reports)
     later = prepared(one_aspect)
-    assert later.reports[predicted.source_id].exact
+    assert later.state.reports[predicted.source_id].exact
 
 
 def test_a_pair_that_was_made_again_is_listed_as_it_is_now(one_aspect: BuildOptions) -> None:

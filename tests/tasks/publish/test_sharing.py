@@ -191,7 +191,7 @@ def test_what_is_unpacked_is_extended_and_judged_like_ones_own(
     assert extended.version == release.version + 1
     assert len(extended.sources()) == 2
     assert {one.pair_id for one in release.pairs()} < {one.pair_id for one in extended.pairs()}
-    evaluate = ["evaluate", "demo", "--version", "1", "-e", "coin", "--direct", "--quiet"]
+    evaluate = ["evaluate", "demo@1", "-e", "coin", "--direct", "--quiet"]
     assert main([*evaluate, "--store", str(store.root)]) == 0
     # and the source's frames can be made again where its film is
     assert unpack_folder(exported, store).version == release.version

@@ -256,7 +256,7 @@ class ScriptedClient:
     script: Script
 
     def ask(self, request: ChatRequest) -> ChatAnswer:
-        number = int(request.messages[1]["content"][0]["text"])
+        number = int(request.messages[-1]["content"][0]["text"])
         usage = self.script.ask(number)
         counts = {} if usage.uncounted else {"tokens_in": usage.tokens_in, "tokens_out": 0}
         return ChatAnswer(text=str(number), model="toy", **counts)

@@ -27,8 +27,8 @@ def test_by_aspect_and_over_all() -> None:
     assert color.ratings.interval is not None
     assert 8 / 9 in color.ratings.interval
     assert color.preferences.alpha is None, "all prefer the same: chance agrees as well"
-    # one pair of opposite ratings: 1 − (n − 1)·1 / n with n = 2 answers is chance agreement
-    assert (aesthetics.ratings.units, aesthetics.ratings.alpha) == (1, 0.0)
+    # one pair says nothing of others
+    assert (aesthetics.ratings.units, aesthetics.ratings.alpha) == (1, None)
     assert aesthetics.unanimous == 0.0
     assert aesthetics.right == pytest.approx(1 / 3)
     assert everything.votes == 18
@@ -48,3 +48,13 @@ def test_the_worker_who_stands_apart() -> None:
     assert (result["worker4"].alpha or 0) < -0.5
     assert min(result[f"worker{n}"].alpha or 0 for n in range(4)) > 0.4
     assert result["worker0"].answers == 20
+
+
+def test_there_is_no_alpha_of_one_pair() -> None:
+    one = [vote("film/1", worker, letter) for worker, letter in zip("abc", "AAC", strict=True)]
+    two = [*one, *(vote("film/2", worker, letter) for worker, letter in zip("abc", "CCC", strict=True))]
+    assert [row.ratings.alpha for row in agreement(one)] == [None, None]
+    assert [row.preferences.interval for row in agreement(one)] == [None, None]
+    assert {alpha.alpha for alpha in worker_agreement(one).values()} == {None}
+    assert None not in {row.ratings.alpha for row in agreement(two)}
+    assert None not in {alpha.alpha for alpha in worker_agreement(two).values()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tasks.votes.filter import (
     FilterVerdict,
     PairOutcome,
     Retention,
+    control_verdict,
     counting,
     pair_outcomes,
     retention,
@@ -165,3 +167,37 @@ def test_the_rate_is_of_what_is_decided() -> None:
     assert retention(open_)[0].rate is None
     assert [row.initial for row in retention([])] == [0]
     assert {(one.a, one.b, one.c, one.votes) for one in open_} == {(0, 0, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("letters", "wanted"),
+    [
+        ("", FilterVerdict.KEPT_UNASKED),
+        ("CCCC", FilterVerdict.UNDECIDED),
+        ("CCCCC", FilterVerdict.KEPT),
+        ("CCCBB", FilterVerdict.KEPT),
+        ("CCBBB", FilterVerdict.EXCLUDED_UNEQUAL),
+        ("AAAAA", FilterVerdict.EXCLUDED_UNEQUAL),
+    ],
+)
+def test_a_control_passes_if_people_see_no_damage(letters: str, wanted: FilterVerdict) -> None:
+    assert control_verdict(list(letters), PAPER) is wanted  # type: ignore[arg-type]
+
+
+def test_a_control_is_decided_by_weighed_votes_too() -> None:
+    weighed = FilterRule(until_certain=True)
+    assert control_verdict(["C"] * 5, weighed, 0.01) is FilterVerdict.KEPT
+    assert control_verdict(["A"] * 5, weighed, 0.99) is FilterVerdict.EXCLUDED_UNEQUAL
+
+
+def test_controls_are_in_no_retention(tmp_path: Path) -> None:
+    records = build_wide(tmp_path, 2, controls=True).pairs()
+    control = next(record for record in records if record.control)
+    votes = [
+        one for record in records for one in votes_on(record.pair_id, "CCCCC" if record.control else "AAAAA")
+    ]
+    unasked = [one for one in votes if one.pair_id != control.pair_id]
+    outcomes = {one.pair_id: one for one in pair_outcomes(records, unasked, PAPER)}
+    assert outcomes[control.pair_id].verdict is FilterVerdict.KEPT_UNASKED
+    assert all(one.kept for one in outcomes.values())
+    assert [row.initial for row in retention(outcomes.values())] == [2, 2, 4]

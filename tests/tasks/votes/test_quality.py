@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage_schemas.errors import UserInputError
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Standing, Vote
 from tasks.votes import quality as module
-from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence, quality
+from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence, find_quality_rule, quality
+from tasks.votes.worker_model import KINDS, PRIOR_RATINGS, PRIOR_RIGHT, WorkerModel
 from tests.tasks.statistics.making import few
 from tests.tasks.votes.voting import decision, vote
 
@@ -179,3 +183,149 @@ def test_a_gold_pair_that_everybody_had_is_added_up_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "_added_up", counted)
     assert len(quality([vote("film/gold", f"worker-{number}", "A", gold=True) for number in range(50)])) == 50
     assert pairs == [50]
+
+
+@pytest.mark.parametrize(
+    ("fast", "rule", "flagged"),
+    [
+        (3, {"fast_of": 0.25}, True),
+        (2, {"fast_of": 0.0}, False),
+        (2, {"fast_of": 0.0, "fast_times": 2}, True),
+        # six of twelve are half of them, five are not
+        (6, {}, True),
+        (5, {}, False),
+    ],
+)
+def test_fast_tasks_flag_from_their_number_and_share_on(
+    fast: int, rule: dict[str, Any], flagged: bool
+) -> None:
+    worker = odd(but(campaign(), "odd", range(fast), total_s=8.0), QualityRule(**rule))
+    assert (worker.fast, worker.flags) == (fast, (Flag.FAST,) if flagged else ())
+
+
+def test_tasks_are_timed_from_twenty_of_an_aspect_on() -> None:
+    some = [vote(f"film/{n}", "odd", total_s=10.0 + n) for n in range(20)]
+    assert (odd(some).timed, odd(some).fast) == (20, 2)
+    assert odd(some[:19]).timed == 0
+    assert odd([*some[:19], vote("film/19", "odd", total_s=50.0, aspect="blur")]).timed == 0
+    # videos without a length have no pace
+    assert odd([*some, vote("film/20", "odd", pair_duration_s=0.0)]).timed == 20
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule", "flagged"),
+    [
+        (3, {}, True),
+        (2, {}, False),
+        (3, {"disagrees_of": 0.26}, False),
+        (2, {"disagrees_times": 2, "disagrees_of": 0.1}, True),
+    ],
+)
+def test_disagreements_flag_from_their_number_and_share_on(
+    wrong: int, rule: dict[str, Any], flagged: bool
+) -> None:
+    worker = odd(but(campaign(), "odd", range(wrong), rating="C"), QualityRule(**rule))
+    assert (worker.easy, worker.disagreed, worker.flags) == (
+        PAIRS, wrong, (Flag.DISAGREES,) if flagged else ()
+    )  # fmt: skip
+
+
+def test_a_pair_is_easy_with_just_enough_votes_and_just_enough_agreement() -> None:
+    five = [vote("film/1", f"w{n}", letter) for n, letter in enumerate("AAAAC")]
+    assert {one.easy for one in quality(five)} == {1}
+    assert {one.easy for one in quality(five[1:], rule=QualityRule(easy_agreement=0.75))} == {0}
+    four = QualityRule(easy_agreement=0.75, easy_least_votes=4)
+    assert {one.easy for one in quality(five[1:], rule=four)} == {1}
+    # 7 of 10 with a share that binary fractions do not hold exactly
+    ten = [vote("film/1", f"w{n}", letter) for n, letter in enumerate("AAAAAAABBC")]
+    rows = {one.worker: one for one in quality(ten, rule=QualityRule(easy_agreement=0.7))}
+    assert {one.easy for one in rows.values()} == {1}
+    assert {name for name, one in rows.items() if one.disagreed} == {"w9"}
+
+
+@pytest.mark.parametrize(
+    ("others", "rule", "solvable"),
+    [
+        ("hhh", {}, 1),
+        ("hh", {}, 0),
+        ("hh", {"others": 2}, 1),
+        ("hhhhl", {}, 1),
+        ("hhhl", {}, 0),
+        ("hhhl", {"most_reach": 0.75}, 1),
+    ],
+)
+def test_a_task_is_solvable_if_enough_others_solve_it(
+    others: str, rule: dict[str, Any], solvable: int
+) -> None:
+    sides = {"h": "high", "l": "low"}
+    votes = [vote("film/1", f"w{n}", preferred=sides[side]) for n, side in enumerate(others)]
+    for own in ("high", "low"):
+        worker = odd([*votes, vote("film/1", "odd", preferred=own)], QualityRule(**rule))
+        assert (worker.solvable, worker.solved) == (solvable, solvable * (own == "high"))
+        assert worker.accuracy == (None if not solvable else float(own == "high"))
+
+
+@pytest.mark.parametrize(
+    ("solved", "tasks", "flagged"), [(2, 10, True), (3, 10, False), (0, 9, False), (3, 15, True)]
+)
+def test_low_accuracy_flags_at_the_threshold_and_from_enough_tasks_on(
+    solved: int, tasks: int, flagged: bool
+) -> None:
+    gold = [
+        vote(f"film/{n}", "odd", preferred="high" if n < solved else "low", gold=True) for n in range(tasks)
+    ]
+    assert odd(gold).flags == ((Flag.INACCURATE,) if flagged else ())
+
+
+def test_check_tasks_are_no_pairs_of_the_papers_indicators() -> None:
+    votes = [vote(f"film/{n}~equal", name, gold=True) for n in range(12) for name in (*GOOD, "odd")]
+    worker = odd(votes)
+    assert (worker.votes, worker.easy, worker.solvable, worker.gold) == (12, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("careful", "tasks", "listed"), [(0.099, 8, True), (0.101, 8, False), (0.05, 7, False), (0.0, 9, True)]
+)
+def test_careless_workers_are_listed_at_the_threshold_and_from_enough_tasks_on(
+    careful: float, tasks: int, listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = np.array([careful, 0.0, 1 - careful, *[0.0] * (len(KINDS) - 3)])
+    known = WorkerModel({"odd": kinds}, {}, PRIOR_RIGHT, PRIOR_RATINGS, {})
+    monkeypatch.setattr(module, "worker_model", lambda votes, careless: known)
+    votes = [vote(f"film/{n}", "odd") for n in range(tasks)]
+    worker = odd(votes, QualityRule(name="strict"))
+    assert (worker.review, worker.flags) == (listed, (Flag.CARELESS,) if listed else ())
+    assert (worker.careful, worker.kind) == (pytest.approx(careful), KINDS[2])
+    cleared = odd(votes, QualityRule(name="strict"), decisions=[decision("odd", Standing.CLEARED)])
+    assert not cleared.review
+
+
+def test_workers_are_in_the_order_of_review_flags_and_votes() -> None:
+    some = campaign(rating="C", preferred="low")
+    some += [vote("film/0", "busy"), *(vote(f"other/{n}", "busy") for n in range(20))]
+    some += [vote("film/1", "b"), vote("film/1", "a")]
+    assert [one.worker for one in quality(some)] == ["odd", "busy", *GOOD, "a", "b"]
+
+
+def test_of_two_votes_on_a_pair_the_first_counts() -> None:
+    twice = [vote("film/1", "odd", "A", vote_id="1"), vote("film/1", "odd", "C", vote_id="2")]
+    assert odd(twice).votes == 1
+    assert set(evidence(twice, "odd", QualityRule())) == {"1"}
+
+
+def test_rules_are_named_or_read_from_a_file(tmp_path: Path) -> None:
+    assert find_quality_rule("paper") == QualityRule()
+    assert find_quality_rule("strict").name == "strict"
+    path = tmp_path / "rule.toml"
+    path.write_text("doubt = 0.8\n")
+    assert find_quality_rule(str(path)) == QualityRule(doubt=0.8)
+    for text, message in (
+        ("doubt = 2", "rule .*rule.toml: doubt: "),
+        ("doubts = 0.8", "rule .*: doubts: "),
+        ("doubt =", "not valid TOML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserInputError, match=message):
+            find_quality_rule(str(path))
+    with pytest.raises(UserInputError, match="cannot be read: No such file"):
+        find_quality_rule(str(tmp_path / "missing.toml"))

@@ -93,7 +93,7 @@ def test_votes_are_weighed_where_the_campaign_says_so(voted: Release) -> None:
     counted = people_of(voted)
     assert {one.verdict for one in counted.outcomes} == {FilterVerdict.EXCLUDED_C}
     assert all(one.clear is None for one in counted.outcomes)
-    VotesStore(voted.store).keep_rule("spring", CERTAIN)
+    VotesStore(voted.store).keep_rules("spring", CERTAIN, "strict")
     weighed = people_of(voted)
     assert weighed.rule == FilterRule(until_certain=True, drop_excluded=True)
     assert [one.kept for one in weighed.outcomes] == [number % 3 != 2 for number in range(12)]
@@ -110,17 +110,17 @@ def test_votes_are_weighed_where_the_campaign_says_so(voted: Release) -> None:
 
 def test_campaigns_that_differ_are_filtered_by_the_recipes_rule(voted: Release) -> None:
     store = VotesStore(voted.store)
-    store.keep_rule("spring", CERTAIN)
+    store.keep_rules("spring", CERTAIN, "strict")
     store.add([vote_on(voted.pairs()[0], "zoe", campaign="autumn")])
     both = people_of(voted)
     assert both.rule == FilterRule()
     alone = people_of(voted, ["spring"])
     assert alone.rule.until_certain
-    store.keep_rule("spring", None)
+    store.keep_rules("spring", None, "strict")
     counted = people_of(voted, ["spring"])
     assert not counted.rule.until_certain
     # a damaged rule is no rule
-    store.keep_rule("spring", CERTAIN)
+    store.keep_rules("spring", CERTAIN, "strict")
     (file,) = (store.path / "rules").iterdir()
     file.write_bytes(file.read_bytes().replace(b"true", b"True"))
     with pytest.raises(IntegrityError, match="is damaged"):

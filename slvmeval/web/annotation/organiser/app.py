@@ -75,11 +75,17 @@ def add_worker_pages(app: FastAPI) -> None:
             problem = "Write a note that explains the decision; the worker may ask for it."
         elif len(note) > LONGEST_NOTE:
             problem = f"The note has {len(note)} characters; the maximum is {LONGEST_NOTE}."
+        status = 422
+        if not problem:
+            try:
+                by, after = session_of(request).name, fields.get("after")
+                views.decide(campaign, worker, Standing(standing), note, by, after)
+            except UserInputError as refused:
+                problem, status = f"Nothing was recorded: {refused}.", 409
         if problem:
             return _review(
-                request, views, campaign, worker, problem=problem, note=note, standing=standing, status=422
+                request, views, campaign, worker, problem=problem, note=note, standing=standing, status=status
             )
-        views.decide(campaign, worker, Standing(standing), note, session_of(request).name)
         return RedirectResponse(f"{ROOT}/c/{name}/workers/{worker}?recorded={standing}", 303)
 
     @app.get("/c/{name}/workers/{worker}/erase")

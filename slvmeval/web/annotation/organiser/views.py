@@ -169,9 +169,11 @@ class Views:
             "erased": self._desk.organiser.erased(campaign.name)[::-1],
         }
 
-    def decide(self, campaign: Campaign, worker: str, standing: Standing, note: str, by: str) -> Decision:
+    def decide(
+        self, campaign: Campaign, worker: str, standing: Standing, note: str, by: str, after: str | None
+    ) -> Decision:
         """Record a decision; the desk raises errors."""
-        return self._desk.organiser.decide(campaign.name, worker, standing, note, by)
+        return self._desk.organiser.decide(campaign.name, worker, standing, note, by, after)
 
     def erase(self, campaign: Campaign, worker: str, by: str) -> ErasedWorker:
         """Erase a worker's data, and these pages' cache of the campaign."""

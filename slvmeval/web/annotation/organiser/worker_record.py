@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slvmeval.web.annotation.organiser.campaign_state import Facts, Trouble, troubles
-from storage_schemas.votes import Decision, Vote
+from storage_schemas.votes import Check, Decision, Vote
 from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence
 
 _STEPS = {"A": 0, "B": 1, "C": 2}
+_CHECKS = {Check.EQUAL: "equal videos", Check.AGAIN: "repeated, sides swapped"}
 ORDERS = ("newest", "fastest", "apart")
 #: Tasks that show best why a worker has flags.
 _TELLING = 3
@@ -73,15 +74,18 @@ class Indicator:
     Parameters
     ----------
     count, of
-        Number of tasks to which it applied, and to which it could have applied.
+        Number of tasks to which it applied, and to which it could have applied; no count if nothing is
+        counted.
     counted
-        What is counted, and the condition for the flag.
+        What is counted, or what is estimated instead.
+    threshold
+        The condition for the flag.
     flagged
         Whether the worker has the flag.
     """
 
     name: str
-    count: int
+    count: int | None
     of: int
     counted: str
     threshold: str
@@ -106,6 +110,9 @@ class VoteBeside:
         Share of the campaign's timed votes of this aspect that were as fast or faster, in (0, 1].
     against
         The flags that the vote counts towards, whether the worker has them or not.
+    same
+        Of a repeated pair, whether the worker preferred the same video as the first time; None if there is no
+        first time.
     """
 
     vote: Vote
@@ -116,11 +123,19 @@ class VoteBeside:
     time_share: float | None
     fastest: float | None
     against: tuple[Flag, ...]
+    same: bool | None = None
 
     @property
     def right(self) -> bool:
         """Whether the high-quality video was preferred."""
         return self.vote.preferred == "high"
+
+    @property
+    def checks(self) -> str:
+        """What the task checks, in words; empty for a pair of the release."""
+        if self.vote.check is not None:
+            return _CHECKS[self.vote.check]
+        return "known answer" if self.vote.gold else ""
 
 
 @dataclass(frozen=True)
@@ -212,9 +227,10 @@ def _careless(quality: WorkerQuality, careful: float, rule: QualityRule) -> Indi
     kind = "" if quality.kind is None else f"; the likeliest kind of worker: {quality.kind.value}"
     return Indicator(
         "Careless",
-        round(100 * (1 - careful)),
-        100,
-        f"chances that the worker is careless, by check tasks and the votes of others{kind}",
+        None,
+        0,
+        f"The worker is careless now with a probability of {1 - careful:.0%}, by check tasks and the votes "
+        f"of others{kind}",
         f"{rule.doubt:.0%} or more, after at least {rule.doubt_least_votes} tasks",
         Flag.CARELESS in quality.flags,
     )
@@ -224,7 +240,7 @@ def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
     """Return the review page's data; `order` is one of `ORDERS`, by default the first."""
     rule = QualityRule(name=facts.campaign.rule)
     order = order if order in ORDERS else ORDERS[0]
-    votes = _beside(facts.votes, row.worker, rule)
+    votes = beside(facts.votes, row.worker, rule)
     return WorkerView(
         row=row,
         indicators=indicators(row.quality, rule) if row.quality else (),
@@ -237,7 +253,8 @@ def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
     )
 
 
-def _beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBeside]:
+def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBeside]:
+    """Return a worker's votes beside those of others."""
     mine = [vote for vote in votes if vote.worker == worker]
     pairs, aspects = {vote.pair_id for vote in mine}, {vote.aspect for vote in mine}
     others: dict[str, list[Vote]] = defaultdict(list)
@@ -250,9 +267,15 @@ def _beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteB
     for some in times.values():
         some.sort()
     against = evidence(votes, worker, rule)
+    first = {vote.pair_id: vote.preferred for vote in mine}
     return [
         # of two votes on a pair, from files, one counts
-        _one(vote, others[vote.pair_id], times[vote.aspect], against.get(vote.vote_id, ()))
+        replace(
+            _one(vote, others[vote.pair_id], times[vote.aspect], against.get(vote.vote_id, ())),
+            same=first[vote.judged] == vote.preferred
+            if vote.check is Check.AGAIN and vote.judged in first
+            else None,
+        )
         for vote in mine
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.command_runs import run_flow
-from flows.deployed import prompts_slvmeval
+from flows.extras.prompt_suite.deployed import prompts_slvmeval
 from flows.extras.prompt_suite.flow import PROMPTS
 from flows.extras.prompt_suite.parameters import PromptsParameters
 from flows.extras.prompt_suite.run import PromptsResult

@@ -139,7 +139,7 @@ def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(busy: Stu
         opened.organiser.publish(other, busy.pairs[:2])
         assert opened.workers.enter("autumn", "prolific", "5f3c9a").worker == worker
         opened.organiser.decide("autumn", worker, Standing.CLEARED, "fine", "Aya")
-    words = ("erase", "--platform", "prolific", "--identity", "5f3c9a", "--yes")
+    words = ("erase", "prolific:5f3c9a", "--yes")
     assert run(busy, *words, "--json") == 0
     gone = json.loads(capsys.readouterr().out)
     assert [(row["campaign"], row["decisions"]) for row in gone] == [("autumn", 1), (NAME, 0)]
@@ -202,7 +202,7 @@ def test_a_campaign_that_has_only_files_is_erased_from_too(busy: Study) -> None:
 
 
 def test_whom_to_erase_is_said_in_one_way_and_enough(busy: Study, capsys: Capture) -> None:
-    for words in ((), ("abc", "--identity", "x"), ("--identity", "x"), ("abc", "--platform", "link")):
+    for words in ((), ("",), ("link:",), ("no:such",)):
         assert run(busy, "erase", *words, "--yes") in (1, 2), words
     capsys.readouterr()
     assert run(busy, "erase", "b", "--yes") == 1

@@ -147,14 +147,14 @@ def test_licences_hold_unless_the_organiser_says_more(tmp_path: Path) -> None:
         pairs = [pair(0, source_id=source.source_id), pair(1, source_id="gone-from-the-release")]
         desk.organiser.publish(campaign, pairs)
     message = refused(serving, "all", private=False)
-    assert not lacks(message, "1 pairs of campaign all", "--private-audience")
+    assert not lacks(message, "1 pairs of campaign all", "--private")
     with prepare(serving, "all", private=True):
         pass
 
 
 def test_it_serves_as_a_process_and_ends_when_it_is_told_to(study: Study) -> None:
     study.publish(1)
-    words = ["annotate", "serve", NAME, "--store", str(study.root), "--port", "0", "--private-audience"]
+    words = ["annotate", "serve", NAME, "--store", str(study.root), "--port", "0", "--private"]
     process = subprocess.Popen(
         [sys.executable, "-m", "slvmeval", *words],
         cwd=ROOT,

@@ -11,11 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import SQLAlchemyError
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.desk.tables import TABLES_VERSION, plain_text
+from tasks.annotation.desk.tables import META, TABLES_VERSION, plain_text
 from tests.tasks.annotation.conftest import ON_POSTGRES
 from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_task, open_desk
 
@@ -160,3 +161,38 @@ def test_postgres_waits_for_the_disk_whatever_its_default(
 )
 def test_text_is_made_storable(text: str, expected: str) -> None:
     assert plain_text(text, 20) == expected
+
+
+@pytest.mark.timeout(60)
+def test_a_locked_database_is_said_after_the_patience_of_its_reader(tmp_path: Path) -> None:
+    file = tmp_path / "desk.sqlite"
+    Desk.open(f"sqlite:///{file}", KEY).close()
+    with closing(Database(f"sqlite:///{file}", patience_s=0.3)) as database:
+        database.check_writing()
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(SQLAlchemyError, match="locked"):
+                database.check_writing()
+            # reading is possible all the time
+            with database.read() as connection:
+                assert connection.execute(META.select()).all()
+        # a thread of the same process that writes for long
+        with database.write(), ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(database.check_writing)
+            with pytest.raises(SQLAlchemyError, match=r"kept the database for 0\.3 s"):
+                waiting.result()
+        database.check_writing()
+
+
+@pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o755, 0o600), (0o770, 0o660)])
+def test_the_files_are_the_owners_or_where_the_folder_is_the_groups(
+    tmp_path: Path, folder: int, file: int
+) -> None:
+    store = tmp_path / "annotation"
+    store.mkdir()
+    store.chmod(folder)
+    with Desk.open(f"sqlite:///{store / 'desk.sqlite'}", KEY) as desk:
+        desk.organiser.publish(example_campaign(), [example_task()])
+        modes = {path.name: path.stat().st_mode & 0o777 for path in store.iterdir()}
+    assert set(modes) == {"desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"}
+    assert set(modes.values()) == {file}

@@ -179,7 +179,14 @@ def test_a_frame_a_second_of_three_hours_is_looked_at(tmp_path: Path, weights: P
 
 @pytest.mark.models
 def test_bound_of_a_folder(tmp_path: Path, weights: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["suite", "aesthetics-bound", str(tmp_path / "pictures"), "--models", str(weights), "--quiet"]
+    words = [
+        "suite",
+        "aesthetics-bound",
+        str(tmp_path / "pictures"),
+        "--model-folder",
+        str(weights),
+        "--quiet",
+    ]
     words += ["--siglip", "siglip", "--head", "head"]
     (tmp_path / "pictures").mkdir()
     assert main(words) == 1

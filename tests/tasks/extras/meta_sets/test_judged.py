@@ -156,7 +156,7 @@ def _check_report(out: Path, words: list[str]) -> None:
     assert len(pages) == 6
     assert all("data:image/jpeg" in text for text in pages)
     assert any("Better: neither." in text and "the first above" in text for text in pages)
-    assert main([*words, "--public", "--pair-pages", "1", "-e", "lengths", "-e", "first"]) == 0
+    assert main([*words, "--public", "--max-shown", "1", "-e", "lengths", "-e", "first"]) == 0
     (public,) = (out / "pairs").iterdir()
     assert "data:image/jpeg" not in public.read_text(encoding="utf-8")
 

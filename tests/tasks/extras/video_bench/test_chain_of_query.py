@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from storage_schemas.judgements import Failure
-from tasks.extras.video_bench.dimensions import ALIGNMENT, DIMENSIONS
+from tasks.extras.video_bench.chain_of_query import ChainOfQuery
+from tasks.extras.video_bench.dimensions import ALIGNMENT, BY_NAME, DIMENSIONS
+from tasks.extras.video_bench.headings import value_under_headings
+from tasks.extras.video_bench.settings import VideoBenchSettings
+from tasks.llm.printed_prompts import take_prompts, write_prompts
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import ScoredVideo
 from tests.tasks.extras.video_bench.talking import (
@@ -25,6 +30,7 @@ from tests.tasks.extras.video_bench.talking import (
     text,
     video,
 )
+from tests.tasks.llm.made_up_paper import VIDEO_BENCH
 from tests.tasks.scoring.sides import Damaged
 from tests.tasks.scoring.suites.told import Told
 from tests.tiny_models.faulty_server import Reply
@@ -238,3 +244,64 @@ def test_other_models_behind_other_servers(server: Told) -> None:
     assert isinstance(result, ScoredVideo)
     assert set(asked.values()) == {"own-vision", "own-words"}
     assert asked["score"] == "own-vision"
+
+
+HEADED = {
+    "describe": "[Video Caption]:\n A ball.\n\n[Video Description]:\nA ball rolls to the left.",
+    "first assistant": (
+        "[Your analysis]:\nNo colour.\n[Your question]:\n<question>\nquestion: Is the ball red?\n</question>"
+    ),
+    "second assistant": (
+        "[Your analysis]: Fine.\n\n[Your question]:\n<question>\nI have no question.\n</question>"
+    ),
+    "answer": "[Descriptions]:\nA red ball.\n\n[Answers]:\n1. Yes, it is.",
+    "score": "[Updated Video Description]:\nA ball.\n\n[Evaluation Result]:\n(GPT-4o: 3, because all fits.)",
+}
+
+
+def test_the_papers_own_form_of_answers_is_understood(server: Told, tmp_path: Path) -> None:
+    """A made-up paper's steps go through the whole chain, with answers under headings."""
+    (tmp_path / "paper.txt").write_text(VIDEO_BENCH, encoding="utf-8")
+    taken = take_prompts(tmp_path / "paper.txt").texts
+    write_prompts(tmp_path / "exact", taken)
+    server.say(lambda number, body: Reply(HEADED[FIVE[number]]))
+    scorer = suite(server, prompts=str(tmp_path / "exact")).scorer("color_consistency")
+    (result,) = scorer.score(PROMPT, [video("a", film())])
+    assert isinstance(result, ScoredVideo), result
+    assert (result.value, result.calls) == (3, 5)
+    told = [seen.body["messages"][0]["content"] for seen in server.seen]
+    assert told == [taken[f"video-bench-steps/color_consistency_{name.replace(' ', '_')}"] for name in FIVE]
+    talk = result.details["conversation"]
+    assert {part["found"] for part in talk} == {"under headings"}
+    assert talk[1]["answer"]["questions"] == ["Is the ball red?"]
+    assert talk[2]["answer"]["questions"] == []
+    assert talk[3]["answer"]["answers"] == ["Yes, it is."]
+    # another dimension has our words
+    ours = ChainOfQuery(BY_NAME["scene_consistency"], scorer._settings)
+    assert ours.systems == ChainOfQuery(BY_NAME["scene_consistency"], VideoBenchSettings()).systems
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Three of three.", "it has none of the headings"),
+        ("[Evaluation Result]: between 2, because, and 3, because", "it has 2 scores"),
+        ("[Evaluation Result]: (Score: 23, because)", "it has 0 scores"),
+        ("[Evaluation Result]: 3.\n[Evaluation Result]: 3.", "stands twice"),
+    ],
+)
+def test_of_answers_under_headings_nothing_is_guessed(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        value_under_headings(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Evaluation Result]: [GPT-4o]: [2], because 3 balls",
+        "[Evaluation Result]:\n2",
+        "[Evaluation result]: 2 points",
+    ],
+)
+def test_a_score_under_its_heading(text: str) -> None:
+    assert value_under_headings(text)["score"] == 2

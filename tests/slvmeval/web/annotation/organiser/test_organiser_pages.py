@@ -189,6 +189,26 @@ def test_a_decision_has_a_note_and_stays_on_record(busy: Study, organiser: Organ
     assert organiser.post(f"/workers/{'0' * 32}/decide", standing="excluded", note="x").status_code == 404
 
 
+def test_who_decides_second_sees_the_first_decision(busy: Study, organiser: Organiser) -> None:
+    organiser.log_in()
+    path = f"/workers/{HASTY}"
+    seen = re.search(r'name="after" value="([^"]*)"', organiser.page(path).text)
+    assert seen is not None
+    assert seen[1] == ""
+    organiser.post(f"{path}/decide", standing="cleared", note="the network was slow", after="")
+    second = {"standing": "excluded", "note": "a robot", "after": seen[1]}
+    reply = organiser.post(f"{path}/decide", **second)
+    assert reply.status_code == 409
+    said = "Nothing was recorded: Aya has decided meanwhile: cleared, 'the network was slow'."
+    assert said in unescape(words(reply))
+    assert "a robot" in reply.text, "what was typed is not lost"
+    again = re.search(r'name="after" value="([^"]+)"', reply.text)
+    assert again is not None
+    organiser.post(f"{path}/decide", **{**second, "after": again[1]})
+    with busy.desk() as opened:
+        assert [row.decision for row in opened.decisions.read(NAME)] == [Standing.CLEARED, Standing.EXCLUDED]
+
+
 def test_where_votes_are_dropped_the_page_says_so_and_counts_them_no_more(study: Study) -> None:
     study.begin(20, drop_excluded=True)
     with study.desk() as desk:

@@ -10,7 +10,7 @@ import pytest
 from slvmeval.web.annotation.organiser import campaign_state
 from slvmeval.web.annotation.organiser.campaign_state import OTHER, REFUSED, Reading, described
 from slvmeval.web.annotation.organiser.pages import alpha, duration, money, share
-from slvmeval.web.annotation.organiser.worker_record import indicators
+from slvmeval.web.annotation.organiser.worker_record import beside, indicators
 from storage_schemas.votes import Vote
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.refusals import RefusalReason
@@ -123,7 +123,34 @@ def test_the_model_is_shown_where_it_was_asked() -> None:
     )
     *paper, careless = indicators(found, strict)
     assert [one.flagged for one in paper] == [False] * 3
-    assert (careless.name, careless.count, careless.of, careless.flagged) == ("Careless", 97, 100, True)
+    assert (careless.name, careless.count, careless.flagged) == ("Careless", None, True)
+    assert "with a probability of 97%" in careless.counted
     assert "prefers by habit" in careless.counted
     cleared = replace(PAPER, careful=0.98, kind=WorkerKind.CAREFUL)
     assert not indicators(cleared, strict)[-1].flagged
+
+
+def checked(number: int, check: str, **more: object) -> Vote:
+    one = vote(number, "w")
+    return one.model_copy(update={"pair_id": f"{one.pair_id}{check}", "gold": True, **more})
+
+
+def test_check_tasks_are_shown_as_what_they_are() -> None:
+    given = [
+        vote(1, "w"),
+        checked(1, "~again", preferred="low"),
+        checked(2, "~again"),
+        checked(3, "~equal"),
+        checked(4, ""),
+    ]
+    given = [one.model_copy(update={"vote_id": f"{n}"}) for n, one in enumerate(given)]
+    shown = beside(given, "w", QualityRule(name="strict"))
+    said = {one.vote.vote_id: (one.checks, one.same) for one in shown}
+    again = "repeated, sides swapped"
+    assert said == {
+        "0": ("", None),
+        "1": (again, False),
+        "2": (again, None),
+        "3": ("equal videos", None),
+        "4": ("known answer", None),
+    }

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
-from flows.extras.prompt_suite.parameters import PromptsParameters
+from flows.extras.prompt_suite.parameters import PromptSettings, PromptsParameters
+from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only, with_options
+from slvmeval.cli.declared import CommandGroup, Only
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.scores import CategoriesOption
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,22 +118,16 @@ def say_left_out(rows: Sequence[UnusedLine], why: str = "left out") -> None:
 
 
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The folder that `make` was given with --out.")
+    Path, Given(("argument",), "FOLDER"), Field(description="The folder that `make` was given with --out.")
 ]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting: rounds=3, language=NAME. May be given several times."
-    ),
-]
-ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Name of the reviewer.")]
+ByOption = Annotated[str, Given(("--by",), "NAME"), Field(description="Name of the reviewer.")]
 
-app = typer.Typer(no_args_is_help=True, help="Complex prompts from your own videos.")
+app = CommandGroup(no_args_is_help=True, help="Complex prompts from your own videos.")
 
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    app.command()(with_options(make))
+    app.command()(make)
     parent.add_typer(app, name="prompts")
 
 
@@ -170,14 +167,20 @@ def make(
     raise typer.Exit(terminal.SOME_SET_ASIDE if failed or left_out else 0)
 
 
+class ReviewOptions(Frozen):
+    """Options of `review`."""
+
+    folder: FolderArgument
+    edit: bool = Field(
+        default=False, description="Write a file for each open draft instead, to edit anywhere."
+    )
+    by: ByOption = ""
+    port: terminal.PortOption = 8018
+
+
 @app.command()
 def review(
-    folder: FolderArgument,
-    edit: Annotated[
-        bool, typer.Option("--edit", help="Write a file for each open draft instead, to edit anywhere.")
-    ] = False,
-    by: ByOption = "",
-    port: terminal.PortOption = 8018,
+    options: ReviewOptions,
 ) -> None:
     """Show drafts beside stills of their videos on a local page, where they are corrected and accepted.
 
@@ -188,18 +191,18 @@ def review(
     from tasks.extras.prompt_suite.edit_files import write_edit_files
     from tasks.extras.prompt_suite.project import Project
 
-    project = Project(folder)
-    if edit:
+    project = Project(options.folder)
+    if options.edit:
         written, there = write_edit_files(project)
         terminal.say(*(f"left as it is: {path}" for path in there))
         terminal.say(
             f"{len(written)} files: {project.edit_folder}; mend the texts, write `verdict: accepted` or "
-            f"`left_out`, then `slvmeval suite prompts accept {folder}`"
+            f"`left_out`, then `slvmeval suite prompts accept {options.folder}`"
         )
         return
     from slvmeval.extras.prompt_suite.review.app import ReviewDesk, prepare_review
 
-    with prepare_review(ReviewDesk(project, by), port) as ready:
+    with prepare_review(ReviewDesk(project, options.by), options.port) as ready:
         terminal.say(
             f"open {ready.address}",
             "for this machine only; end it with Ctrl-C, nothing is lost by that",
@@ -207,13 +210,17 @@ def review(
         ready.run()
 
 
+class AcceptOptions(Frozen):
+    """Options of `accept`."""
+
+    folder: FolderArgument
+    as_drafted: bool = Field(default=False, description="Accept all open drafts unchanged instead.")
+    by: ByOption = ""
+
+
 @app.command()
 def accept(
-    folder: FolderArgument,
-    as_drafted: Annotated[
-        bool, typer.Option("--as-drafted", help="Accept all open drafts unchanged instead.")
-    ] = False,
-    by: ByOption = "",
+    options: AcceptOptions,
 ) -> None:
     """Read the files of FOLDER/edit that a person has edited.
 
@@ -224,12 +231,12 @@ def accept(
     from tasks.extras.prompt_suite.edit_files import import_edits
     from tasks.extras.prompt_suite.project import Project
 
-    project = Project(folder)
-    if as_drafted:
+    project = Project(options.folder)
+    if options.as_drafted:
         project.need()
         open_ = [draft for draft in project.drafts() if project.approved(draft) is None]
         for draft in open_:
-            project.review(draft.prompt_id, draft.digest, "accepted", draft.text, by)
+            project.review(draft.prompt_id, draft.digest, "accepted", draft.text, options.by)
         terminal.say(f"{len(open_)} drafts accepted as they are")
         return
     imported = import_edits(project)
@@ -247,24 +254,23 @@ def accept(
     raise typer.Exit(terminal.SOME_SET_ASIDE if imported.unfit else 0)
 
 
+class StatisticsOptions(SiteParameters):
+    """Options of `statistics`."""
+
+    files: Annotated[tuple[Path, ...], Given(("files",), "FILE")] = Field(
+        description="Files of prompts: ours, or as the suite's authors publish."
+    )
+    out: OutOption
+    ask: bool = Field(default=False, description="Let a language model rate prompts that have no complexity.")
+    paper: bool = Field(default=False, description="Start with the rows of the paper's Table 1.")
+    categories: CategoriesOption = None
+    settings: PromptSettings = ()
+    quiet: terminal.QuietOption = False
+
+
 @app.command()
 def statistics(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Files of prompts: ours, or as the suite's authors publish."),
-    ],
-    out: OutOption,
-    ask: Annotated[
-        bool, typer.Option("--ask", help="Let a language model rate prompts that have no complexity.")
-    ] = False,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Start with the rows of the paper's Table 1.")
-    ] = False,
-    categories: CategoriesOption = None,
-    settings: SetOption = None,
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    quiet: terminal.QuietOption = False,
+    options: StatisticsOptions,
 ) -> None:
     """Write lengths, words, themes and complexity of prompt suites as tables, and as figures.
 
@@ -283,24 +289,24 @@ def statistics(
     from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
 
     reader = Locot2vBench(Setup(store_path=""))
-    loaded = {_name(path, files): load_prompts(path, reader) for path in files}
-    known = {} if categories is None else load_categories(categories)
+    loaded = {_name(path, options.files): load_prompts(path, reader) for path in options.files}
+    known = {} if options.categories is None else load_categories(options.categories)
     suites = {name: list(with_categories(one.by_id, known).values()) for name, one in loaded.items()}
     left_out = [row for one in loaded.values() for row in one.left_out]
-    if ask:
-        setup, wanted = _setup_and_settings(store, profile, settings)
+    if options.ask:
+        setup, wanted = _setup_and_settings(options)
         for name, prompts in suites.items():
-            with terminal.step_bar(name, quiet) as step:
+            with terminal.step_bar(name, options.quiet) as step:
                 suites[name], failed = rated(setup, wanted, prompts, step)
             left_out += failed
-    tables = [*statistics_tables(suites, paper), length_table(suites), word_table(suites)]
-    paths = write_tables(out, tables, length_figures({table.name: table for table in tables}))
+    tables = [*statistics_tables(suites, options.paper), length_table(suites), word_table(suites)]
+    paths = write_tables(options.out, tables, length_figures({table.name: table for table in tables}))
     titles = [column.title for column in tables[0].shown]
     terminal.console().print(
         terminal.table(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1)
     )
     say_left_out(left_out)
-    terminal.say(f"{len(paths)} files: {out}")
+    terminal.say(f"{len(paths)} files: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 
 
@@ -310,15 +316,13 @@ def _name(path: Path, files: Sequence[Path]) -> str:
     return path.stem if len(alike) == 1 else str(path)
 
 
-def _setup_and_settings(
-    store: Path | None, profile: Path | None, given: list[str] | None
-) -> tuple[Setup, PromptSuiteSettings]:
+def _setup_and_settings(options: StatisticsOptions) -> tuple[Setup, PromptSuiteSettings]:
     from flows.score.options import settings_from_text
     from storage_schemas.store import Store
     from tasks.extras.prompt_suite.settings import prompt_suite_settings
     from tasks.scoring.setup import Setup
 
-    wanted = prompt_suite_settings(settings_from_text(given or []))
-    site = terminal.settings(profile, store=store)
+    wanted = prompt_suite_settings(settings_from_text(options.settings))
+    site = options.site()
     held = Store.create(Path(site.store).expanduser().resolve())
     return Setup(store_path=str(held.root), model_servers=site.model_servers), wanted

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
+from pydantic import Field
 
-from flows.parameters import OUTPUT
+from flows.parameters import OUTPUT, RARE, Given, SiteParameters
 from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only, with_options
+from slvmeval.cli.declared import CommandGroup, Only
+from slvmeval.cli.evaluate.report import FailuresOption, TiesOption
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from tasks.extras.meta_sets.proxy_result import ProxyResult
@@ -23,64 +26,44 @@ if TYPE_CHECKING:
 
 STUDY_PANEL = "The study"
 
-TiesOption = Annotated[
-    str,
-    typer.Option("--ties", metavar="half|wrong|dropped", help="What an evaluator's tie counts."),
-]
 
+class ProxyStudyOptions(Frozen):
+    """Options of `proxy-study`."""
 
-FailuresOption = Annotated[
-    str,
-    typer.Option("--failures", metavar="ignored|half|wrong", help="What a request without an answer counts."),
-]
+    fetv: Annotated[Path, Given(("fetv",), "FETV")] = Field(
+        description="Folder with FETV's scores, prompts and videos."
+    )
+    out: Annotated[Path | None, Given(metavar="DIR", panel=OUTPUT)] = Field(
+        default=None, description="Write a page, JSON, tables and the figure."
+    )
+    videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
+        default=None, description="Folder of the videos; FETV/datas/videos by default."
+    )
+    models: Annotated[tuple[str, ...], Given(("--generator",), "NAME", panel=STUDY_PANEL)] = Field(
+        default=(), description="Only this generating model."
+    )
+    couples: Annotated[int | None, Given(("--max-pairs",), panel=STUDY_PANEL)] = Field(
+        default=None, ge=1, description="At most so many joined prompts."
+    )
+    score: Annotated[str, Given(panel=RARE)] = Field(default="alignment", description="FETV's human score.")
+    aspect: Annotated[str, Given(panel=RARE)] = Field(
+        default="comprehensiveness", description="The aspect that is degraded."
+    )
+    strength: Annotated[str, Given(panel=RARE)] = Field(default="", description="How strongly.")
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Key of all draws.")
+    fps: Annotated[str, Given(panel=RARE)] = Field(
+        default="1", description="Frames a second that are looked at."
+    )
+    ties: TiesOption = "half"
 
 
 def proxy_study(
-    fetv: Annotated[
-        Path, typer.Argument(metavar="FETV", help="Folder with FETV's scores, prompts and videos.")
-    ],
     parameters: Annotated[
         EvaluateParameters,
         Only("evaluators", "evaluators_file", "max_dollars", "store", "model_folders", "workers", "profile"),
     ],
     run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Write a page, JSON, tables and the figure.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    videos: Annotated[
-        Path | None,
-        typer.Option("--videos", metavar="DIR", help="Folder of the videos; FETV/datas/videos by default."),
-    ] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", metavar="NAME", help="Only this generating model.", rich_help_panel=STUDY_PANEL
-        ),
-    ] = None,
-    couples: Annotated[
-        int | None,
-        typer.Option("--couples", min=1, help="At most so many joined prompts.", rich_help_panel=STUDY_PANEL),
-    ] = None,
-    score: Annotated[
-        str, typer.Option("--score", help="FETV's human score.", rich_help_panel=STUDY_PANEL)
-    ] = "alignment",
-    aspect: Annotated[
-        str, typer.Option("--aspect", help="The aspect that is degraded.", rich_help_panel=STUDY_PANEL)
-    ] = "comprehensiveness",
-    strength: Annotated[
-        str, typer.Option("--strength", help="How strongly.", rich_help_panel=STUDY_PANEL)
-    ] = "",
-    seed: Annotated[int, typer.Option("--seed", help="Key of all draws.", rich_help_panel=STUDY_PANEL)] = 0,
-    fps: Annotated[
-        str, typer.Option("--fps", help="Frames a second that are looked at.", rich_help_panel=STUDY_PANEL)
-    ] = "1",
-    ties: TiesOption = "half",
+    given: ProxyStudyOptions,
 ) -> None:
     """Rank evaluators on real against generated and on real against degraded videos; say how alike.
 
@@ -90,31 +73,32 @@ def proxy_study(
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
     """
     from flows.command_runs import run_flow
-    from flows.score.evaluate_run import EVALUATE, study_result
+    from flows.extras.meta_sets.proxy_run import study_result
+    from flows.score.evaluate_run import EVALUATE
     from flows.score.options import evaluate_options
     from tasks.extras.meta_sets.provider import rate_of
     from tasks.extras.meta_sets.proxy_study import ProxyPairs
 
     if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
-    policy, _ = tie_policy(ties), rate_of(fps)
+    policy, _ = tie_policy(given.ties), rate_of(given.fps)
     study = ProxyPairs(
-        path=str(fetv.expanduser().resolve()),
-        videos=terminal.path_text(videos),
-        score=score,
-        aspect=aspect,
-        strength=strength,
-        models=tuple(models or ()),
-        couples=couples,
-        seed=seed,
-        fps=fps,
+        path=str(given.fetv.expanduser().resolve()),
+        videos=terminal.path_text(given.videos),
+        score=given.score,
+        aspect=given.aspect,
+        strength=given.strength,
+        models=tuple(given.models or ()),
+        couples=given.couples,
+        seed=given.seed,
+        fps=given.fps,
     )
     site = parameters.site()
     options = evaluate_options(parameters, site, pairs_from=study)
     ran = run_flow(EVALUATE, options, site, run.direct, run.quiet)
     result = study_result(options, study, policy)
-    if out is not None:
-        _write(result, out)
+    if given.out is not None:
+        _write(result, given.out)
     if run.as_json:
         terminal.print_json(result.as_json())
     else:
@@ -187,26 +171,31 @@ def _rank(rank: float | None) -> str:
     return "–" if rank is None else f"{rank:g}"
 
 
-app = typer.Typer(
+app = CommandGroup(
     no_args_is_help=True, help="Other people's sets of judged pairs; own pairs; the proxy study."
 )
 
 SetArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME:PATH", help="The set, with options: 'uve:UVE?videos=DIR&fps=2&long_side=512'."
-    ),
+    Given(("argument",), "NAME:PATH"),
+    Field(description="The set, with options: 'uve:UVE?videos=DIR&fps=2&long_side=512'."),
 ]
 
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    app.command(name="proxy-study")(with_options(proxy_study))
+    app.command(name="proxy-study")(proxy_study)
     parent.add_typer(app, name="meta-sets", rich_help_panel="Judges")
 
 
+class ListSetsOptions(Frozen):
+    """Options of `list-sets`."""
+
+    as_json: terminal.JsonOption = False
+
+
 @app.command(name="list")
-def list_sets(as_json: terminal.JsonOption = False) -> None:
+def list_sets(options: ListSetsOptions) -> None:
     """List the sets that can be judged in place of a release, and their own aspects.
 
     Example: `slvmeval meta-sets list`
@@ -214,7 +203,7 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
     own = descriptions()
-    if as_json:
+    if options.as_json:
         sets = {
             name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
             for name, one in SETS.items()
@@ -228,11 +217,19 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
     terminal.console().print(terminal.table("Sets", ("name", "title", "aspects"), rows))
 
 
+class CheckOptions(Frozen):
+    """Options of `check`."""
+
+    where: SetArgument
+    most: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+        default=10, ge=0, description="Show so many of what is left out."
+    )
+    as_json: terminal.JsonOption = False
+
+
 @app.command()
 def check(
-    where: SetArgument,
-    most: Annotated[int, typer.Option("--most", min=0, help="Show so many of what is left out.")] = 10,
-    as_json: terminal.JsonOption = False,
+    options: CheckOptions,
 ) -> None:
     """Read a set's files and say what is in them: pairs by aspect and answer, and what is left out, and why.
 
@@ -244,11 +241,11 @@ def check(
 
     from tasks.extras.meta_sets.provider import meta_set_from_text
 
-    pairs = meta_set_from_text(where)
+    pairs = meta_set_from_text(options.where)
     loaded = pairs.loaded()
     counts = Counter((pair.aspect, pair.gold) for pair in loaded.pairs)
     aspects = sorted({aspect for aspect, _ in counts})
-    if as_json:
+    if options.as_json:
         terminal.print_json(
             {
                 "set": pairs.name,
@@ -257,25 +254,31 @@ def check(
                     name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects
                 },
                 "left_out": loaded.reasons(),
-                "examples": [vars(one) for one in loaded.left_out[:most]],
+                "examples": [vars(one) for one in loaded.left_out[: options.most]],
             }
         )
     else:
         rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
         title = f"{pairs.title}: {len(loaded.pairs)} pairs"
         terminal.console().print(terminal.table(title, ("aspect", "a", "b", "tie"), rows, numbers=3))
-        terminal.say(*(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[:most]))
+        terminal.say(
+            *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: options.most])
+        )
     raise typer.Exit(terminal.SOME_SET_ASIDE if loaded.left_out else 0)
+
+
+class AgreementOptions(SiteParameters):
+    """Options of `agreement`."""
+
+    where: SetArgument
+    ties: TiesOption = "half"
+    failures: FailuresOption = "ignored"
+    as_json: terminal.JsonOption = False
 
 
 @app.command()
 def agreement(
-    where: SetArgument,
-    ties: TiesOption = "half",
-    failures: FailuresOption = "ignored",
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    as_json: terminal.JsonOption = False,
+    options: AgreementOptions,
 ) -> None:
     """Say how far the evaluators that judged a set agree with its answers, with ties and without.
 
@@ -288,12 +291,12 @@ def agreement(
     from tasks.extras.meta_sets.agreement import agreements
     from tasks.extras.meta_sets.provider import meta_set_from_text
 
-    policy = tie_policy(ties)
-    pairs = meta_set_from_text(where)
+    policy = tie_policy(options.ties)
+    pairs = meta_set_from_text(options.where)
     gold = pairs.meta_pairs()
-    rows = JudgementsStore(terminal.open_store(store, profile)).rows(pair_ids=list(gold))
-    rates = agreements(rows, pairs.facts(), gold, policy, failure_policy(failures))
-    if as_json:
+    rows = JudgementsStore(terminal.open_store(options)).rows(pair_ids=list(gold))
+    rates = agreements(rows, pairs.facts(), gold, policy, failure_policy(options.failures))
+    if options.as_json:
         terminal.print_json(
             [
                 {
@@ -311,7 +314,7 @@ def agreement(
         )
         return
     if not rates:
-        terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{where}' -e NAME")
+        terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{options.where}' -e NAME")
         return
     columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
     cells = [

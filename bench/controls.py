@@ -1,0 +1,290 @@
+"""Controls of the demonstration's film, and what judges make of them: ``python -m bench.controls``.
+
+Cuts the film into parts, which are the sources, builds every aspect of the recipe `cpu-approx` with its
+control, lets the trivial baselines and their probes judge the pairs, adds the answers of simulated judges of
+known kinds, and writes ``docs/results/controls.md``. What was built and judged is kept: an interrupted run
+continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.film_severity import ROOT, slvmeval
+from bench.films import BUNNY, run_ffmpeg
+from bench.known_judges import JUDGES, known_rows
+from slvmeval.demo.fetch import fetch_demo, read_captions
+from storage_schemas.commit import write_atomic
+from storage_schemas.errors import Reason
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+from tasks.aspects.registry import BUILT_IN as ASPECTS
+from tasks.aspects.registry import aspect as find_aspect
+from tasks.pairs.degrade_clip import absolute_difference
+from tasks.pairs.view import open_record
+from tasks.report.detection_tables import TRIVIAL, detection_table
+from tasks.report.figures import figures_of
+from tasks.report.formats import markdown_text
+from tasks.report.judged_release import JudgedRelease, load_judged_release
+from tasks.report.probe_tables import probe_tables
+from tasks.report.table import ALL, Column, Table
+from tasks.statistics.trials import Trial, pair_points
+
+RELEASE = "controls"
+#: Clips of a part of the film, and clips that are damaged in each pair.
+CLIPS, DAMAGED = 10, 2
+PROBES = "one-frame,shuffled"
+#: Beside one half by this much or less, a baseline counts as at chance.
+CHANCE = 0.15
+RECIPE = f"""base = "cpu-approx"
+name = "controls"
+controls = true
+clips_per_pair = {DAMAGED}
+least_duration_s = 5
+"""
+
+
+def parts_of_film(film: Path, folder: Path) -> None:
+    """Write the parts of the film with their captions, and the licences."""
+    folder.mkdir(parents=True, exist_ok=True)
+    clips = [json.loads(line) for line in read_captions("big_buck_bunny.jsonl").decode().splitlines()]
+    for number, first in enumerate(range(0, len(clips), CLIPS)):
+        some = clips[first : first + CLIPS]
+        start, end = some[0]["start_s"], some[-1]["end_s"]
+        path = folder / f"part{number}.mp4"
+        if not path.exists():
+            draft = folder / f"draft-{path.name}"
+            cut = ("-ss", f"{start}", "-i", film, "-t", f"{end - start:.3f}", "-an", "-vf", "scale=640:-2")
+            run_ffmpeg(*cut, "-c:v", "libx264", "-preset", "veryfast", "-crf", "18", draft)
+            draft.replace(path)
+        # the last picture may end a moment before its clip
+        moved = [
+            {**clip, "start_s": clip["start_s"] - start, "end_s": clip["end_s"] - start} for clip in some
+        ]
+        moved[-1]["end_s"] -= 0.1
+        write_atomic(path.with_suffix(".jsonl"), "".join(json.dumps(one) + "\n" for one in moved).encode())
+
+
+def build(folder: Path, workers: int) -> None:
+    """Build and judge."""
+    demo = fetch_demo(folder / "demo")
+    parts_of_film(demo.videos / BUNNY, folder / "parts")
+    recipe = folder / "controls.toml"
+    write_atomic(recipe, RECIPE.encode())
+    site = ("--store", folder / "store", "--model-folder", demo.u2netp.parent)
+    site = (*site, "--workers", str(workers), "--direct", "--quiet")
+    slvmeval("build", RELEASE, "-s", folder / "parts", "--recipe", recipe, *site)
+    chosen = [word for name in TRIVIAL for word in ("-e", name)]
+    slvmeval("evaluate", RELEASE, *chosen, *site)
+    # the others see no frames, or no order of them
+    probed = [word for name in ("motion", "scenes", "sharpness") for word in ("-e", name)]
+    slvmeval("evaluate", RELEASE, *probed, "--probe", PROBES, *site)
+    store = Store.open(folder / "store")
+    judged = JudgementsStore(store)
+    known = judged.known()
+    rows = known_rows(Release.open(store, RELEASE).pairs())
+    judged.add(row for row in rows if (row.key, row.pair_id) not in known)
+
+
+def footprint(store: Store, records: Iterable[PairRecord]) -> str:
+    """Return the medians of how much an edited clip changes, and of how much shorter the video is."""
+    differences, shorter = [], []
+    for record in records:
+        shorter.append((record.high_frames - record.low_frames) / record.fps)
+        pair = open_record(store, record, "")
+        place = 0
+        for segment in record.segments:
+            if segment.kind == "degraded":
+                count = segment.frame_count
+                before = pair.high.planes(range(segment.first_frame, segment.first_frame + count))
+                after = pair.low.planes(range(place, place + count))
+                differences.append(absolute_difference(before, after) / before.size)
+            place += segment.frame_count
+    if differences:
+        return f"{median(differences):.1f} steps"
+    return f"{median(shorter):.0f} s shorter" if any(shorter) else "order of clips"
+
+
+def reached(trials: Sequence[Trial]) -> float:
+    """Return how often the untouched side of pairs is preferred."""
+    points = pair_points(trials)
+    return sum(points.values()) / len(points)
+
+
+def standing(damaged: Sequence[Trial], controls: Sequence[Trial]) -> tuple[str, str]:
+    """Return a baseline's two shares in words, and where it is on controls."""
+    hit, alarm = reached(damaged), reached(controls)
+    where = "chance" if abs(alarm - 0.5) <= CHANCE else "as far" if abs(hit - 0.5) > CHANCE else "further"
+    return f"{100 * hit:.0f} / {100 * alarm:.0f}", where
+
+
+def baseline_table(gathered: JudgedRelease) -> str:
+    """Return hits and false alarms of each baseline, by aspect."""
+    lines = [f"| aspect | {' | '.join(TRIVIAL)} | on controls |", "|---" * (len(TRIVIAL) + 2) + "|"]
+    for aspect in ASPECTS:
+        cells, places = [], defaultdict(list)
+        for name in TRIVIAL:
+            damaged, controls = (
+                [t for t in trials if (t.evaluator, t.pair.aspect) == (name, aspect)]
+                for trials in (gathered.trials, gathered.control_trials)
+            )
+            if damaged and controls:
+                text, where = standing(damaged, controls)
+                places[where].append(name)
+            cells.append(text if damaged and controls else "–")
+        said = "; ".join(f"{where}: {', '.join(names)}" for where, names in places.items())
+        lines.append(f"| {aspect} | {' | '.join(cells)} | {said or 'no control'} |")
+    return "\n".join(lines) + "\n"
+
+
+def operations_table(store: Store, release: Release) -> str:
+    """Return each aspect's control: what is done, why no side is better, and its footprint."""
+    lines = ["| aspect | control | why no side is better | damage | control | controls |", "|---" * 6 + "|"]
+    for aspect in ASPECTS:
+        control = find_aspect(aspect).control
+        assert control is not None
+        own = [[r for r in release.pairs(aspect) if r.control is kind] for kind in (False, True)]
+        sizes = [footprint(store, records) if records else "–" for records in own]
+        what = f"`{control.operation.name}` | {control.reason}"
+        lines.append(f"| {aspect} | {what} | {' | '.join(sizes)} | {len(own[1])} of {len(own[0])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _only(table: Table, keep: Mapping[str, str], aspects: Sequence[str], names: Iterable[str]) -> Table:
+    columns = tuple(Column(c.key, keep[c.key], c.kind) for c in table.columns if c.key in keep)
+    chosen = set(names)
+    rows = (row for row in table.rows if row["aspect"] in aspects and row["evaluator"] in chosen)
+    return replace(table, columns=columns, rows=tuple(rows), note="")
+
+
+def _lost(release: Release) -> Iterator[str]:
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for row in release.set_aside():
+        if row.stage == "control":
+            why = "too few clips" if row.reason is Reason.TOO_FEW_ELIGIBLE_CLIPS else row.reason.value
+            counts[row.aspect, why] += 1
+    for (aspect, why), count in sorted(counts.items()):
+        yield f"{aspect} {count} ({why.replace('_', ' ')})"
+
+
+def page(store: Store, release: Release, gathered: JudgedRelease) -> str:
+    """Return the page."""
+    shown = {
+        "evaluator": "judge",
+        "aspect": "aspect",
+        "hits": "hits",
+        "alarms": "false alarms",
+        "d_damage": "d′ damage",
+        "d_edit": "d′ edit",
+        "d_beyond": "d′ beyond the edit",
+        "d_beyond_low": "from",
+        "d_beyond_high": "to",
+        "bias": "bias c",
+        "shortcut": "shortcut",
+        "shortcut_by": "by",
+    }
+    detected = detection_table(gathered)
+    examples = _only(detected, shown, (ALL, "comprehensiveness", "technical_quality"), JUDGES)
+    accuracy = ("aspect", "evaluator", "accuracy", "one-frame", "shuffled", "rests_on")
+    probes, _ = probe_tables(gathered)
+    rests = _only(probes, dict(zip(accuracy, accuracy, strict=True)), (ALL,), TRIVIAL)
+    values: dict[str, Any] = {
+        "parts": len(release.sources()),
+        "clips": CLIPS,
+        "damaged": DAMAGED,
+        "operations": operations_table(store, release),
+        "baselines": baseline_table(gathered),
+        "lost": "; ".join(_lost(release)) or "none",
+        "examples": markdown_text(examples).split("\n\n", 1)[-1],
+        "probes": markdown_text(rests).split("\n\n", 1)[-1],
+        "chance": f"{100 * CHANCE:.0f}",
+    }
+    return PAGE.format(**values)
+
+
+PAGE = """# Controls: seeing damage, noticing edits, taking shortcuts
+
+*Big Buck Bunny* in {parts} parts of {clips} clips, each a source; all ten aspects of the recipe `cpu-approx`
+with {damaged} clips damaged in each pair, and the control beside each pair. [What the numbers
+mean](../signal-detection.md). `python -m bench.controls` made this page; `make results` makes it with
+the others.
+
+## The controls
+
+Mean difference of an edited clip over all planes, in 8-bit steps, or what else tells the sides apart;
+medians.
+
+{operations}
+Set aside for want of room, their pairs stay: {lost}.
+
+## Trivial numbers on damage and on controls
+
+Hits and false alarms in per cent: how often the untouched side has the greater number, on damaged pairs
+and on controls; 50 is chance, ties count half. *Chance*: within {chance} points of 50 on the controls.
+*As far*: further from it on the controls, as on the damaged pairs. *Further*: on the controls alone.
+
+{baselines}
+## Four judges that are known
+
+Simulated: `sees` prefers the better side of damage and throws a coin where there is none, `edits`
+prefers the untouched side of any edit, `first` what it is shown first, `length` the longer video. The
+first two are wrong one time in ten.
+
+{examples}
+![Hits against false alarms, by aspect](controls.svg)
+
+By the accuracy alone, `sees` and `edits` are the same judge. By their false alarms they are told apart:
+of `edits` nothing is left beyond the edit. `first` has hits and false alarms of one half, and a bias.
+`length` is perfect at `comprehensiveness`, and as perfect at its controls, where nothing is missing;
+its accuracy there is that of the shortcut.
+
+## Probes of baselines
+
+{probes}
+Means over frames are the same for frames in any order. What compares neighbours falls.
+
+## Limits
+
+Parts of one film are no independent samples of film: intervals are those of {parts} sources, and too
+narrow for film at large. Captions were written for this project. No person was asked whether the
+controls are equal.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build, judge and write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.controls", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "controls", help="films and store")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    chosen = parser.parse_args(arguments)
+    folder, out = chosen.folder.resolve(), chosen.out.resolve()
+    if not chosen.written:
+        build(folder, chosen.workers)
+    store = Store.open(folder / "store")
+    release = Release.open(store, RELEASE)
+    gathered = load_judged_release(release)
+    table = detection_table(gathered)
+    known = replace(table, rows=tuple(row for row in table.rows if row["evaluator"] in JUDGES))
+    out.mkdir(parents=True, exist_ok=True)
+    (figure,) = figures_of({table.name: known}, tuple(JUDGES))
+    write_atomic(out / "controls.svg", figure.svg)
+    write_atomic(out / "controls.md", page(store, release, gathered).encode())
+    print(out / "controls.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

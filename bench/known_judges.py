@@ -1,0 +1,81 @@
+"""Simulated judges of four known kinds, whose answers on a release's pairs are rows like any other's.
+
+`sees` prefers the untouched side of damage and throws a coin where no side is better; `edits` prefers the
+untouched side of anything that was edited; `first` prefers what it is shown first; `length` prefers the
+longer video. The first two make mistakes, keyed by the pair and the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from storage_schemas.ids import canonical_json, digest_text
+from storage_schemas.judgements import CONTROL_KEY, Choice, Judgement, Order, Preferred, preferred
+from storage_schemas.pair import PairRecord
+from storage_schemas.rng import keyed_rng
+from tasks.statistics.trials import BOTH_ORDERS
+
+Prefers = Callable[[PairRecord, Order], Preferred]
+#: Share of mistakes of the judges that see something.
+MISTAKES = 0.1
+
+
+def _drawn(record: PairRecord, order: Order, share: float, purpose: str) -> bool:
+    return bool(keyed_rng("known judge", purpose, record.pair_id, order).random() < share)
+
+
+def _untouched(record: PairRecord, order: Order, share: float, purpose: str) -> Preferred:
+    return "high" if _drawn(record, order, share, purpose) else "low"
+
+
+def sees(record: PairRecord, order: Order) -> Preferred:
+    """See damage."""
+    return _untouched(record, order, 0.5 if record.control else 1 - MISTAKES, "sees")
+
+
+def notices_edits(record: PairRecord, order: Order) -> Preferred:
+    """Notice that one side was edited, whatever the edit."""
+    return _untouched(record, order, 1 - MISTAKES, "edits")
+
+
+def prefers_first(record: PairRecord, order: Order) -> Preferred:
+    """Prefer the video that is shown first."""
+    return "high" if order == "high_first" else "low"
+
+
+def reads_length(record: PairRecord, order: Order) -> Preferred:
+    """Prefer the longer video; throw a coin between equally long ones."""
+    if record.low_frames != record.high_frames:
+        return "high" if record.low_frames < record.high_frames else "low"
+    return _untouched(record, order, 0.5, "length")
+
+
+JUDGES: Mapping[str, Prefers] = {
+    "sees": sees,
+    "edits": notices_edits,
+    "first": prefers_first,
+    "length": reads_length,
+}
+
+
+def known_rows(records: Iterable[PairRecord]) -> Iterator[Judgement]:
+    """Yield each judge's answers, in both orders."""
+    for record in records:
+        for name, prefers in JUDGES.items():
+            for order in BOTH_ORDERS:
+                side = prefers(record, order)
+                first = "high" if order == "high_first" else "low"
+                choice: Choice = "first" if side == first else "second"
+                yield Judgement(
+                    key=digest_text(f"known judge {name} {record.pair_id} {order}"),
+                    evaluator=name,
+                    settings=digest_text(f"known judge {name}")[:16],
+                    pair_id=record.pair_id,
+                    source_id=record.source_id,
+                    aspect=record.aspect,
+                    order=order,
+                    choice=choice,
+                    preferred=preferred(choice, order),
+                    cost_usd=0.0,
+                    details=canonical_json({CONTROL_KEY: True} if record.control else {}),
+                )

@@ -1,0 +1,1 @@
+"""The proxy study as a run of the flow `evaluate-slvmeval`."""

@@ -1,0 +1,96 @@
+"""What ``--help`` shows of a command: the usual options with their sentences, rare ones by name."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from flows.parameters import RARE
+
+_ALL = "slvmeval.help_all"
+_WIDTH = 80
+
+
+class CompactCommand(TyperCommand):
+    """A command whose rare options are only named by ``--help``; ``--help-all`` explains them as well."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument):
+                # the name says what it is
+                parameter.display_type_rich = lambda ctx: ""  # type: ignore[method-assign]
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return ``--help``, a switch without a value."""
+        return _switch(super().get_help_option(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        rare = [] if ctx.meta.get(_ALL) else self._rare()
+        for option in rare:
+            option.hidden = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            for option in rare:
+                option.hidden = False
+        if rare:
+            names = ", ".join(
+                f"{(option.opts or option.secondary_opts)[0]} {option.metavar or ''}".strip()
+                for option in rare
+            )
+            text = f"{RARE}, explained by --help-all: {names}"
+            lines = textwrap.wrap(text, _WIDTH - 2, break_on_hyphens=False, break_long_words=False)
+            formatter.write("".join(f" {line}\n" for line in lines))
+
+    def _rare(self) -> list[TyperOption]:
+        return [
+            parameter
+            for parameter in self.params
+            if isinstance(parameter, TyperOption) and parameter.rich_help_panel == RARE
+        ]
+
+
+class CompactGroup(TyperGroup):
+    """A group whose ``--help`` is a switch without a value."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return ``--help``."""
+        return _switch(super().get_help_option(ctx))
+
+
+def _switch(option: Any) -> Any:
+    if option is not None:
+        option.metavar = ""
+    return option
+
+
+def explain_all(context: typer.Context, wanted: bool) -> None:
+    """Print the help with the rare options, and end."""
+    if wanted:
+        context.meta[_ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+#: ``--help-all``, for commands with rare options.
+HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            metavar="",
+            is_eager=True,
+            callback=explain_all,
+            help="Explain the rare options too.",
+        ),
+    ],
+)

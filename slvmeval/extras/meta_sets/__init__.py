@@ -1,0 +1,1 @@
+"""Commands on sets of pairs, and the proxy study."""
