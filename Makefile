@@ -23,10 +23,14 @@ ORDER ?= -p no:randomly
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
 DOCS := .venv/.docs
-# uv is faster where it is there; it does not read pip's settings, so pip tries where it fails
+# uv is faster where it is there; it does not read pip's settings, so pip tries where it fails. pip's warnings, hundreds where
+# a site's settings name missing folders, are not shown, and a line each nine seconds says that it still works
 define install
-	@if command -v uv >/dev/null && uv pip install -q --python $(BIN)/python $(1); then :; else \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
+	@echo "installing packages into .venv: $(strip $(2))"
+	@( n=0; while sleep 9 >/dev/null 2>&1; do n=$$((n + 9)); echo "  still installing, $$n s"; done ) & line=$$!; \
+	if command -v uv >/dev/null && uv pip install -q --python $(BIN)/python $(1); then code=0; else \
+	  $(BIN)/python -m pip install -qq --disable-pip-version-check $(1); code=$$?; fi; \
+	kill $$line; exit $$code
 endef
 
 .PHONY: help env env-models demo docs test test-fast test-programs test-slow test-slow-tasks test-slow-runs test-browser test-models test-gpu test-slurm rewritten audit bench results notebook pictures release lint lock clean
@@ -39,16 +43,16 @@ env: $(STAMP)  ## make the environment .venv from the lock file
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
 	  { echo "Python 3.11 to 3.13 is needed: make env PYTHON=/path/to/python3.11"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(call install,--no-deps --require-hashes -r requirements.lock)
-	$(call install,--no-deps --no-build-isolation -e .)
-	$(BIN)/python -m pip check -q --disable-pip-version-check
+	@$(PYTHON) -m venv .venv
+	$(call install,--no-deps --require-hashes -r requirements.lock,1.5 GB; seconds with uv and minutes with pip)
+	$(call install,--no-deps --no-build-isolation -e .,slvmeval itself)
+	@$(BIN)/python -m pip check -q --disable-pip-version-check
 	@touch $(STAMP)
 
 env-models: $(MODELS)  ## add torch, transformers and diffusers: what the recipe `paper` runs
 
 $(MODELS): $(STAMP) requirements-models.lock requirements-torch.txt
-	$(call install,--no-deps --require-hashes -r requirements-models.lock)
+	$(call install,--no-deps --require-hashes -r requirements-models.lock,transformers and diffusers)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-torch.txt
 	$(BIN)/python -m pip check -q --disable-pip-version-check
 	@touch $(MODELS)
@@ -142,7 +146,7 @@ results: env-models demo  ## make all pages of docs/results: free films at many 
 	PYTHONPATH=$(RESULTS) $(BIN)/python -m bench.small_language_model
 
 $(DOCS): $(STAMP) requirements-docs.lock
-	$(call install,--no-deps --require-hashes -r requirements-docs.lock)
+	$(call install,--no-deps --require-hashes -r requirements-docs.lock,what makes the site)
 	@touch $(DOCS)
 
 docs: $(DOCS)  ## write the site of documents into build/site; a broken link is an error

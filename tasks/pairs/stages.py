@@ -38,6 +38,7 @@ from tasks.llm.servers import Servers
 from tasks.models.base import Models
 from tasks.models.device import device_of, require_gpu
 from tasks.models.hub import ModelHub
+from tasks.models.small import FetchingHub
 from tasks.pairs.degrade import degrade_source
 from tasks.pairs.draw import PairJob, control_jobs, source_jobs
 from tasks.pairs.facts import SourceFacts, frames_consumes, frames_id, source_facts
@@ -95,7 +96,7 @@ class StageResult:
 @cache
 def model_hub(folders: tuple[str, ...], device: str = "cpu") -> ModelHub:
     """Return this process's model hub for the given folders; each model is loaded once."""
-    return ModelHub([Path(folder) for folder in folders], device)
+    return FetchingHub([Path(folder) for folder in folders], device)
 
 
 def inspect_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
