@@ -82,11 +82,9 @@ def build(folder: Path, workers: int) -> None:
     parts_of_film(demo.videos / BUNNY, folder / "parts")
     recipe = folder / "controls.toml"
     write_atomic(recipe, RECIPE.encode())
-    site = ("--store", folder / "store", "--models", demo.u2netp.parent)
+    site = ("--store", folder / "store", "--model-folder", demo.u2netp.parent)
     site = (*site, "--workers", str(workers), "--direct", "--quiet")
-    slvmeval(
-        "build", "-s", folder / "parts", "--recipe", recipe, "--release", RELEASE, "--settle", "0", *site
-    )
+    slvmeval("build", RELEASE, "-s", folder / "parts", "--recipe", recipe, *site)
     chosen = [word for name in TRIVIAL for word in ("-e", name)]
     slvmeval("evaluate", RELEASE, *chosen, *site)
     # the others see no frames, or no order of them

@@ -18,6 +18,7 @@ pytest_plugins = [
     "tests.chromium",
     "tests.once",
     "tests.planted_evaluators",
+    "tests.planted_ladder_judge",
     "tests.planted_suites",
     "tests.small_films",
 ]

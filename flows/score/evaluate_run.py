@@ -9,13 +9,14 @@ import itertools
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
+from flows.score.adaptive_rounds import AdaptiveJudge, searches_of
 from flows.score.options import EvaluateOptions, evaluate_options
 from flows.score.parameters import EvaluateParameters
 from flows.score.results import AspectCount, EvaluationResult, EvaluatorResult, RequestProgress
@@ -38,7 +39,7 @@ from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.probes import probe_problem, probe_requests, probe_settings
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
-from tasks.scoring.release_pairs import pairs_of_release
+from tasks.scoring.release_pairs import ReleasePairs, pairs_of_release
 from tasks.scoring.request import (
     PairFacts,
     PairSet,
@@ -48,6 +49,7 @@ from tasks.scoring.request import (
     shared_beginnings,
 )
 from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
+from tasks.statistics.trials import grouped
 
 
 @dataclass
@@ -62,11 +64,14 @@ class Judge(RunPart[Request]):
         None if it cannot be made.
     basis
         What its estimate rests on, for a person.
+    adaptive
+        Which pairs it is asked next; None if it is asked about all.
     """
 
     choice: EvaluatorChoice = field(kw_only=True)
     evaluator: Evaluator | None = None
     basis: str = ""
+    adaptive: AdaptiveJudge | None = None
 
     @property
     def label(self) -> str:
@@ -107,7 +112,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         self.prices = load_prices(options.prices)
         if options.batch:
             self.prices = self.prices.in_batches()
-        self.wanted = options.selection.of(self.pairs.facts())
+        self.wanted = self._selected()
         require_prompts(options.prompts)
         self.pairs.check(self.wanted)
         if not options.evaluators:
@@ -146,6 +151,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                         judge.evaluator, pair, texts[pair.aspect], repeats, probe, others
                     )
                 ]
+        if options.adaptive:
+            self._begin_searches()
         self.find_known()
         self._leave_out_batches()
         if ask_servers:
@@ -158,6 +165,59 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         if any(isinstance(judge, PrefixJudge) and judge.shares_beginnings for judge in judges):
             return shared_beginnings(self.wanted, self.options.repeats)
         return frozenset()
+
+    def _selected(self) -> list[PairFacts]:
+        """Return the pairs that may be asked."""
+        selection = self.options.selection
+        if self.options.adaptive:
+            # it limits the pairs that are asked, not those to choose from
+            selection = selection.model_copy(update={"most_per_aspect": None})
+        return selection.of(self.pairs.facts())
+
+    def _begin_searches(self) -> None:
+        """Keep of each evaluator's requests those of the pairs that were asked, and of the first round."""
+        assert isinstance(self.pairs, ReleasePairs)
+        options = self.options
+        searches = searches_of(
+            self.wanted,
+            self.pairs.title,
+            int(self.pairs.release.recipe.get("clips_per_pair", 1)),
+            options.precision,
+            options.selection.most_per_aspect,
+        )
+        if left := sorted({pair.aspect for pair in self.wanted} - set(searches)):
+            self.progress.say(f"left out, since they have one severity only: {', '.join(left)}")
+        self.wanted = [pair for pair in self.wanted if pair.aspect in searches]
+        for judge in self.judges:
+            if judge.kind is not None:
+                requests = grouped(judge.units, lambda request: request.pair.pair_id)
+                judge.adaptive = AdaptiveJudge(searches, requests, options.round_pairs)
+        # the answers of equal requests on other pairs count too
+        self.copy_known()
+        self._choose_next(self.judges)
+
+    def _choose_next(self, judges: Iterable[Judge]) -> None:
+        """Give evaluators the requests of their next rounds."""
+        for judge in judges:
+            if judge.adaptive is not None:
+                keys = [one.key for some in judge.adaptive.requests.values() for one in some]
+                judge.units = judge.adaptive.next_requests(self.rows_by_id(keys), self.work.retry)
+
+    def next_round(self) -> bool:
+        """Choose the next pairs of all evaluators that were not stopped, once everything is answered."""
+        if not self.options.adaptive:
+            return False
+        self.wait_for_batches()
+        if self.options.batch and not self.options.wait:
+            return False
+        self.copy_known()
+        for judge in self.judges:
+            if judge.usable and (why := self.work.spending.stopped(judge.name)):
+                judge.refused = why
+        usable = [judge for judge in self.judges if judge.usable]
+        before = sum(len(judge.units) for judge in usable)
+        self._choose_next(usable)
+        return sum(len(judge.units) for judge in usable) > before
 
     def _leave_out_batches(self) -> None:
         """Leave out evaluators whose requests wait in batches if this run would ask, and pay, again."""
@@ -325,13 +385,28 @@ def estimate(
         mine = [row for row in own if row.settings == judge.kind.settings_of(row.aspect)]
         judge.basis = judge.evaluator.learn(mine)
         by_aspect: dict[str, list[Request]] = defaultdict(list)
-        for request in evaluation.missing(judge, known):
+        for request in _expected(evaluation, judge, known):
             by_aspect[request.pair.aspect].append(request)
         for aspect, requests in sorted(by_aspect.items()):
             step(f"{judge.label}, {aspect}")
             cost = _cost(judge.kind, requests, evaluation.prices, sample, counted)
             rows.append(EvaluatorEstimate(judge.label, aspect, len(requests), cost))
     return rows
+
+
+def _expected(evaluation: Evaluation, judge: Judge, known: Mapping[RowId, str]) -> list[Request]:
+    """Return the missing requests; of an adaptive evaluation as many as a middling evaluator is asked."""
+    if judge.adaptive is None:
+        return evaluation.missing(judge, known)
+    found: list[Request] = []
+    for aspect, search in judge.adaptive.searches.items():
+        pairs = sorted(search.pairs, key=lambda pair: keyed_rank("evaluate", pair.pair_id))
+        requests = [judge.adaptive.requests[pair.pair_id] for pair in pairs]
+        # answered pairs first: they count among those that are expected
+        requests.sort(key=lambda some: any(one.ids[0] not in known for one in some))
+        some = [one for part in requests[: judge.adaptive.expected_pairs(aspect)] for one in part]
+        found += [one for one in some if one.ids[0] not in known]
+    return found
 
 
 def _cost(

@@ -99,6 +99,10 @@ class EvaluateOptions(ScoringOptions):
         Whether requests go by the providers' batch interfaces, and whether the run waits for the answers.
     batch_poll_s
         Interval between looks at the batches, in seconds.
+    adaptive
+        Whether the next pairs of each evaluator and aspect are chosen by what it answered.
+    precision, round_pairs
+        The ratio of the ends of a threshold's interval at which that stops, and the pairs of a round.
     """
 
     evaluators: tuple[EvaluatorChoice, ...]
@@ -109,6 +113,9 @@ class EvaluateOptions(ScoringOptions):
     batch: bool = False
     wait: bool = True
     batch_poll_s: float = Field(default=60.0, gt=0)
+    adaptive: bool = False
+    precision: float = Field(default=2.0, gt=1)
+    round_pairs: int = Field(default=8, ge=1)
 
     def open_store(self) -> Store:
         """Open the store; it is created if the pairs are not a release's.
@@ -216,6 +223,8 @@ def evaluate_options(
     probes = probes_in(parameters.probes)
     choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
     release, version = name_and_version(parameters.release, parameters.version)
+    if parameters.adaptive and (parameters.pairs or pairs_from is not None):
+        raise UserInputError("an adaptive evaluation needs the severities of a release, not other pairs")
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(
@@ -227,6 +236,9 @@ def evaluate_options(
         pairs_from=pairs_from_text(parameters.pairs) if parameters.pairs else pairs_from,
         batch=parameters.batch,
         wait=parameters.wait,
+        adaptive=parameters.adaptive,
+        precision=parameters.precision,
+        round_pairs=parameters.round_pairs,
         selection={
             "aspects": parameters.aspects,
             "pairs": parameters.pair_ids,

@@ -22,7 +22,7 @@ from flows.parameters import (
 )
 
 #: Sections of the help.
-_PAIRS, _VIDEOS = "Which pairs", "Which videos and dimensions"
+_PAIRS, _VIDEOS, _THRESHOLDS = "Which pairs", "Which videos and dimensions", "Thresholds"
 
 OtherPairs = Annotated[
     str | None,
@@ -97,6 +97,22 @@ class EvaluateParameters(ScoringParameters):
     wait: Annotated[bool, Given(panel=RARE)] = Field(
         default=True,
         description="Wait for the answers of batches; the same command can collect them later too.",
+    )
+
+    adaptive: Annotated[bool, Given(panel=_THRESHOLDS)] = Field(
+        default=False,
+        description="Find each evaluator's thresholds with few requests: the next severities follow from "
+        "its answers. Needs a release with severities.",
+    )
+    precision: Annotated[float, Given(panel=_THRESHOLDS)] = Field(
+        default=2.0,
+        gt=1,
+        description="With --adaptive: ratio of the ends of a threshold's interval at which to stop.",
+    )
+    round_pairs: Annotated[int, Given(panel=_THRESHOLDS)] = Field(
+        default=8,
+        ge=1,
+        description="With --adaptive: pairs per round, by evaluator and aspect; more with batches.",
     )
 
     def paths(self) -> Mapping[str, Sequence[str]]:

@@ -47,6 +47,10 @@ class RequestProgress(BuildProgress):
         self._spending, self._requests = spending, requests
         self._began = self._said = time.monotonic()
 
+    def add_requests(self, requests: int) -> None:
+        """Count more requests than were known at first."""
+        self._requests += requests
+
     def note_pools(self, pools: Mapping[str, Mapping[str, Any]]) -> None:
         """Note the worker pools; called about once a second, so it reports the rate as well."""
         super().note_pools(pools)

@@ -83,6 +83,8 @@ class ScoringRun(ABC, Generic[U, Result]):
     progress: RequestProgress
     run_id: str
     work: Work[U]
+    #: Number of tasks of earlier rounds.
+    tasks_made: int = 0
 
     @property
     @abstractmethod
@@ -251,7 +253,15 @@ class ScoringRun(ABC, Generic[U, Result]):
 
                 through_stages(executor, self.work, items, self.progress, self._came, on_worker_death)
                 items = again
+                if not items and self.next_round():
+                    items = self._items()
+                    units = [unit for item in items for unit in item.source.units]
+                    self.progress.add_requests(sum(len(unit.ids) for unit in units))
         self.copy_known()
+
+    def next_round(self) -> bool:
+        """Add the units that follow from the answers; return whether there are any. None by default."""
+        return False
 
     def _items(self) -> list[_TaskItem[U]]:
         """Return the tasks; those that share something expensive are neighbours."""
@@ -273,7 +283,8 @@ class ScoringRun(ABC, Generic[U, Result]):
                 placed.append((order, units, part, stage))
         placed.sort(key=lambda one: one[0])
         items = []
-        for number, (_, units, part, stage) in enumerate(placed):
+        first, self.tasks_made = self.tasks_made, self.tasks_made + len(placed)
+        for number, (_, units, part, stage) in enumerate(placed, first):
             shared = len({unit.shares for unit in units})
             title = units[0].shares + (f" and {shared - 1} more" if shared > 1 else "")
             items.append(Item(Task(f"{self.run_id}-{number}", title, part.name, units), (), [stage]))

@@ -92,7 +92,7 @@ class Campaign(Frozen):
         side, in both videos, among as many unchanged clips (:func:`tasks.annotation.pair_task.first_look`).
     viewing
         What is watched before the preference: ``marked``, see `look_share`, or ``free``, where nothing is
-        asked for and nothing is marked (SLVMEval, section 4.4).
+        asked for and nothing is marked (SLVMEval, appendix A.2).
     drop_excluded
         Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
         release's recipe (`FilterRule.drop_excluded`).

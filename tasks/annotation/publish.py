@@ -467,7 +467,7 @@ def _from_file(settings: Path, release: Release, name: str) -> Campaign:
 
 #: Recipes whose pairs are the paper's, also with a user's prompts.
 PAPER_RECIPES = frozenset({"paper", "paper-eight", "paper-prompts", "paper-eight-prompts"})
-#: How people answer in the paper (section 4.4): they watch freely, then have the playhead in each part.
+#: How people answer in the paper (A.2, A.3): they watch freely, then have the playhead in each part.
 PAPER_PROTOCOL: Mapping[str, Any] = {"rule": "paper", "viewing": "free", "least_seen": 0.01}
 
 

@@ -108,7 +108,7 @@ class TranslationStore:
         self._lines.append(row)
 
 
-#: The paper's model (SLVMEval, section 4.4).
+#: The paper's model (SLVMEval, appendix A.2).
 MODEL = "Qwen/Qwen3-Next-80B-A3B-Instruct-FP8"
 #: Names of languages in prompts; users name other languages in full.
 LANGUAGE_NAMES = {"en": "English", "ja": "Japanese"}

@@ -1,4 +1,4 @@
-"""Comprehensiveness: parts of the story are missing (SLVMEval, 4.3 and appendix E.2)."""
+"""Comprehensiveness: parts of the story are missing (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamics degree: the clip is frozen (SLVMEval, 4.3 and appendix E.2)."""
+"""Dynamics degree: the clip is frozen (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 

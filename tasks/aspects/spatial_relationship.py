@@ -1,4 +1,4 @@
-"""Spatial relationship: the clip is mirrored, so left becomes right (SLVMEval, 4.3 and appendix E.2)."""
+"""Spatial relationship: the clip is mirrored, so left becomes right (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporal flow: consecutive clips are reordered (SLVMEval, 4.3 and appendix E.2)."""
+"""Temporal flow: consecutive clips are reordered (SLVMEval, 4.3)."""
 
 from __future__ import annotations
 
@@ -42,18 +42,11 @@ class ReinsertParameters(Parameters):
 def window(clips: int, count: int, rng: np.random.Generator) -> range:
     """Return the places of `count` consecutive clips out of `clips`.
 
-    The window grows from one clip by steps to the left or right, so that with the same generator a smaller
-    window is part of a larger one.
+    Each window of a size is as likely as any other. With the same generator a smaller one is part of a larger
+    one: one more clip moves the first place by none or by one.
     """
-    first = int(rng.integers(clips))
-    last = first
-    while last - first + 1 < count:
-        go_left = bool(rng.integers(2))
-        if first == 0 or (last < clips - 1 and not go_left):
-            last += 1
-        else:
-            first -= 1
-    return range(first, last + 1)
+    first = int(rng.random() * (clips - count + 1))
+    return range(first, first + count)
 
 
 class ReinsertWindow(OrderOperation[ReinsertParameters]):

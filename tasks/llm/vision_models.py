@@ -359,8 +359,8 @@ VLM_MODELS: Mapping[str, VlmModel] = {
         most_images=100_000,
         frames="all",
         frames_as="video",
-        # 98,304 tokens, so that two videos fill the context
-        video_pixels=201_326_592,
+        # 196,608 tokens: one video fills the context, and so do two together
+        video_pixels=402_653_184,
         images="merged-patches",
         thinking_tokens=2000,
         temperature=0.7,

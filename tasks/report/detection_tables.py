@@ -65,8 +65,10 @@ def detection_table(gathered: JudgedRelease) -> Table:
 def shortcut_index(by_who: Mapping[Who, Sequence[Trial]], gathered: JudgedRelease) -> dict[str, Any]:
     """Return the accuracy of the best trivial baseline on some pairs, and its name; empty if none judged."""
     best: dict[str, Any] = {}
+    # a label may hide the evaluator's own name
+    uses = {(row.evaluator, row.settings): row.use for row in gathered.rows}
     for who, trials in by_who.items():
-        if who[0] in TRIVIAL:
+        if (uses.get(who) or who[0]) in TRIVIAL:
             points = pair_points(trials, gathered.ties)
             share = sum(points.values()) / len(points) if points else 0.5
             reached, name = (share, who[0]) if share >= 0.5 else (1 - share, f"{who[0]}, reversed")

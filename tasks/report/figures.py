@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from tasks.report.table import Table, aspect_title
+from tasks.statistics.psychometric import accuracy_at
 
 #: Text, secondary text and lines; the page replaces these colours, so that they suit a dark page.
 INK, QUIET, LINE = "#1c2027", "#59616e", "#dcdedb"
@@ -79,6 +81,7 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
         "filter-accuracies": _filter,
         "severity-clips": _clips,
         "severity-strength": _strength,
+        "psychometric-points": _psychometric,
     }
     figures = []
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
@@ -198,6 +201,29 @@ def _strength(table: Table, evaluators: Sequence[str]) -> Canvas:
         names = {row["level"]: row["strength"] for row in rows}
         axes.set_xticks(sorted(names), [names[place] for place in sorted(names)])
         axes.margins(x=0.15)
+    return canvas
+
+
+def _psychometric(table: Table, evaluators: Sequence[str]) -> Canvas:
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        levels = sorted({row["level"] for row in rows})
+        span = np.geomspace(levels[0], levels[-1], 60)
+        for name in evaluators:
+            held = [row for row in rows if row["evaluator"] == name]
+            style = _style(evaluators, name)
+            for row in held:
+                axes.plot([row["level"]] * 2, [row["low"], row["high"]], color=style["color"], linewidth=0.6)
+                axes.plot([row["level"]], [row["accuracy"]], linestyle="none", clip_on=False, **style)
+            if held:
+                first = held[0]
+                curve = accuracy_at(span, first["threshold"], first["width"], first["lapse"])
+                axes.plot(span, curve, linewidth=1.2, color=style["color"])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(levels[:: max(1, len(levels) // 5)]))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
+        axes.set_xlabel("strength" if rows[0]["axis"] == "strength" else "degraded clips")
     return canvas
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
+from tasks.pairs.strength_number import strength_number
 from tasks.recipe import recipe_from
 from tasks.report.judged_pairs import JudgedPairs, names_of, rows_of
 from tasks.statistics.trials import (
@@ -167,9 +169,17 @@ def main_points(
         return {}, {}, (), recipe.clips_per_pair
     main = {aspect: recipe.strength_label(aspect) for aspect in used if aspect in recipe.aspects}
     order = {aspect: list(recipe.operation(aspect).strengths) for aspect in main}
-    strengths = {aspect: _in_order(names, order.get(aspect, [])) for aspect, names in used.items()}
+    numbers = {(record.aspect, record.strength): strength_number(record) or 0.0 for record in records}
+    strengths: dict[str, tuple[str, ...]] = {}
+    for aspect, names in used.items():
+        ordered = _in_order(names, order.get(aspect, []))
+        strengths[aspect] = tuple(sorted(ordered, key=partial(_number_of, numbers, aspect)))
     levels = {clips for clips in recipe.severity.clips if isinstance(clips, int)} | {recipe.clips_per_pair}
     return main, strengths, tuple(sorted(levels)), recipe.clips_per_pair
+
+
+def _number_of(numbers: Mapping[tuple[str, str], float], aspect: str, strength: str) -> float:
+    return numbers[aspect, strength]
 
 
 def main_pairs(release: Release) -> frozenset[str]:

@@ -14,6 +14,7 @@ from tasks.report.accuracy import Matrix, MatrixCell, marked_cells
 from tasks.report.figures import Figure
 from tasks.report.formats import LATEX_PACKAGES, latex
 from tasks.report.judged_release import JudgedRelease
+from tasks.report.published import PAPER, read_published
 from tasks.report.systems import System, ordered_aspects, systems_of
 from tasks.report.table import ALL, NONE, Table, aspect_title
 from tasks.statistics.intervals import paper_half_width, printed_per_cent
@@ -80,7 +81,7 @@ def paper_pieces(
         "Accuracy (\\%) $\\pm$ 95\\,\\% interval; bold: best, underlined: second of a column. A coin has 50."
     )
     return [
-        _release_table(tables["release"], release),
+        _release_table(tables["release"], release, gathered.people is not None),
         _by_aspect(
             PaperForm("table-2", "Accuracy of evaluators", f"{note} Release {release}."),
             gathered,
@@ -259,20 +260,33 @@ def _halves(aspect: str) -> tuple[str, str]:
     return (first, second) if second else ("", first)
 
 
-def _release_table(table: Table, release: str) -> PaperPiece:
+def _release_table(table: Table, release: str, people: bool) -> PaperPiece:
+    """Return the release's numbers below those of the other sets of the paper's table.
+
+    Parameters
+    ----------
+    people
+        Whether people annotated the release.
+    """
     form = PaperForm(
         "table-1",
         "The release",
-        f"The videos of release {release}. Durations in seconds, prompts in characters.",
+        f"The videos of release {release}, below the sets of the paper's table. Durations in seconds, "
+        "prompts in characters.",
     )
     columns = table.shown
     (row,) = table.rows
-    lines = [
-        _line([latex(column.title) for column in columns]),
-        "\\midrule",
-        _line([latex(column.text(row[column.key])) for column in columns]),
-    ]
-    return PaperPiece(form.name, form.title, _float(form, f"@{{}}*{{{len(columns)}}}{{r}}@{{}}", lines))
+    sets: dict[str, dict[str, str]] = {}
+    for value in read_published(PAPER).values:
+        if value.gives == "other_sets":
+            sets.setdefault(value.row, {})[value.column] = value.text
+    lines = [_line(["Set", "Human annotation", *(latex(column.title) for column in columns)]), "\\midrule"]
+    for name, texts in sets.items():
+        cells = (latex(texts.get(column.key, "--")) for column in columns)
+        lines.append(_line([latex(name), texts["human_annotation"], *cells]))
+    ours = (latex(column.text(row[column.key])) for column in columns)
+    lines += ["\\midrule", _line([release, "yes" if people else "no", *ours])]
+    return PaperPiece(form.name, form.title, _float(form, f"@{{}}ll*{{{len(columns)}}}{{r}}@{{}}", lines))
 
 
 def _retention_table(table: Table, release: str) -> PaperPiece:

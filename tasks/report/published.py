@@ -30,12 +30,14 @@ PAPER = "paper"
 _FILE = "published.toml"
 
 #: What a table gives; docs/report.md says which rows and columns it has.
-Quantity = Literal["release", "accuracy", "retention", "duration_rho", "duration_p", "filter_r"]
+Quantity = Literal["release", "accuracy", "retention", "duration_rho", "duration_p", "filter_r", "other_sets"]
 _RETENTION = ("initial", "excluded_c", "excluded_a", "final", "rate")
 _RELEASE = ("aspects", "pairs", "videos", "prompts", "longest_s", "mean_s", "prompt_characters")
 _VALUE = re.compile(
     r"(?P<bound>>\s*)?(?P<value>[-−+]?\d[\d,]*(?:\.\d+)?)(?:\s*±\s*(?P<half>\d+(?:\.\d+)?))?", re.ASCII
 )
+#: Words in place of numbers.
+_WORDS = {"yes": 1.0, "no": 0.0}
 _KEYS = ("table", "section", "gives", "columns", "rows")
 
 
@@ -171,6 +173,8 @@ def _value(gives: Quantity, column: str, cell: Any) -> tuple[float, float | None
     ValueError
         If it is not a number, or one that cannot be.
     """
+    if gives == "other_sets" and cell in _WORDS:
+        return _WORDS[cell], None, False
     text = str(cell) if isinstance(cell, (str, int, float)) and not isinstance(cell, bool) else ""
     match = _VALUE.fullmatch(text.strip())
     if match is None:

@@ -22,6 +22,7 @@ from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
+from tasks.report.threshold_tables import threshold_tables
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
@@ -62,9 +63,9 @@ SECTIONS = (
         "Severity",
         "Severity of the damage",
         "How much damage does a judge need to see it?",
-        ("severity-thresholds",),
-        ("severity-clips", "severity-strength"),
-        ("severity-clips", "severity-strength"),
+        ("psychometric", "severity-thresholds"),
+        ("psychometric-points", "severity-clips", "severity-strength"),
+        ("psychometric-points", "severity-clips", "severity-strength"),
     ),
     Section(
         "where",
@@ -175,6 +176,7 @@ def report_of(
         *filter_tables(gathered),
         agreement_table(gathered),
         *severity_tables(gathered),
+        *threshold_tables(gathered),
         localisation_table(gathered),
         *report_juries(gathered),
         power_table(matrix, members, gathered),

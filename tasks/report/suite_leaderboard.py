@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,13 @@ def board_table(board: SuiteBoard) -> Table:
     )
 
 
-def write_board(board: SuiteBoard, target: Path) -> Path:
+def write_board(board: SuiteBoard, target: Path, more: Iterable[Table] = ()) -> Path:
     """Write the page and the table in three formats; return the page's path.
+
+    Parameters
+    ----------
+    more
+        Tables beside it.
 
     Raises
     ------
@@ -67,10 +73,10 @@ def write_board(board: SuiteBoard, target: Path) -> Path:
         If `target` holds something else.
     """
     owned = OwnedFolder(target, LIST_NAME)
-    table = board_table(board)
-    owned.write("leaderboard.csv", csv_text(table).encode())
-    owned.write("leaderboard.md", markdown_text(table).encode())
-    owned.write("leaderboard.tex", latex_text(table).encode())
+    for table in (board_table(board), *more):
+        owned.write(f"{table.name}.csv", csv_text(table).encode())
+        owned.write(f"{table.name}.md", markdown_text(table).encode())
+        owned.write(f"{table.name}.tex", latex_text(table).encode())
     owned.write("index.html", render("suite.html.j2", _page(board), script="sort.js"))
     owned.settle()
     return target / "index.html"

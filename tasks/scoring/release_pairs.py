@@ -15,6 +15,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from tasks.pairs.strength_number import strength_number
 from tasks.pairs.view import Pair, open_pair
 from tasks.scoring.base import AspectText
 from tasks.scoring.frame_cache import CachedSide, FrameCache
@@ -134,6 +135,7 @@ class ReleasePairs(Frozen):
                 clips=record.clips_degraded,
                 frames=record.high_frames + record.low_frames,
                 control=record.control,
+                strength_number=strength_number(record),
             )
             for record in self.release.pairs()
         ]

@@ -43,6 +43,8 @@ class PairFacts:
         Checksums of the frames of both videos.
     strength, clips
         Its severity point.
+    strength_number
+        The strength on its operation's scale; None without one.
     frames
         Number of frames of both videos.
     control
@@ -61,6 +63,7 @@ class PairFacts:
     clips: int = 0
     frames: int = 0
     control: bool = False
+    strength_number: float | None = None
 
 
 class PairSet(Protocol):

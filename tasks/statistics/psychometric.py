@@ -5,8 +5,8 @@ logarithmic scale (doublings) accuracy rises from the guess rate, one half, to o
 cumulative normal distribution. The threshold is the dose in the middle between the two.
 
 The posterior is computed on a grid of the parameters, with the priors of psignifit (Schütt, Harmeling, Macke
-and Wichmann, Vision Research 2016). Answers of one source are alike: the likelihood counts as many answers as
-independent ones would say as much.
+and Wichmann, Vision Research 2016), but for the width's. Answers of one source are alike: the likelihood
+counts only as many answers as independent ones would say as much.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from tasks.statistics.intervals import ALPHA
 GUESS_RATE = 0.5
 #: Standard deviations between 5 and 95 % of a normal distribution: the unit of the width.
 _WIDTH_SDS = 2 * 1.6448536269514722
-#: Parameters of the Beta distribution of lapse rates.
-_LAPSE = (1.0, 10.0)
+#: Lapse rates have a Beta distribution with 1 and this.
+_LAPSE = 10
 #: How much a doubling of the clips counts, in doublings of the strength.
 _EXCHANGES = (0.0, 0.25, 0.5, 0.75, 1.0)
 #: Nodes of threshold, width and lapse rate; more of them where the posterior is.
-_COARSE, _FINE = (49, 13, 9), (61, 21, 13)
+_COARSE, _FINE = (41, 9, 7), (61, 21, 13)
 #: Posterior mass outside the second grid, at each end.
 _OUTSIDE = 1e-5
 
 Axis = Literal["strength", "clips"]
 Reached = Literal["reached", "below_smallest", "not_reached"]
 Array = NDArray[np.float64]
+#: Threshold and width in doublings, lapse rate, and exchange of clips for strength.
+Parameters = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -173,8 +175,14 @@ class PsychometricFit:
 
     def accuracy(self, numbers: Sequence[float]) -> list[float]:
         """Return the fitted accuracy at some numbers of the axis."""
-        deviates = _WIDTH_SDS * (np.log2(numbers) - math.log2(self.threshold)) / self.width
-        return [float(one) for one in GUESS_RATE + (1 - GUESS_RATE - self.lapse) * ndtr(deviates)]
+        found = accuracy_at(np.asarray(numbers, np.float64), self.threshold, self.width, self.lapse)
+        return [float(one) for one in found]
+
+
+def accuracy_at(numbers: Array, threshold: float, width: float, lapse: float) -> Array:
+    """Return the accuracy of a psychometric function at some numbers of its axis."""
+    risen: Array = ndtr(_WIDTH_SDS * (np.log2(numbers) - math.log2(threshold)) / width)
+    return GUESS_RATE + (1 - GUESS_RATE - lapse) * risen
 
 
 @dataclass(frozen=True)
@@ -209,7 +217,7 @@ class Grid:
             prior = (
                 np.log(_threshold_prior(thresholds, low, high) * np.gradient(thresholds))[:, None, None, None]
                 + np.log(_width_prior(widths, smallest, whole) * np.gradient(widths))[:, None, None]
-                + np.log(stats.beta.pdf(lapses, *_LAPSE) * np.gradient(lapses))[:, None]
+                + np.log(_lapse_prior(lapses) * np.gradient(lapses))[:, None]
                 - math.log(len(exchanges))
             ) + 0 * exchanges
         places = ladder.places(exchanges)
@@ -217,6 +225,16 @@ class Grid:
         risen = ndtr(deviates / widths[:, None, None])[:, :, None]
         accuracy = GUESS_RATE + (1 - GUESS_RATE - lapses[:, None, None]) * risen
         return cls(ladder, thresholds, widths, lapses, exchanges, prior, accuracy)
+
+    def best(self, posterior: Array) -> Parameters:
+        """Return the most probable combination."""
+        at = np.unravel_index(int(posterior.argmax()), posterior.shape)
+        return (
+            float(self.thresholds[at[0]]),
+            float(self.widths[at[1]]),
+            float(self.lapses[at[2]]),
+            float(self.exchanges[at[3]]),
+        )
 
     @cached_property
     def logs(self) -> tuple[Array, Array]:
@@ -253,7 +271,7 @@ def coarse_grid(ladder: Ladder) -> Grid:
     # no node where the prior is 0
     thresholds = np.linspace(low - whole / 2, high + whole / 2, few + 2)[1:-1]
     widths = np.geomspace(smallest, 3 * whole, some + 2)[1:-1]
-    lapses = stats.beta.ppf((np.arange(less) + 0.5) / less, *_LAPSE)
+    lapses = stats.beta.ppf((np.arange(less) + 0.5) / less, 1, _LAPSE)
     return Grid.over(ladder, thresholds, widths, lapses)
 
 
@@ -264,12 +282,20 @@ def _threshold_prior(thresholds: Array, low: float, high: float) -> Array:
 
 
 def _width_prior(widths: Array, smallest: float, whole: float) -> Array:
-    """Return 1 from twice the smallest step to the whole range, falling to 0 at one and three of them."""
+    """Return 1 / width from twice the smallest step to the whole range, less down to one and up to three.
+
+    psignifit's is even there, so that on a long ladder it expects functions as wide as the ladder.
+    """
     rising = (1 - np.cos(np.pi * (widths - smallest) / smallest)) / 2
     falling = (1 + np.cos(np.pi / 2 * (widths - whole) / whole)) / 2
     inner = np.where(widths < 2 * smallest, rising, 1.0)
     allowed = np.where(widths >= whole, falling, inner)
-    return np.where((widths >= smallest) & (widths <= 3 * whole), allowed, 0.0)
+    return np.where((widths >= smallest) & (widths <= 3 * whole), allowed / widths, 0.0)
+
+
+def _lapse_prior(lapses: Array) -> Array:
+    density: Array = _LAPSE * (1 - lapses) ** (_LAPSE - 1)
+    return density
 
 
 def _quantiles(nodes: Array, mass: Array, shares: Sequence[float]) -> Array:
@@ -306,13 +332,10 @@ def fit_psychometric(ladder: Ladder, answers: Sequence[Answer]) -> PsychometricF
     if not answers or len({getattr(dose, ladder.axis) for dose in ladder.doses}) < 2:
         return None
     right, wrong = tally(ladder, answers)
-    grid = coarse_grid(ladder)
-    grid = _around(grid, grid.posterior(right, wrong))
-    best = _most_probable(grid, right, wrong)
+    best = _most_probable(focused_grid(ladder, right, wrong), right, wrong)
     sources = len({answer.source for answer in answers})
     effect = design_effect(ladder, answers, best)
-    outer = coarse_grid(ladder)
-    grid = _around(outer, outer.posterior(right, wrong, 1 / effect))
+    grid = focused_grid(ladder, right, wrong, 1 / effect, _FINE)
     posterior = grid.posterior(right, wrong, 1 / effect)
     low, middle, high = (2 ** float(at) for at in grid.quantiles(posterior, [ALPHA / 2, 0.5, 1 - ALPHA / 2]))
     below, above = ladder.ends
@@ -332,24 +355,40 @@ def fit_psychometric(ladder: Ladder, answers: Sequence[Answer]) -> PsychometricF
     )
 
 
-def _around(grid: Grid, posterior: Array) -> Grid:
-    """Return a finer grid of where the posterior of another one is."""
+def focused_grid(
+    ladder: Ladder, right: Array, wrong: Array, weight: float = 1.0, count: tuple[int, int, int] = _COARSE
+) -> Grid:
+    """Return a grid over where the posterior is.
+
+    Parameters
+    ----------
+    right, wrong, weight
+        As in :meth:`Grid.posterior`.
+    count
+        Nodes of threshold, width and lapse rate.
+    """
+    grid = coarse_grid(ladder)
+    posterior = grid.posterior(right, wrong, weight)
+    smallest, whole = ladder.steps
+    low, high = math.log2(ladder.ends[0]), math.log2(ladder.ends[1])
+    limits = ((low - whole / 2, high + whole / 2), (smallest, 3 * whole), (0.0, 0.5))
     nodes = []
     for axis, held in enumerate((grid.thresholds, grid.widths, grid.lapses)):
         mass = posterior.sum(axis=tuple(other for other in range(4) if other != axis))
         inside = np.flatnonzero((np.cumsum(mass) > _OUTSIDE) & (np.cumsum(mass[::-1])[::-1] > _OUTSIDE))
-        first, last = max(inside[0] - 1, 0), min(inside[-1] + 1, len(held) - 1)
-        nodes.append(np.linspace(held[first], held[last], _FINE[axis]))
-    lapses = nodes[2]
-    if lapses[0] == grid.lapses[0]:
-        lapses = np.linspace(0.0, lapses[-1], len(lapses) * 2 + 1)[1::2]
-    return Grid.over(grid.ladder, nodes[0], nodes[1], lapses)
+        # to the neighbour without mass, or to the end of the prior
+        padded = np.concatenate([[limits[axis][0]], held, [limits[axis][1]]])
+        ends = padded[[inside[0], inside[-1] + 2]]
+        parts = np.arange(1, 2 * count[axis], 2) / (2 * count[axis])
+        if axis < 2:
+            nodes.append(ends[0] + parts * (ends[1] - ends[0]))
+        else:  # lapse rates are mostly small
+            root, last = np.sqrt(ends)
+            nodes.append((root + parts * (last - root)) ** 2)
+    return Grid.over(ladder, *nodes)
 
 
-_Parameters = tuple[float, float, float, float]
-
-
-def _most_probable(grid: Grid, right: Array, wrong: Array) -> _Parameters:
+def _most_probable(grid: Grid, right: Array, wrong: Array) -> Parameters:
     """Return the parameters of the highest posterior density: threshold, width, lapse and exchange."""
     ladder = grid.ladder
     smallest, whole = ladder.steps
@@ -359,17 +398,14 @@ def _most_probable(grid: Grid, right: Array, wrong: Array) -> _Parameters:
         threshold, width, lapse = given[:3]
         exchange = given[3:] if len(given) > 3 else np.array(ladder.exchanges)
         prior = _threshold_prior(given[:1], *ends)[0] * _width_prior(given[1:2], smallest, whole)[0]
-        prior *= float(stats.beta.pdf(lapse, *_LAPSE))
+        prior *= _lapse_prior(lapse)
         if prior <= 0:
             return math.inf
         chance = _accuracy(ladder, (float(threshold), float(width), float(lapse), float(exchange[0])))
         return -math.log(prior) - float(right @ np.log(chance) + wrong @ np.log1p(-chance))
 
-    posterior = grid.posterior(right, wrong)
-    best = np.unravel_index(int(posterior.argmax()), posterior.shape)
-    start = [grid.thresholds[best[0]], grid.widths[best[1]], grid.lapses[best[2]]]
-    if len(ladder.exchanges) > 1:
-        start.append(grid.exchanges[best[3]])
+    best = grid.best(grid.posterior(right, wrong))
+    start = list(best if len(ladder.exchanges) > 1 else best[:3])
     bounds = [(None, None), (smallest, 3 * whole), (0.0, 0.5)]
     bounds += [(ladder.exchanges[0], ladder.exchanges[-1])] * (len(start) - 3)
     options = {"xatol": 1e-5, "fatol": 1e-8, "maxiter": 4000}
@@ -378,7 +414,7 @@ def _most_probable(grid: Grid, right: Array, wrong: Array) -> _Parameters:
     return float(found[0]), float(found[1]), float(found[2]), exchange
 
 
-def _accuracy(ladder: Ladder, parameters: _Parameters) -> Array:
+def _accuracy(ladder: Ladder, parameters: Parameters) -> Array:
     """Return the accuracy at each dose."""
     threshold, width, lapse, exchange = parameters
     places = ladder.places(np.array([exchange]))[0]
@@ -387,7 +423,7 @@ def _accuracy(ladder: Ladder, parameters: _Parameters) -> Array:
     return chances
 
 
-def design_effect(ladder: Ladder, answers: Sequence[Answer], parameters: _Parameters) -> float:
+def design_effect(ladder: Ladder, answers: Sequence[Answer], parameters: Parameters) -> float:
     """Return by how much answers of one source are alike, as far as the threshold depends on it; 1 or more.
 
     It is the variance of the score of the threshold summed by source, over that of independent answers. As
@@ -414,4 +450,4 @@ def design_effect(ladder: Ladder, answers: Sequence[Answer], parameters: _Parame
         return 1.0
     factor = count / (count - 1) * sum(one**2 for one in sums.values()) / information
     few = float(stats.t.isf(ALPHA / 2, count - 1) / stats.t.isf(ALPHA / 2, len(answers) - 1)) ** 2
-    return max(1.0, factor) * max(1.0, few)
+    return float(max(1.0, factor) * max(1.0, few))

@@ -9,15 +9,23 @@ import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
 from flows.release.result import BuildResult
+from flows.release.run import Build
+from flows.score.options import EvaluateOptions
+from infra.executor import InlineExecutor
+from infra.progress import BuildProgress
+from slvmeval.cli.build.plan import plan_values
 from storage_schemas.errors import Reason
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.parquet import read_dicts
+from storage_schemas.placement import Placement
 from storage_schemas.set_aside import CONTROL_STAGE
 from tasks.pairs.verify import verify_deep
 from tasks.publish.export import export_recipe, export_release
 from tasks.publish.gallery.write import write_gallery
 from tasks.recipe import Recipe, load_recipe
+from tasks.scoring.registry import choice_from_text
 from tests.flows.small_builds import AddFilm, changed, only
-from tests.inline import build_inline
+from tests.inline import build_inline, evaluate_inline
 from tests.small_films import CLIP_S, CLIPS, write_captions
 
 ASPECTS = ("aesthetics", "technical_quality", "comprehensiveness", "temporal_flow", "dynamics_degree")
@@ -108,3 +116,58 @@ def test_gallery_and_export_mark_controls(built: BuildResult, tmp_path: Path) ->
     rows = list(read_dicts(tmp_path / "export" / "data" / "pairs.parquet"))
     assert {(row["control"], row["gold"]) for row in rows} == {(False, "high"), (True, "tie")}
     assert all((tmp_path / "export" / row["low_video"]).is_file() for row in rows)
+
+
+#: Where a trivial number is on controls: `same` for both sides, so at chance; `as far`: apart as on damage,
+#: in the same direction; `less`: apart by less than a fifth of what damage does.
+STANDING = {
+    "aesthetics": {"duration": "same", "contrast": "same", "sharpness": "same"},
+    "technical_quality": {"duration": "same", "sharpness": "less"},
+    "comprehensiveness": {"duration": "as far"},
+    "temporal_flow": {"duration": "same", "size": "same", "contrast": "same", "sharpness": "same"},
+    "dynamics_degree": {"duration": "same", "size": "same", "contrast": "same", "sharpness": "same"},
+}
+
+
+def test_trivial_numbers_are_at_chance_on_controls_or_as_far_as_on_damage(built: BuildResult) -> None:
+    store, records = built.release.store, built.release.pairs()
+    names = sorted({name for numbers in STANDING.values() for name in numbers})
+    chosen = tuple(choice_from_text(name) for name in names)
+    evaluated = EvaluateOptions.model_validate({"store": str(store.root), "evaluators": chosen})
+    assert evaluate_inline(evaluated).exit_code == 0
+    rows = {(row.pair_id, row.evaluator): row for row in JudgementsStore(store).rows()}
+    assert {row.control for row in rows.values()} == {True, False}
+    for aspect, numbers in STANDING.items():
+        for name, standing in numbers.items():
+            apart = {}
+            for record in records:
+                if record.aspect == aspect:
+                    row = rows[record.pair_id, name]
+                    assert row.control is record.control
+                    apart[record.control] = (row.score_high or 0.0) - (row.score_low or 0.0)
+            if standing == "same":
+                assert apart[True] == 0, (aspect, name)
+            elif standing == "as far":
+                assert apart[True] == apart[False] > 0, (aspect, name)
+            else:
+                assert abs(apart[True]) < abs(apart[False]) / 5, (aspect, name)
+
+
+def test_a_plan_counts_controls_wherever_their_aspect_runs(
+    site: BuildOptions, tmp_path: Path, add_film: AddFilm
+) -> None:
+    film = add_film(tmp_path / "videos", 1)
+    plain_captions(film.with_suffix(".jsonl"), "On the left a ball rolls in front of a green meadow.")
+    placed = Placement(pools={"cpu": "cpu", "h100": "gpu"}, placed={"technical_quality": "h100"})
+    sources = (SourceRoot(path=str(tmp_path / "videos")),)
+    options = changed(site, sources=sources, store=str(tmp_path / "store"), placement=placed)
+    with BuildProgress(quiet=True) as progress:
+        build = Build(options, progress)
+        build.prepare()
+        build.inspect(InlineExecutor)
+        planned = plan_values(build)["aspects"]
+    # a pair and a control each, but there is no control of aesthetics: all captions name a side
+    assert {name: row["planned"] for name, row in planned.items()} == {
+        name: 1 if name == "aesthetics" else 2 for name in ASPECTS
+    }
+    assert planned["aesthetics"]["no_pair"] == {"too_few_eligible_clips (control)": 1}

@@ -66,7 +66,7 @@ def test_the_command_has_the_flags_of_long_video() -> None:
     # requests say the rate of their videos, and every frame is read
     assert "--trust-request-mm-kwargs" in command
     assert json.loads(value["--media-io-kwargs"]) == {"video": {"num_frames": -1}}
-    assert json.loads(value["--mm-processor-kwargs"]) == {"videos_kwargs": {"max_pixels": 201_326_592}}
+    assert json.loads(value["--mm-processor-kwargs"]) == {"videos_kwargs": {"max_pixels": 402_653_184}}
     assert "--revision" not in command
 
 

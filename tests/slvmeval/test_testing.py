@@ -20,6 +20,7 @@ from tasks.aspects.base import (
     Aspect,
     ClipContext,
     ClipSpan,
+    Control,
     FrameMapOperation,
     Operation,
     OrderOperation,
@@ -248,3 +249,66 @@ def test_what_orders_do_wrong() -> None:
     assert "at least half" in breaches(order(lambda clips, n: (clips[n:], clips[:n]), least=1))
     windows = order(lambda clips, n: ([c for c in clips if c not in clips[n : 2 * n]], clips[n : 2 * n]))
     assert "is not a subset of" in breaches(windows)
+
+
+class Moved(Invert):
+    name = "moved"
+
+
+class Still(Invert):
+    name = "still"
+
+    def apply(self, frames: Planes, *_: Any) -> Planes:
+        return frames
+
+
+class Trims(OrderOperation[Nothing]):
+    """Returns clips that are trimmed by as much as it is told."""
+
+    name = "trims"
+    parameters_type = Nothing
+    lost = 1
+
+    def most(self, clips: int, parameters: Nothing) -> int:
+        return clips // 2
+
+    def rearrange(
+        self, clips: Sequence[ClipSpan], count: int, seed: tuple[str | int, ...], parameters: Nothing
+    ) -> Arrangement:
+        some = {clip.index: clip.frame_count - self.lost for clip in clips[:count]}
+        return Arrangement(tuple(clip.index for clip in clips), tuple(some), some)
+
+
+class TrimsNothing(Trims):
+    lost = 0
+
+
+def with_control(**fields: Any) -> Aspect:
+    values = {
+        "operation": Moved(),
+        "takes": any_clip,
+        "needs": "nothing",
+        "reason": "both are grey",
+        **fields,
+    }
+    return replace(with_operation(Invert()), control=Control(**values))
+
+
+@pytest.mark.parametrize("operation", [Moved(), Trims()])
+def test_an_aspect_with_a_control_conforms(operation: Operation[Any]) -> None:
+    check_aspect(with_control(operation=operation), clip=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"operation": Still()}, "operation still: preset 'paper': changes 0.000 steps"),
+        ({"operation": TrimsNothing()}, "keeps 10 of 10 frames"),
+        ({"copies": ("model",)}, "control: copies 'model', which its operation lacks"),
+        ({"reason": ""}, "control: needs or reason is empty"),
+        ({"max_difference": 0.0}, "control: max_difference is 0.0"),
+        ({"takes": lambda analysis, clip: None}, "control: takes does not return a bool"),
+    ],
+)
+def test_what_is_wrong_with_a_control(fields: dict[str, Any], found: str) -> None:
+    assert found in breaches(with_control(**fields))

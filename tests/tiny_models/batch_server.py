@@ -215,9 +215,11 @@ class BatchServer(Serving):
             if said is None:
                 line["error"] = {"code": "batch_expired", "message": "This request could not be executed."}
             else:
-                status, _, body = (
-                    error("openai", said.error) if said.error else (200, {}, openai_message(said))
-                )
+                status, body = 200, openai_message(said)
+                if said.error:
+                    status, _, body = error("openai", said.error)
+                if said.change is not None:
+                    body = said.change("openai", body)
                 line["response"] = {"status_code": status, "request_id": "r", "body": body}
             if errors == (said is None or bool(said.error)):
                 yield line

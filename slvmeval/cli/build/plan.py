@@ -109,14 +109,15 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
                 aspects[pair.aspect]["planned"] += 1
                 aspects[pair.aspect]["missing"] += not pair.done
                 on_gpu = build.options.placement.runs_on(pair.hardware, pair.aspect) == "gpu"
-                if on_gpu and pair.new_frames and not pair.done:
+                # a control takes no GPU, whatever the pool
+                if on_gpu and pair.new_frames and not pair.done and not pair.control:
                     with_ = parameters[pair.aspect, pair.strength]
                     frames, side = pair.new_frames, build.recipe.long_side
                     gpu_work.append(GpuWork(pair.aspect, pair.operation, with_, frames, side))
     reasons: dict[str, Counter[str]] = {name: Counter() for name in aspects}
     for report in build.state.reports.values():
         for none in report.no_pair:
-            reasons[none.aspect][none.reason.value] += 1
+            reasons[none.aspect][f"{none.reason.value}{' (control)' if none.control else ''}"] += 1
     for row in build.state.rows:
         if row.aspect in reasons:
             reasons[row.aspect][row.reason.value] += 1

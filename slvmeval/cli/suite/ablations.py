@@ -11,6 +11,7 @@ from pydantic import Field
 from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.against import AgainstOption, compared_with
 from slvmeval.cli.suite.scores import RatingsOption, SuiteArgument, print_left_out, the_suite
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class AblationsOptions(SiteParameters):
     common: Annotated[bool, Given(("--common",))] = Field(
         default=False, description="Count only videos that all variants have scored."
     )
+    against: AgainstOption = None
 
 
 def ablations(
@@ -68,9 +70,9 @@ def ablations(
     scored = scored_variants(ScoresStore(held), made, options.variants or ())
     tables = ablation_tables(made.dimensions, scored, given.rows, prompts, options.common)
     left_out = replace(left_out_table(given.left_out), name="ablations-left-out")
-    paths = write_tables(options.out, [*tables, left_out], [])
     for table in tables:
         _print_by_dimension(table)
+    paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, made, tables)], [])
     print_left_out(given.left_out)
     terminal.say(f"{len(paths)} files: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)

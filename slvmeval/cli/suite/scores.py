@@ -15,6 +15,7 @@ from pydantic import Field
 from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.against import AgainstOption, compared_with
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class LeaderboardOptions(SiteParameters):
     common: Annotated[bool, Given(("--common",))] = Field(
         default=False, description="Count only prompts for which every model has a score."
     )
+    against: AgainstOption = None
 
 
 def leaderboard(
@@ -130,11 +132,11 @@ def leaderboard(
     rows, others = current(ScoresStore(held).rows(made.name), options.settings or ())
     rows = common_prompts(rows) if options.common else rows
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
-    page = write_board(board, options.out)
-    remember_page(held, "leaderboard", page, made.title)
     table = board_table(board)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    page = write_board(board, options.out, compared_with(options.against, made, [table]))
+    remember_page(held, "leaderboard", page, made.title)
     terminal.say(f"leaderboard: {page}")
 
 
@@ -239,6 +241,7 @@ class AlignmentOptions(SiteParameters):
     most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
         default=5, ge=0, description="Videos of each dimension in differences.html."
     )
+    against: AgainstOption = None
 
 
 def alignment(
@@ -292,7 +295,8 @@ def alignment(
         missing = write_differences(owned, made.title, dimensions, differences, files, prompts)
         terminal.say(*(f"{PAGE} does not show {video}: {why}" for video, why in missing.items()))
 
-    paths = write_tables(options.out, [table, left_out_table(left_out)], figures, page)
+    held_against = compared_with(options.against, made, [table])
+    paths = write_tables(options.out, [table, left_out_table(left_out), *held_against], figures, page)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     print_left_out(given.left_out)
@@ -331,6 +335,7 @@ class CorrelationsOptions(SiteParameters):
         "Lines or Parquet with model, prompt_id, dimension and score.",
     )
     settings: SettingsOption = ()
+    against: AgainstOption = None
 
 
 def correlations(
@@ -368,7 +373,7 @@ def correlations(
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]
-    paths = write_tables(options.out, tables, figures)
+    paths = write_tables(options.out, [*tables, *compared_with(options.against, made, tables)], figures)
     first = tables[0]
     titles = [column.title for column in first.shown]
     terminal.console().print(terminal.table(first.title, titles, first.cells()))

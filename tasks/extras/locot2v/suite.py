@@ -47,6 +47,7 @@ class Locot2vBench(Suite):
 
     name: ClassVar[str] = "locot2v-bench"
     title: ClassVar[str] = "LoCoT2V-Bench"
+    published: ClassVar[str] = "tasks.extras.locot2v"
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
         self._setup = setup

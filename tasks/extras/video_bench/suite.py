@@ -43,6 +43,7 @@ class VideoBench(Suite):
 
     name: ClassVar[str] = "video-bench"
     title: ClassVar[str] = "Video-Bench"
+    published: ClassVar[str] = "tasks.extras.video_bench"
     variants: ClassVar[Mapping[str, Variant]] = VARIANTS
 
     def __init__(self, setup: Setup, **settings: Any) -> None:

@@ -19,6 +19,9 @@ VARIANTS: Mapping[str, Variant] = {
         title="Without chain of query", settings={"chain_of_query": False}, source="table 4 (b)"
     ),
     "without-grid": Variant(title="Without grid view", settings={"grid": False}, source="table 3"),
+    "gpt-4o-2024-05-13": Variant(
+        title="Base model GPT-4o-0513", settings={"multimodal": "gpt-4o-2024-05-13"}, source="table 5"
+    ),
     "gpt-4o-2024-11-20": Variant(
         title="Base model GPT-4o-1120", settings={"multimodal": "gpt-4o-2024-11-20"}, source="table 5"
     ),

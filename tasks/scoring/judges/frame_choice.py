@@ -51,7 +51,7 @@ class FrameLimit(Frozen):
         return min(limits, default=None)
 
 
-#: VideoScore takes at most 48 frames of a video (SLVMEval, section 5.2).
+#: VideoScore takes at most 48 frames of a video (SLVMEval, section 5.3).
 VIDEOSCORE_LIMIT = FrameLimit(frames=48)
 
 

@@ -219,6 +219,8 @@ class Suite(ABC):
         Default sampling: frames per second (``native`` for the video's own rate) and longer side in pixels.
     variants
         Ablations of the paper, by name.
+    published
+        Package whose ``published.toml`` has the tables that its paper prints; empty without one.
     """
 
     name: ClassVar[str]
@@ -226,6 +228,7 @@ class Suite(ABC):
     fps: ClassVar[str] = "native"
     long_side: ClassVar[int] = 512
     variants: ClassVar[Mapping[str, Variant]] = {}
+    published: ClassVar[str] = ""
 
     @property
     @abstractmethod

@@ -164,7 +164,7 @@ def test_qwen3_vl_with_the_images_and_videos_of_its_own_processors(against: Agai
             known[width, height] = int(grid["image_grid_thw"][0].prod()) // 4 + 2
         return known[width, height]
 
-    videos = Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 201_326_592})
+    videos = Qwen3VLVideoProcessor(size={"shortest_edge": 4096, "longest_edge": 402_653_184})
 
     def video_tokens(frames: int, width: int, height: int) -> int:
         video = np.zeros((frames, 3, height, width), np.uint8)

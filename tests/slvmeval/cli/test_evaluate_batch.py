@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.offline_batches import batches_folder, waiting_batches
 from storage_schemas.store import Store
+from tasks.llm.preference import TOP_LOGPROBS
 from tests.infra.test_offline_batches import COMMAND
 from tests.slvmeval.cli.running import Printed, Run
 from tests.tasks.scoring.judges.short_films import short_film, write_lines
@@ -38,7 +40,9 @@ COSTS_WAITING = f"{ALL} of its requests wait in a batch"
 class Judge:
     """Evaluations of a store by a judge of one kind at one server."""
 
-    def __init__(self, server: BatchServer, store: Path, run: Run, kind: str = "video") -> None:
+    def __init__(
+        self, server: BatchServer, store: Path, run: Run, kind: str = "video", more: str = ""
+    ) -> None:
         self.server, self.store, self._run, folder = server, store, run, store.parent
         (folder / "site.toml").write_text(
             f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.protocol}"\n'
@@ -46,7 +50,7 @@ class Judge:
         )
         (folder / "prices.toml").write_text(PRICES)
         self.name = f"mine-{kind}"
-        judge = f"vlm-{kind}?vlm=mine&model=m&server=s"
+        judge = f"vlm-{kind}?vlm=mine&model=m&server=s{more}"
         self.words = ["evaluate", "-e", judge, "--store", str(store), "--profile", str(folder / "site.toml")]
         self.words += ["--prices", str(folder / "prices.toml"), "--workers", "1", "--direct", "--json"]
 
@@ -109,6 +113,29 @@ def test_requests_are_handed_over_and_collected_by_the_next_command(
     # half of 100 tokens at 0.001 and of 20 at 0.005
     assert row.cost_usd == pytest.approx(0.1)
     assert not list((judge.store / "judgements").rglob("submitted/*.json"))
+
+
+def four_to_one(_provider: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Give the tokens of an answer their log probabilities: 0.8 for "first", 0.2 for "second"."""
+    odds = [{"token": word, "logprob": math.log(p)} for word, p in (("first", 0.8), ("second", 0.2))]
+    tokens = [('{"better": "', []), ("first", odds), ('"}', [])]
+    content = [
+        {"token": token, "logprob": math.log(0.8 if top else 1), "top_logprobs": top} for token, top in tokens
+    ]
+    body["choices"][0]["logprobs"] = {"content": content}
+    return body
+
+
+def test_log_probabilities_are_asked_for_and_read_in_batches(judged_store: Path, run: Run) -> None:
+    with BatchServer("openai") as server:
+        judge = Judge(server, judged_store, run, more="&logprobs=true")
+        judge.hand_over()
+        bodies = [body for batch in server.batches.values() for body in batch.requests.values()]
+        asked = {(body["logprobs"], body["top_logprobs"]) for body in bodies}
+        server.answer(lambda _: Said(change=four_to_one))
+        assert judge.batch(code=0)["asked"] == ALL
+    assert (len(bodies), asked) == (ALL, {(True, TOP_LOGPROBS)})
+    assert {(row.choice, row.p_first) for row in judge.rows()} == {("first", 0.8)}
 
 
 def test_what_waits_is_listed_and_can_be_given_up(judged_store: Path, run: Run) -> None:

@@ -143,3 +143,24 @@ def test_variants_stand_beside_the_suite(
         assert float(one["spearman"]) == pytest.approx(expected(suite, VIDEOS))
     # its scale is not people's
     assert (table[1]["machine_alpha"], table[1]["difference"]) == ("", "")
+
+
+def test_against_the_paper(tmp_path: Path, store: Path, ratings: Path, run: Run) -> None:
+    out, words = tmp_path / "out", ("--store", store, "--against", "paper")
+    printed = run("suite", "ablations", "video-bench", "--ratings", ratings, "--out", out, *words)
+    lines = (out / "against.csv").read_text().splitlines()
+    (shots,) = [line for line in lines if line.startswith("7,6.7,3-shot,")]
+    assert shots.split(",")[3:6:2] == ["Temporal consistency", "0.529"]
+    assert "table 2, musiq: not here: not compared" in printed.err
+    run("suite", "alignment", "video-bench", "--ratings", ratings, "--out", out, *words, code=3)
+    lines = (out / "against.csv").read_text().splitlines()
+    assert any(line.startswith("9,D,Temporal consistency,difference,") for line in lines)
+    assert any(line.startswith("text,6.2,mean of absolutes,difference,") for line in lines)
+    board = tmp_path / "board"
+    printed = run("suite", "leaderboard", "video-bench", "--out", board, *words)
+    assert (board / "against.csv").is_file()
+    assert "table 1, Gen3: not here: not compared" in printed.err
+    run("suite", "correlations", "video-bench", "--out", out, *words)
+    words = ("--store", store, "--against", "x")
+    printed = run("suite", "leaderboard", "video-bench", "--out", out, *words, code=1)
+    assert "--against x: No such file" in printed.err

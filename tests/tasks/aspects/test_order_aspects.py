@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -10,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
+from storage_schemas.rng import keyed_rng
 from tasks.aspects.base import Arrangement, ClipSpan
 from tasks.aspects.comprehensiveness import RemoveClips
-from tasks.aspects.temporal_flow import ReinsertWindow
+from tasks.aspects.temporal_flow import ReinsertWindow, window
 
 SIZES = st.integers(2, 40).flatmap(lambda clips: st.tuples(st.just(clips), st.integers(1, clips // 2)))
 SEEDS = st.integers(0, 10_000)
@@ -88,3 +90,14 @@ def test_every_clip_may_be_removed_and_the_window_may_lie_anywhere() -> None:
     assert removed == set(range(10))
     firsts = {rearranged(REINSERT, 12, 5, seed).drawn[0] for seed in range(200)}
     assert firsts == set(range(8))
+
+
+def test_windows_of_a_size_are_equally_likely_and_smaller_ones_lie_within() -> None:
+    starts = Counter(window(12, 5, keyed_rng("window", number)).start for number in range(4000))
+    assert set(starts) == set(range(8))
+    # 500 each, with a standard deviation of 21
+    assert max(abs(count - 500) for count in starts.values()) < 100
+    for number in range(50):
+        widening = [set(window(12, count, keyed_rng("window", number))) for count in range(1, 13)]
+        assert [len(places) for places in widening] == list(range(1, 13))
+        assert all(one < more for one, more in pairwise(widening))

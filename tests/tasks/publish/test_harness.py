@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.release import Release
+from tasks.publish.foreign_answers import _eval_parts as eval_parts
 from tasks.publish.foreign_answers import judgements_from
 from tasks.publish.harness import HARNESSES, Harness, write_for_harness
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
@@ -150,6 +152,69 @@ def test_a_log_becomes_a_submission_with_the_harness_s_accuracies(
     silent = 2 if log.endswith(".eval") else 3
     assert coverage == f"{16 - silent} answers to 16 requests, {silent} without a choice"
     assert accuracies(rows, small.release, tmp_path / "mine.json") == PRINTED[log]
+
+
+def json_log(epochs: int, path: Path) -> Path:
+    """Write the log as Inspect AI's ``--log-format json`` has it: samples by epoch, the last one silent."""
+    header, samples = eval_parts(LOGS / "inspect-ai.eval")
+    again = []
+    for epoch in range(1, epochs + 1):
+        for sample in samples:
+            last = epoch == epochs > 1
+            score = {"value": math.nan, "answer": ""} if last else sample["scores"]["choice"]
+            again.append({**sample, "epoch": epoch, "scores": {"choice": score}})
+    path.write_text(json.dumps({**header, "samples": again}), encoding="utf-8")
+    return path
+
+
+def test_a_json_log_of_several_epochs_becomes_repeats(small: Small, tmp_path: Path) -> None:
+    one, coverage = judgements_from(json_log(1, tmp_path / "one.json"), small.release, "mock")
+    same, _ = judgements_from(LOGS / "inspect-ai.eval", small.release, "mock")
+    assert one == same
+    assert coverage == "14 answers to 16 requests, 2 without a choice"
+    rows, coverage = judgements_from(json_log(3, tmp_path / "three.json"), small.release, "mock")
+    assert coverage == "28 answers to 48 requests, 20 without a choice"
+    assert sorted({row.repeat for row in rows}) == [0, 1, 2]
+    assert len({row.key for row in rows}) == 48
+    by_repeat = [[row.choice for row in rows if row.repeat == repeat] for repeat in range(3)]
+    assert by_repeat[0] == by_repeat[1] == [row.choice for row in same]
+    assert set(by_repeat[2]) == {None}
+    # an epoch that is not whole is missing, and named
+    log = json.loads((tmp_path / "three.json").read_text("utf-8"))
+    log["samples"].pop()
+    (tmp_path / "part.json").write_text(json.dumps(log), encoding="utf-8")
+    with pytest.raises(UserInputError, match="1 missing"):
+        judgements_from(tmp_path / "part.json", small.release, "mock")
+
+
+#: What each harness's command has to name: the file of its task, and what that file has to have.
+NAMED = {
+    "inspect-ai": ("inspect eval slvmeval.py --model PROVIDER/MODEL", "slvmeval.py", "@task\ndef slvmeval("),
+    "lmms-eval": ("--include_path . --tasks slvmeval --model MODEL", "slvmeval.yaml", "task: slvmeval\n"),
+}
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_the_commands_of_a_folder_name_what_is_there(
+    small: Small, tmp_path: Path, harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_for_harness(small.release, tmp_path / "task", harness, frames=6, private=True).path
+    readme = (folder / "README.md").read_text("utf-8")
+    run, submit = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
+    command, file, has = NAMED[harness]
+    assert command in " ".join(run.replace("\\\n", " ").split())
+    assert has in (folder / file).read_text("utf-8")
+    # the log is at the place that the command names, by the harness's rules for names
+    (log,) = re.findall(r"submission from (\S+)", submit)
+    kept = next(path for path in LOGS.iterdir() if path.stem == harness)
+    assert Path(log).suffix == kept.suffix
+    (tmp_path / "card.toml").write_text('name = "A judge"\nauthors = ["A. Person"]\n', encoding="utf-8")
+    words = submit.split()[1:]
+    given = {log: str(kept), "STORE": str(small.release.store.root), "mine.json": str(tmp_path / "mine.json")}
+    given["card.toml"] = str(tmp_path / "card.toml")
+    assert main([given.get(word, word) for word in words]) == 0, capsys.readouterr()
+    made = check_submission(tmp_path / "mine.json", small.release)
+    assert {name: one.accuracy for name, one in made.submission.accuracies.items()} == PRINTED[kept.name]
 
 
 def table(release: Release) -> list[dict[str, str]]:

@@ -220,3 +220,14 @@ def test_the_document_compiles(report: ReleaseReport, tmp_path: Path) -> None:
     command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
     ran = subprocess.run(command, cwd=tmp_path / "paper", capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]
+
+
+def test_table_1_has_the_papers_other_sets_and_who_was_annotated_by_people(report: ReleaseReport) -> None:
+    (piece,) = [
+        one
+        for one in paper_pieces(report.gathered, report.matrix, report.tables, report.figures)
+        if one.name == "table-1"
+    ]
+    assert "Set & Human annotation & Aspects" in piece.latex
+    assert re.search(r"UVE-Bench & yes & 15 & .*1,045 & 293 & 6\.1", piece.latex)
+    assert re.search(r"VBench Long & no & 16 & .*-- & 944 & -- ", piece.latex)

@@ -40,10 +40,11 @@ def fitted(counts: Counts, repeats: int = 1) -> PsychometricFit:
 @pytest.mark.parametrize(
     ("counts", "threshold", "width", "lapse", "interval"),
     [
-        # psignifit 4.3, computed once: 2AFC, cumulative normal on log2 of the level, no overdispersion
-        (CONTRASTS, -7.78428, 1.31830, 0.0, (-7.90202, -7.70962)),
-        (FEW, 1.96655, 3.62752, 0.0, (0.39202, 2.62954)),
-        (LAPSING, 1.85967, 1.96291, 0.07432, (1.17956, 2.47760)),
+        # psignifit 4.3, computed once: 2AFC, cumulative normal on log2 of the level, no overdispersion, and
+        # its prior of the width divided by the width
+        (CONTRASTS, -7.78182, 1.29875, 0.0, (-7.89885, -7.70694)),
+        (FEW, 2.08590, 2.93103, 0.0, (0.49344, 2.61303)),
+        (LAPSING, 1.86390, 1.86854, 0.07512, (1.21329, 2.42174)),
     ],
 )
 def test_fits_agree_with_psignifit(
@@ -61,7 +62,7 @@ def test_fits_agree_with_psignifit(
 def test_interval_agrees_with_the_integral_over_a_dense_grid() -> None:
     # 401 thresholds, 201 widths and 161 lapse rates, computed once
     few, lapsing = fitted(FEW), fitted(LAPSING)
-    for fit, interval in ((few, (0.45505, 2.69082)), (lapsing, (1.22534, 2.52108))):
+    for fit, interval in ((few, (0.54844, 2.67188)), (lapsing, (1.25415, 2.46384))):
         assert [math.log2(known(end)) for end in (fit.low, fit.high)] == pytest.approx(interval, abs=0.012)
 
 

@@ -205,8 +205,8 @@
     pair = pairs.find((one) => one.slug === slug) ?? pairs[0];
     units = { high: highUnits, low: gallery.lowUnits(pair.segments) };
     document.title = `${title(pair.aspect)} · ${source.title} · SLVMEval gallery`;
-    byId("pair-title").textContent = title(pair.aspect);
-    byId("pair-text").textContent = aspects[pair.aspect]?.text ?? "";
+    byId("pair-title").textContent = pair.control ? `${title(pair.aspect)}, control` : title(pair.aspect);
+    byId("pair-text").textContent = pair.control ? "A control: the low side is edited so that no side is better." : aspects[pair.aspect]?.text ?? "";
     for (const chip of byId("pair-chips").children) {
       if (chip.dataset.slug === pair.slug) chip.setAttribute("aria-current", "page"); else chip.removeAttribute("aria-current");
     }

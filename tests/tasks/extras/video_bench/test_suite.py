@@ -145,7 +145,11 @@ def test_settings_hold_what_counts(server: Told, settings: dict[str, Any], chang
 
 def test_each_ablation_changes_the_dimensions_that_its_table_has(server: Told) -> None:
     quality = {one.name for one in DIMENSIONS if one.group == QUALITY}
-    site = setup(server)
+    usual_site = setup(server)
+    # a model that takes no JSON Schema has a server of its own
+    plain = usual_site.model_servers["openai"].model_copy(update={"structured": "json"})
+    servers = {**usual_site.model_servers, "openai-without-schemas": plain}
+    site = usual_site.model_copy(update={"model_servers": servers})
 
     def settings_of(**settings: Any) -> dict[str, Any]:
         made = make_suite("video-bench", site, settings)
@@ -161,6 +165,7 @@ def test_each_ablation_changes_the_dimensions_that_its_table_has(server: Told) -
         "without-few-shot": quality,
         "without-chain-of-query": set(BY_NAME) - quality,
         "without-grid": {"temporal_consistency", "motion_effects"},
+        "gpt-4o-2024-05-13": set(BY_NAME),
         "gpt-4o-2024-11-20": set(BY_NAME),
         "3-shot": quality,
         "5-shot": quality,
@@ -381,3 +386,20 @@ def test_every_line_around_the_videos_is_a_prompt(
     assert canonical_json(ours.settings()) != canonical_json(mine.settings())
     mine.score(PROMPT, [video("a", film())])
     assert sent in text_of(server.seen[-1].body)
+
+
+def test_the_prompts_have_what_the_paper_says_of_each_step() -> None:
+    for dimension in DIMENSIONS:
+        if dimension.group == ALIGNMENT:
+            told = ChainOfQuery(dimension, VideoBenchSettings()).systems
+            # appendix F: each assistant has example questions
+            for name in ("first assistant", "second assistant"):
+                examples = told[name].partition("Such questions are:")[2]
+                assert examples.count('?"') >= 2, (dimension.name, name)
+            # what a question assumes is held against the prompt
+            assert "assumes something else than the prompt says" in told["answer"]
+            # nothing else decides than the two descriptions, the questions and their answers
+            assert "decide" not in told["score"]
+    assert "exaggerated" in FewShot(BY_NAME["motion_effects"], VideoBenchSettings()).system
+    scene = ChainOfQuery(BY_NAME["scene_consistency"], VideoBenchSettings()).systems["score"]
+    assert "the fullest that generators show" in scene

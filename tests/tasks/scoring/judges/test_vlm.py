@@ -97,6 +97,18 @@ def test_requests_in_both_orders_differ_in_their_pictures_alone(
     assert str(one).count("video:") == 2
 
 
+def test_exchanged_names_change_the_lines_before_the_videos_alone(videos: Videos) -> None:
+    own = VideoJudge("tiny", MODEL, client("http://127.0.0.1:1/v1"), FeatureCache())
+    other = own.with_exchanged_names()
+    assert isinstance(other, VideoJudge)
+    one, exchanged = (judge.make_request(PROMPT, *videos, COLOUR).model_dump() for judge in (own, other))
+    lines = [parts(request, "text")[1:] for request in (one, exchanged)]
+    assert lines[0] == lines[1][::-1] == ["The first video:", "The second video:"]
+    assert parts(one, "image_url") == parts(exchanged, "image_url")
+    # the judge itself stays as it is
+    assert own.make_request(PROMPT, *videos, COLOUR).model_dump() == one
+
+
 def told(request: ChatRequest) -> dict[str, Any]:
     """Return a request without its pictures, and the times before them."""
     values = request.model_dump()

@@ -1,0 +1,145 @@
+"""Adaptive evaluations of a ladder release: few requests, none twice, continued after a kill."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from flows.release.options import BuildOptions, SourceRoot
+from flows.score.evaluate_run import Evaluation, estimate
+from flows.score.options import EvaluateOptions
+from flows.score.results import RequestProgress
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+from tasks.recipe import Recipe, Severity
+from tasks.scoring.registry import choice_from_text
+from tasks.scoring.release_pairs import Selection
+from tests.flows.small_builds import AddFilm, only
+from tests.inline import build_inline, evaluate_inline
+
+FILMS = 5
+STRENGTHS = ("0.15", "0.2", "0.3", "0.4", "0.6", "0.8")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def ladder(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> Path:
+    """A store with a release of seven strengths of one and more clips, and one of one severity."""
+    folder = tmp_path_factory.mktemp("ladder")
+    for number in range(FILMS):
+        add_film(folder / "videos", number)
+    sources = (SourceRoot(path=str(folder / "videos")),)
+    options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
+    severity = Severity(clips=(1,), strengths=STRENGTHS, crossed=True)
+    build_inline(only(options, "aesthetics", name="ladder", severity=severity))
+    plain = options.model_copy(update={"release": "plain"})
+    build_inline(only(plain, "aesthetics", name="plain"))
+    return folder / "store"
+
+
+@pytest.fixture
+def store(ladder: Path, tmp_path: Path) -> Path:
+    shutil.copytree(ladder, tmp_path / "store")
+    return tmp_path / "store"
+
+
+def asked(store: Path, *evaluators: str, **fields: object) -> EvaluateOptions:
+    given = {
+        "store": str(store),
+        "evaluators": tuple(choice_from_text(text) for text in evaluators),
+        "release": "main",
+        "adaptive": True,
+        "round_pairs": 3,
+        **fields,
+    }
+    return EvaluateOptions.model_validate(given)
+
+
+def pairs_of(store: Path) -> int:
+    return len(Release.open(Store.open(store), "main").pairs())
+
+
+def requests(log: Path) -> Counter[str]:
+    return Counter(log.read_text().splitlines()) if log.exists() else Counter()
+
+
+def test_adaptive_run_asks_few_pairs_and_nothing_twice(store: Path, seeing: Path) -> None:
+    count = pairs_of(store)
+    assert count == FILMS * 14
+    options = asked(store, "seeing", "seeing?steps=30&name=weaker", precision=4.0)
+    result = evaluate_inline(options)
+    assert result.exit_code == 0
+    for one in result.evaluators:
+        assert (one.total.left, one.total.answered) == (0, one.total.requests)
+        assert one.total.requests < 2 * count
+        assert one.asked == one.total.requests
+    assert max(requests(seeing).values()) == 1
+    rows = JudgementsStore(Store.open(store)).rows()
+    assert len(rows) == sum(requests(seeing).values())
+    # each chose its own pairs
+    chosen = [{row.pair_id for row in rows if row.evaluator == name} for name in ("seeing", "weaker")]
+    assert chosen[0] != chosen[1]
+    # all is known: nothing is asked, however often
+    again = evaluate_inline(options)
+    assert [one.asked for one in again.evaluators] == [0, 0]
+    assert [one.total.requests for one in again.evaluators] == [
+        one.total.requests for one in result.evaluators
+    ]
+    # a narrower interval continues from there
+    more = evaluate_inline(asked(store, "seeing", precision=1.5))
+    (one,) = more.evaluators
+    assert one.found_before == result.evaluators[0].total.requests
+    assert max(requests(seeing).values()) == 1
+
+
+def test_killed_adaptive_run_continues_and_pays_no_answer_twice(store: Path, seeing: Path) -> None:
+    program = (
+        "from tests.flows.test_adaptive import asked, evaluate_inline\n"
+        "from pathlib import Path\nimport sys\n"
+        "evaluate_inline(asked(Path(sys.argv[1]), 'seeing?kill_after=15', precision=3.0))\n"
+    )
+    command = [sys.executable, "-c", program, str(store)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert sum(requests(seeing).values()) == 15
+    before = len(JudgementsStore(Store.open(store)).rows(["seeing"]))
+    assert before == 14
+    (one,) = evaluate_inline(asked(store, "seeing", precision=3.0)).evaluators
+    assert (one.found_before, one.total.left) == (before, 0)
+    counts = requests(seeing)
+    # the request that was on its way when the process died
+    assert sorted(counts.values())[-2:] in ([1, 2], [1, 1])
+    assert one.total.answered == len(counts)
+
+
+def test_adaptive_run_respects_a_budget_of_pairs_and_of_tokens(store: Path, seeing: Path) -> None:
+    limited = asked(store, "seeing", selection=Selection(most_per_aspect=4), precision=1.01)
+    (one,) = evaluate_inline(limited).evaluators
+    assert (one.total.requests, one.total.left) == (8, 0)
+    (one,) = evaluate_inline(asked(store, "seeing", limits={"tokens": 5000}, precision=1.01)).evaluators
+    assert "limit" in one.stopped
+    assert one.asked == 5
+    assert max(requests(seeing).values()) == 1
+
+
+def test_release_without_severities_says_how_to_build_them(store: Path, seeing: Path) -> None:
+    with pytest.raises(UserInputError, match=r"release plain, version 1 has one severity.*\[severity\]"):
+        evaluate_inline(asked(store, "seeing", release="plain"))
+    assert not requests(seeing)
+
+
+def test_estimate_is_of_the_requests_that_are_expected(store: Path, seeing: Path) -> None:
+    evaluation = Evaluation(asked(store, "seeing", precision=4.0), RequestProgress(quiet=True))
+    evaluation.prepare(ask_servers=False)
+    (row,) = estimate(evaluation)
+    assert 6 <= row.requests <= 2 * pairs_of(store)
+    assert row.cost.tokens_in == 1000 * row.requests
+    assert not requests(seeing)

@@ -1,0 +1,32 @@
+"""The papers' texts, where they are at hand beside the checkout; they are no part of the project."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[4] / "shared" / "papers"
+#: How each text begins, and what only a whole one has.
+_BEGINS = {
+    "SLVMEval": ("SLVMEval: Synthetic", "Appendix"),
+    "Video-Bench": ("Video-Bench", "Appendix"),
+    "LoCoT2V-Bench": ("LoCoT2V-Bench", "Global Summary"),
+}
+
+
+def paper_text(name: str) -> str:
+    """Return the text of a paper, or skip the test, saying so."""
+    begins, _ = _BEGINS[name]
+    for path in sorted(FOLDER.glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        if begins in text[:200] and (name != "SLVMEval" or "Appendix" in text):
+            return text
+    pytest.skip(f"no text of {name} in {FOLDER}: the numbers are not held against it")
+
+
+def printed_numbers(line: str) -> list[str]:
+    """Return the numbers of a printed row without its first cell, as they stand there."""
+    bare = re.sub(r"</?b>|\[\d+\]", "", line).replace("−", "-")
+    return re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?", bare.partition("\t")[2])
