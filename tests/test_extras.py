@@ -29,7 +29,6 @@ CORE_TESTS = (
     "tasks/scoring/test_declared.py",
     "tasks/aspects/test_all_aspects.py",
     "tasks/test_plugins.py",
-    "tasks/scoring/test_request_batches.py",
 )
 
 

@@ -2,6 +2,8 @@
 
 Dask's nanny shares queues with its worker, and the worker has a lock for Blosc; their semaphores are named
 files. Python removes them when the process ends that made them. Once they are open, nothing needs the names.
+
+Incident: each worker killed with ``kill -9`` left its files in the node's ``/dev/shm``.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def test_the_study_in_one_command(
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: planted-shorter\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[slvmeval.evaluators]\nshorter = planted_shorter:Shorter\n")
-    words = ["meta-sets", "proxy-study", str(fetv), "-e", "duration", "--model", "cogvideo"]
+    words = ["meta-sets", "proxy-study", str(fetv), "-e", "duration", "--generator", "cogvideo"]
     words += ["--store", str(tmp_path / "store"), "--direct", "--workers", "1", "--quiet"]
     more = ["-e", "planted?mood=first", "-e", "shorter", "--out", str(tmp_path / "out")]
     assert main([*words, *more]) == 0
