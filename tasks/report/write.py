@@ -248,9 +248,11 @@ def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
     """Return the data of the first page."""
     gathered = report.gathered
     failed = sum(row.failure is not None for row in gathered.rows)
+    controls = {row.pair_id for row in gathered.rows if row.control}
     votes = sum((row.evaluator, row.settings) == PEOPLE for row in gathered.rows)
     figures = [
-        ("Pairs judged", f"{len({row.pair_id for row in gathered.rows}):,}"),
+        ("Pairs judged", f"{len({row.pair_id for row in gathered.rows} - controls):,}"),
+        *([("Controls judged", f"{len(controls):,}")] if controls else []),
         ("Aspects", f"{len(gathered.aspects)}"),
         ("Evaluators", f"{len(gathered.names)}"),
         *([("Answers of people", f"{votes:,}")] if votes else []),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
-from flows.score.evaluate_run import Evaluation
+from flows.score.evaluate_run import Evaluation, estimate
 from flows.score.options import EvaluateOptions
 from flows.score.results import EvaluationResult, RequestProgress
 from infra.executor import ProcessExecutor
@@ -131,6 +131,22 @@ def test_probes_are_columns_of_their_own_and_what_is_shared_is_asked_once(
     assert (row["accuracy"], row["one-frame"], row["no-prompt"], row["blind"]) == (1.0, 0.5, 1.0, 0.5)
     assert row["rests_on"] == "more than one frame"
     assert all(one["failed"] == 0 for one in differences.rows)
+
+
+def test_a_dry_run_counts_what_probes_ask(store: Path, planted: PlantedPackage) -> None:
+    judge = choice_from_text("planted?tokens=10")
+    chosen = [judge, *(judge.model_copy(update={"probe": name}) for name in ("blind", "one-frame"))]
+    evaluation = Evaluation(
+        EvaluateOptions.model_validate({"store": str(store), "evaluators": tuple(chosen)}),
+        RequestProgress(quiet=True),
+    )
+    evaluation.prepare(ask_servers=False)
+    rows_of = estimate(evaluation)
+    counted = {(row.evaluator, row.aspect): (row.requests, row.cost.tokens_in) for row in rows_of}
+    for aspect in ASPECTS:
+        # in both orders, of three films; they have one prompt, so that without a video it is one question
+        assert counted["right", aspect] == counted["right+one-frame", aspect] == (6, 60)
+        assert counted["right+blind", aspect] == (1, 10)
 
 
 def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:
