@@ -74,7 +74,7 @@ INPUT, OUTPUT, LIMITS, SITE, RARE = "Input", "Output", "Limits", "Site", "Rarely
 
 ModelFolders = Annotated[
     tuple[str, ...],
-    Given(("--model-folder",), "DIR", SITE, path=True, variable=ENVIRONMENT_PREFIX + "MODEL_FOLDERS"),
+    Given(("--model-folder",), "DIR", RARE, path=True, variable=ENVIRONMENT_PREFIX + "MODEL_FOLDERS"),
     Field(description="Folders with downloaded weights."),
 ]
 Workers = Annotated[

@@ -31,7 +31,7 @@ OtherPairs = Annotated[
         description="Other pairs in place of a release's: a set of `slvmeval list meta-sets`, or pairs:FILE."
     ),
 ]
-PairIds = Annotated[tuple[str, ...], Given(("--pair",), "ID", _PAIRS), Field(description="Only this pair.")]
+PairIds = Annotated[tuple[str, ...], Given(("--pair",), "ID", RARE), Field(description="Only this pair.")]
 Aspects = Annotated[
     tuple[str, ...], Given(("--aspect",), "NAME", _PAIRS), Field(description="Only pairs of this aspect.")
 ]
@@ -62,9 +62,9 @@ class EvaluateParameters(ScoringParameters):
     the Prefect worker.
     """
 
-    evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME[?KEY=VALUE&…]")] = Field(
+    evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME")] = Field(
         default=(),
-        description="An evaluator with settings, see `slvmeval list evaluators`, or a .toml file of several.",
+        description="An evaluator, NAME?KEY=VALUE&… with settings, or a .toml file of several.",
     )
     evaluators_file: Annotated[str | None, Given(path=True, form_only=True)] = Field(
         default=None, description="Evaluators with settings, a .toml file."
@@ -85,7 +85,7 @@ class EvaluateParameters(ScoringParameters):
         ge=1,
         description="Maximum number of pairs of each aspect, drawn at random; smaller draws are subsets.",
     )
-    probes: Annotated[tuple[str, ...], Given(("--probe",), "NAME,…")] = Field(
+    probes: Annotated[tuple[str, ...], Given(("--probe",), "NAME,…", panel=RARE)] = Field(
         default=(),
         description="Ask each judge also as a probe, a column of its own: blind, one-frame, shuffled, "
         "no-prompt, other-prompt, equal, swapped-names.",
@@ -99,17 +99,17 @@ class EvaluateParameters(ScoringParameters):
         description="Wait for the answers of batches; the same command can collect them later too.",
     )
 
-    adaptive: Annotated[bool, Given(panel=_THRESHOLDS)] = Field(
+    adaptive: Annotated[bool, Given(panel=RARE)] = Field(
         default=False,
         description="Find each evaluator's thresholds with few requests: the next severities follow from "
         "its answers. Needs a release with severities.",
     )
-    precision: Annotated[float, Given(panel=_THRESHOLDS)] = Field(
+    precision: Annotated[float, Given(panel=RARE)] = Field(
         default=2.0,
         gt=1,
         description="With --adaptive: ratio of the ends of a threshold's interval at which to stop.",
     )
-    round_pairs: Annotated[int, Given(panel=_THRESHOLDS)] = Field(
+    round_pairs: Annotated[int, Given(panel=RARE)] = Field(
         default=8,
         ge=1,
         description="With --adaptive: pairs per round, by evaluator and aspect; more with batches.",
@@ -134,7 +134,7 @@ class SuiteParameters(ScoringParameters):
     prompt_suite: Annotated[str | None, Given(metavar="FILE", path=True, required=True)] = Field(
         default=None, description="The videos' prompts, as CSV, JSON Lines or as published."
     )
-    manifest: Annotated[str | None, Given(metavar="FILE", path=True)] = Field(
+    manifest: Annotated[str | None, Given(metavar="FILE", path=True, panel=RARE)] = Field(
         default=None,
         description="File with the model and the prompt of each video; manifest.csv or .jsonl in the folder "
         "by default.",
@@ -142,7 +142,7 @@ class SuiteParameters(ScoringParameters):
     dimensions: Annotated[tuple[str, ...], Given(("--dimension",), "NAME", _VIDEOS)] = Field(
         default=(), description="Only this dimension."
     )
-    generators: Annotated[tuple[str, ...], Given(("--generator",), "NAME", _VIDEOS)] = Field(
+    generators: Annotated[tuple[str, ...], Given(("--generator",), "NAME", RARE)] = Field(
         default=(), description="Only videos of this model of the manifest."
     )
     mini: Annotated[int | None, Given(panel=_VIDEOS)] = Field(

@@ -31,14 +31,20 @@ class CompactCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
+        options = [one for one in self.params if isinstance(one, TyperOption)]
         rare = [] if ctx.meta.get(_ALL) else self._rare()
-        for option in rare:
-            option.hidden = True
+        kept = [(one, one.hidden, one.rich_help_panel, one.help) for one in options]
+        if not ctx.meta.get(_ALL):
+            for option in options:
+                # one section, since each costs two lines; variables are explained by --help-all
+                option.hidden = option.hidden or option in rare
+                option.rich_help_panel = None
+                option.help = (option.help or "").partition("  [env:")[0]
         try:
             super().format_help(ctx, formatter)
         finally:
-            for option in rare:
-                option.hidden = False
+            for option, hidden, panel, text in kept:
+                option.hidden, option.rich_help_panel, option.help = hidden, panel, text
         if rare:
             names = ", ".join(
                 f"{(option.opts or option.secondary_opts)[0]} {option.metavar or ''}".strip()

@@ -60,7 +60,7 @@ class ExportOptions(terminal.DeskParameters):
         "its "
         "worker's id; none: for a platform that shows the tasks itself.",
     )
-    public_url: Annotated[str, Given(metavar="URL")] = Field(
+    public_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
         default="", description="Address of our pages, for links; by default the campaign's public_url."
     )
     placeholder: Annotated[str, Given(panel=RARE)] = Field(
@@ -72,7 +72,7 @@ class ExportOptions(terminal.DeskParameters):
     language: Annotated[str, Given(metavar="en|ja", panel=RARE)] = Field(
         default="en", description="Language of the questions, without links."
     )
-    texts: TextsOption = None
+    texts: Annotated[TextsOption, Given(panel=RARE)] = None
     every: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include tasks that already have their votes."
     )

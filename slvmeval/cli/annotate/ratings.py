@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given
+from flows.parameters import RARE, Given
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Only
@@ -26,10 +26,10 @@ class PublishRatingsOptions(terminal.DeskParameters):
     campaign: Annotated[str, Given(metavar="NAME")] = Field(
         default="", description="Name of the campaign; that in --settings, else SUITE-ratings."
     )
-    settings: Annotated[Path | None, Given(metavar="FILE")] = Field(
+    settings: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
         default=None, description="Settings of the campaign, as TOML."
     )
-    guides: Annotated[Path | None, Given(("--texts",), metavar="DIR")] = Field(
+    guides: Annotated[Path | None, Given(("--texts",), metavar="DIR", panel=RARE)] = Field(
         default=None, description="Folder with your own guides for raters, LANGUAGE/DIMENSION.txt."
     )
     as_json: terminal.JsonOption = False

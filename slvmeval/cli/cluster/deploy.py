@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, SiteParameters
+from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 
 DEPLOY_PANEL = "Deployments on a Prefect server"
@@ -32,7 +32,7 @@ class DeployOptions(SiteParameters):
         description="Schedule of the nightly build, initially at 2:00; evaluate='M H * * *' and "
         "annotate='M H * * *' are those of the other flows, initially none.",
     )
-    timezone: Annotated[str | None, Given(metavar="ZONE")] = Field(
+    timezone: Annotated[str | None, Given(metavar="ZONE", panel=RARE)] = Field(
         default=None, description="Time zone, such as Asia/Tokyo; initially UTC."
     )
     recipe: Annotated[str | None, Given(metavar="NAME|FILE")] = Field(

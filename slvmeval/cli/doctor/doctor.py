@@ -34,11 +34,10 @@ class DoctorOptions(GpuCheckParameters):
 
 
 def doctor(options: DoctorOptions) -> None:
-    """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
+    """Check packages, store, weights, servers and the cluster, and suggest fixes.
 
-    Exit code 1 if something is wrong, 3 if something could not be checked. If the profile has worker pools,
-    it also checks that SLURM can serve them, and that each kind of node sees the store, the same Python, its
-    GPUs and this machine.
+    Exit code 1 if something is wrong, 3 if something could not be checked. With worker pools it also checks
+    SLURM, and that each kind of node sees the store, the same Python, its GPUs and this machine.
 
     Example: `slvmeval doctor --store STORE`, `slvmeval doctor --gpu --profile site.toml`
     """

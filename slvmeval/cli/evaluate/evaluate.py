@@ -42,11 +42,6 @@ def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
     some have none (failures, a limit, an unusable evaluator), 1: failed.
 
     Example: `slvmeval evaluate main -e duration -e coin --store STORE`
-
-    With `--batch` it hands requests over, and collects the answers; nothing is handed over twice.
-
-    More: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --max-dollars 20 --dry-run`,
-    `slvmeval evaluate -e judges.toml --aspect color --max-per-aspect 50`
     """
     from flows.score.options import evaluate_options
 

@@ -81,7 +81,7 @@ class ReportOptions(JudgedOptions):
         ge=0,
         description="Number of pairs with a page of their own: those on which the evaluators disagree most.",
     )
-    public: bool = Field(
+    public: Annotated[bool, Given(panel=RARE)] = Field(
         default=False,
         description="Leave out what may not be redistributed, so that the pages can be published.",
     )
@@ -102,15 +102,13 @@ class ReportOptions(JudgedOptions):
 def report(
     options: ReportOptions,
 ) -> None:
-    """Write a page, tables (CSV, LaTeX, Markdown) and figures (SVG, PDF) on the judgements of a release.
+    """Write a page, tables and figures on the judgements of a release.
 
     With `--pairs` it is on other people's pairs or your own.
 
     Exit code 3: the file of published values does not fit; what is wrong with it is not compared.
 
     Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
-
-    More: `slvmeval report --pairs pairs:mine.jsonl --store STORE --out REPORT`
     """
     from storage_schemas.errors import UserInputError
     from storage_schemas.written_pages import remember_page
@@ -168,7 +166,7 @@ class CompareOptions(JudgedOptions):
     out: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Also write a page, a figure, a table into it."
     )
-    points: Annotated[float, Given(metavar="N")] = Field(
+    points: Annotated[float, Given(metavar="N", panel=RARE)] = Field(
         default=5.0, description="How many pairs would show a difference of N points?"
     )
     open_it: OpenOption = False

@@ -77,7 +77,7 @@ class MaterialiseOptions(ReleaseParameters):
     side: Annotated[str | None, Given(metavar="high|low")] = Field(
         default=None, description="Only this side."
     )
-    encoder: Annotated[str | None, Given(metavar="NAME")] = Field(
+    encoder: Annotated[str | None, Given(metavar="NAME", panel=RARE)] = Field(
         default=None,
         description="An encoder of the ffmpeg command on PATH for H.264, HEVC, AV1 or VP9: libx265, "
         "libsvtav1, "
@@ -204,8 +204,10 @@ class ExportOptions(ReleaseParameters):
     push: Annotated[str | None, Given(metavar="ORG/NAME")] = Field(
         default=None, description="Upload it, --packed, to a dataset of the Hugging Face hub."
     )
-    public: bool = Field(default=False, description="With --push: everyone can read a dataset that is new.")
-    harness: Annotated[str | None, Given(metavar="inspect-ai|lmms-eval")] = Field(
+    public: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="With --push: everyone can read a dataset that is new."
+    )
+    harness: Annotated[str | None, Given(metavar="inspect-ai|lmms-eval", panel=RARE)] = Field(
         default=None,
         description="Write a task that this harness runs in place of a dataset: a row for each pair and "
         "order.",

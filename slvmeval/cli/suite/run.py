@@ -117,7 +117,7 @@ class RunOptions(Frozen):
     """Which suite."""
 
     suite: Annotated[str, Given(("suite",), "SUITE")] = Field(
-        description="The suite: video-bench, locot2v-bench, or one of an installed package."
+        description="The suite, see `slvmeval list suites`."
     )
 
 

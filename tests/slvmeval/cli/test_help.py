@@ -23,6 +23,7 @@ from tests.slvmeval.cli.running import Run
 
 CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
+MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 68, 153, 45
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -200,3 +201,29 @@ def test_the_store_and_the_profile_may_stand_before_a_command(tmp_path: Path, ru
     assert "next: slvmeval" in run("--store", store).out
     (tmp_path / "bad.toml").write_text("no_such = 1\n")
     assert "unknown key 'no_such'" in run("--profile", tmp_path / "bad.toml", "status", code=1).err
+
+
+def all_commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield words, command
+    else:
+        for name, sub in below.items():
+            yield from all_commands(sub, (*words, name))
+
+
+def test_the_command_line_stays_small(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These numbers only shrink; the aims are 55 commands, 100 names and 45 lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = dict(all_commands(typer.main.get_command(app)))
+    assert len(commands) <= MAX_COMMANDS
+    names = {
+        name
+        for command in commands.values()
+        for option in command.params
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    }
+    assert len(names) <= MAX_NAMES, sorted(names)
+    lines = {" ".join(words): run(*words, "--help").out.count("\n") for words in commands}
+    assert max(lines.values()) <= MAX_HELP_LINES, sorted(lines.items(), key=lambda one: one[1])[-5:]
