@@ -65,10 +65,13 @@ def list_prompts(
     terminal.console().print(terminal.table("Prompts", titles, rows))
 
 
+FolderArgument = Annotated[Path, Given(("folder",), "DIR"), Field(description="Where the files are written.")]
+
+
 class ExportOptions(Frozen):
     """Options of `export`."""
 
-    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    folder: FolderArgument
     area: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
         default=(), description="Only this area; see `slvmeval prompts list`."
     )
@@ -157,7 +160,7 @@ class FromPaperOptions(Frozen):
     file: Annotated[Path, Given(("file",), "FILE")] = Field(
         description="Your copy of a paper's text, or of VideoScore's model card."
     )
-    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    folder: FolderArgument
     as_json: terminal.JsonOption = False
 
 
