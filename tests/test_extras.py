@@ -68,7 +68,7 @@ def test_core_commands_work_without_extras(core: Path) -> None:
     told = run(core, "-m", "slvmeval", "--help")
     assert "meta-sets" not in told
     assert "evaluate" in told
-    assert run(core, "-m", "slvmeval", "suite", "list") == ""
+    assert run(core, "-m", "slvmeval", "list", "suites") == ""
 
 
 @pytest.mark.slow

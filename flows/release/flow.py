@@ -41,7 +41,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
 
     @contextmanager
     def prepared(self, options: BuildOptions, progress: BuildProgress) -> Iterator[Build]:
-        """Yield a prepared build, and store its options for `slvmeval retry`."""
+        """Yield a prepared build, and store its options for `slvmeval build --retry`."""
         # first, so that nothing is written to a folder that is not a store
         remember(options.open_store(), options)
         build = Build(options, progress)

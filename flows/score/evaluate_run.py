@@ -116,7 +116,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         require_prompts(options.prompts)
         self.pairs.check(self.wanted)
         if not options.evaluators:
-            raise UserInputError("no evaluator is named: `slvmeval evaluators list` lists them")
+            raise UserInputError("no evaluator is named: `slvmeval list evaluators` lists them")
         self.judges = [self._make(choice) for choice in options.evaluators]
         check_labels([judge.label for judge in self.judges])
         for probe in dict.fromkeys(judge.choice.probe for judge in self.judges):

@@ -28,7 +28,7 @@ OtherPairs = Annotated[
     str | None,
     Given(("--pairs",), "NAME:PATH", _PAIRS),
     Field(
-        description="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE."
+        description="Other pairs in place of a release's: a set of `slvmeval list meta-sets`, or pairs:FILE."
     ),
 ]
 PairIds = Annotated[tuple[str, ...], Given(("--pair",), "ID", _PAIRS), Field(description="Only this pair.")]
@@ -64,7 +64,7 @@ class EvaluateParameters(ScoringParameters):
 
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME[?KEY=VALUE&…]")] = Field(
         default=(),
-        description="An evaluator with settings, see `slvmeval evaluators list`, or a .toml file of several.",
+        description="An evaluator with settings, see `slvmeval list evaluators`, or a .toml file of several.",
     )
     evaluators_file: Annotated[str | None, Given(path=True, form_only=True)] = Field(
         default=None, description="Evaluators with settings, a .toml file."

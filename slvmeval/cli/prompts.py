@@ -11,6 +11,7 @@ from pydantic import Field
 from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.listing import KINDS, ListOptions
 from storage_schemas.model import Frozen
 
 app = CommandGroup(
@@ -24,30 +25,18 @@ app = CommandGroup(
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     parent.add_typer(app, name="prompts", rich_help_panel="Judges")
+    KINDS["prompts"] = list_prompts
 
 
-class ListPromptsOptions(Frozen):
-    """Options of `list-prompts`."""
-
-    area: Annotated[str | None, Given(("area",), "AREA")] = Field(default=None, description="Only this area.")
-    as_json: terminal.JsonOption = False
-
-
-@app.command(name="list")
-def list_prompts(
-    options: ListPromptsOptions,
-) -> None:
-    """List the prompts: who sends them, where a paper prints their wording, what a replacement needs.
-
-    Example: `slvmeval prompts list judges`
-    """
+def list_prompts(options: ListOptions) -> None:
+    """Print the prompts: who sends them, where a paper prints their wording, what a replacement needs."""
     from tasks.llm.prompt_files import prompt_catalogue
 
-    prompts = [one for one in prompt_catalogue().values() if options.area in (None, one.area)]
+    prompts = [one for one in prompt_catalogue().values() if not options.names or one.area in options.names]
     if not prompts:
         areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
         raise typer.BadParameter(
-            f"there is no area {options.area!r}, only {', '.join(areas)}", param_hint="AREA"
+            f"there is no area {options.names[0]!r}, only {', '.join(areas)}", param_hint="NAME"
         )
     if options.as_json:
         terminal.print_json({one.key: one.model_dump(exclude={"area", "name"}) for one in prompts})
@@ -65,12 +54,15 @@ def list_prompts(
     terminal.console().print(terminal.table("Prompts", titles, rows))
 
 
+TargetArgument = Annotated[Path, Given(("folder",), "DIR"), Field(description="Where the files are written.")]
+
+
 class ExportOptions(Frozen):
     """Options of `export`."""
 
-    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    folder: TargetArgument
     area: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
-        default=(), description="Only this area; see `slvmeval prompts list`."
+        default=(), description="Only this area; see `slvmeval list prompts`."
     )
 
 
@@ -157,7 +149,7 @@ class FromPaperOptions(Frozen):
     file: Annotated[Path, Given(("file",), "FILE")] = Field(
         description="Your copy of a paper's text, or of VideoScore's model card."
     )
-    folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Where the files are written.")
+    folder: TargetArgument
     as_json: terminal.JsonOption = False
 
 

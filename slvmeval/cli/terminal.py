@@ -46,9 +46,6 @@ GpuPoolOption = Annotated[
     Field(description="GPU pool of the job; the profile's first one by default."),
 ]
 
-MaxWait = Annotated[
-    float, Given(metavar="SECONDS"), Field(ge=1, description="Longest wait of a job for a node.")
-]
 VotesOption = Annotated[
     tuple[str, ...], Given(("--campaign",), "NAME"), Field(description="Only votes of this campaign.")
 ]

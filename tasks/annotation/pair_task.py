@@ -233,7 +233,10 @@ class PairTask(PairMedia):
         return tuple((start, min(end, seconds)) for start, end in self.first_look if start < seconds)
 
     def watch_s(self, look_share: float | None) -> float:
-        """Return how much of its two videos together has to be watched, in seconds.
+        """Return how long its videos have to be watched, in seconds at normal speed.
+
+        Both play side by side: first the stretches, or the share, of both, and after the preference what was
+        changed, from which a stretch at the same time of both counts once.
 
         Parameters
         ----------
@@ -241,18 +244,15 @@ class PairTask(PairMedia):
             The campaign's share of each video that is looked at first; 0 for the stretches, None for
             free viewing, which counts whole videos.
         """
-        total = 0.0
-        for side in SIDES:
-            own = [(stretch.start_s, stretch.end_s) for stretch in self.must_see if stretch.video == side]
-            if look_share is None:
-                # whoever watches freely sees both videos before an answer
-                watched = self.seconds(side)
-            elif look_share:
-                watched = look_share * self.seconds(side) + sum(end - start for start, end in merged(own))
-            else:
-                watched = sum(end - start for start, end in merged([*self.looks(side), *own]))
-            total += min(watched, self.seconds(side))
-        return total
+        if look_share is None:
+            # whoever watches freely sees both videos before an answer, and later only points at the parts
+            return max(self.high_s, self.low_s)
+        look_s = max(
+            look_share * self.seconds(side) or sum(end - start for start, end in self.looks(side))
+            for side in SIDES
+        )
+        changed = merged([(stretch.start_s, stretch.end_s) for stretch in self.must_see])
+        return look_s + sum(end - start for start, end in changed)
 
     def bytes_of(self, side: SideWord) -> int:
         """Return the size of a side's file in bytes."""

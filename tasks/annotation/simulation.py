@@ -93,8 +93,8 @@ class SimulatedCampaign:
     workers
         Workers by behaviour.
     in_time, listed
-        Workers listed for review by their eighth task, or the tenth after they changed, and at any time, by
-        behaviour.
+        Workers listed for review by their twelfth task, or the tenth after they changed, and at any time,
+        by behaviour.
     answers, checks
         Answers that were paid, and check tasks among them.
     decided, kept, right
@@ -171,8 +171,8 @@ def _summed(counts: Sequence[Mapping[Behaviour, int]]) -> dict[Behaviour, int]:
 
 #: Rounds, one task for each worker, between two looks at the workers.
 _LOOK_EVERY = 2
-#: Tasks after a change of behaviour by which a worker should be listed.
-SOON = 10
+#: Tasks by which a bad worker should be listed, and tasks after a change of behaviour.
+EARLY, SOON = FIRST_TASKS + 4, 10
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 #: Pairs of two equal videos in a campaign.
 _EQUAL_PAIRS = 12
@@ -271,7 +271,7 @@ class _Run:
     def _soon(self, worker: str) -> int:
         """Return the number of tasks by which a bad worker should be listed."""
         changed = CHANGING.get(self.workers[worker].behaviour)
-        return FIRST_TASKS if changed is None else changed + SOON
+        return EARLY if changed is None else changed + SOON
 
     def _certainty(self, clear: Collection[str]) -> tuple[CertaintyClass, ...]:
         classes = [CertaintyClass()] * len(CLASSES)

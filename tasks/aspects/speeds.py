@@ -1,6 +1,6 @@
 """GPU time of operations, seconds per frame: measured on this site, else from a table.
 
-``slvmeval gpu-check`` writes what it measured into the folder `FOLDER` of the store, one file a check.
+``slvmeval doctor --gpu`` writes what it measured into the folder `FOLDER` of the store, one file a check.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def measured_speeds(store: Path) -> list[Speed]:
         except ValueError as problem:  # not JSON, or other fields
             reason = first_error(problem) if isinstance(problem, ValidationError) else problem
             raise IntegrityError(
-                f"{path} does not hold speeds ({reason}): remove it, and run `slvmeval gpu-check` again"
+                f"{path} does not hold speeds ({reason}): remove it, and run `slvmeval doctor --gpu` again"
             ) from problem
     return rows
 

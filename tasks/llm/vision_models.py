@@ -21,7 +21,7 @@ QWEN_LEAST_PIXELS = 65_536
 #: Approximate tokens of the markers around a system message, a user message and the start of an answer.
 MARK_TOKENS = 15
 #: A shorter beginning of a request is in no provider's cache, in tokens (OpenAI; most models of Anthropic).
-LEAST_CACHED_TOKENS = 1024
+MIN_CACHED_TOKENS = 1024
 #: Tokens of the line before a video's frames.
 LINE_TOKENS = 8
 #: Tokens of a choice as JSON, including the end marker.

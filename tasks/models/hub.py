@@ -129,7 +129,7 @@ class ModelHub(Models):
         if model.kind == SERVED:
             raise UserInputError(
                 f"model {name} runs behind a model server and is not loaded here: name a model of another "
-                "kind instead (`slvmeval models list`)"
+                "kind instead (`slvmeval list models`)"
             )
         key = (name, str(model.path), str(model.identity), self.device, tuple(sorted(options.items())))
         return residence().get(

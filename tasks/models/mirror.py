@@ -259,7 +259,7 @@ def check_known(spec: ModelSpec, where: str, stated: Mapping[str, tuple[int, str
 
 
 def _mend(manifest: MirrorManifest, folder: Path) -> str:
-    return f"remove {folder}, and fetch or add the model again (slvmeval models fetch {manifest.source_name})"
+    return f"remove {folder}, and fetch or add the model again (slvmeval models add {manifest.source_name})"
 
 
 @contextmanager

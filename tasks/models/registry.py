@@ -101,7 +101,7 @@ class ModelSpec:
     @property
     def command(self) -> str:
         """The command that fetches it."""
-        return f"slvmeval models fetch {self.name}"
+        return f"slvmeval models add {self.name}"
 
     @property
     def size(self) -> int:

@@ -286,7 +286,7 @@ def _make(task: _Task, parameters: Any, hub: Models, planes: Planes) -> tuple[di
         span=ClipSpan(0, 0, len(planes)),
         color=ColorSpec(),
         analysis=FULL_ANALYSIS,
-        seed=(0, "gpu-check", task.aspect),
+        seed=(0, "doctor", "--gpu", task.aspect),
         models=hub,
         read=lambda place, count: planes[place : place + count],
     )
@@ -409,7 +409,7 @@ def _gpu_bytes() -> int | None:
 
 
 def _speeds(request: GpuCheckRequest, tasks: list[_Task], report: GpuCheckReport) -> list[Speed]:
-    """Return the rows for `slvmeval plan`: what was measured of operations in GPU pools."""
+    """Return the rows for `slvmeval build --dry-run`: what was measured of operations in GPU pools."""
     rows = []
     for task, checked in zip(tasks, report.aspects, strict=True):
         if checked.frame_s is None or request.placement.known[task.pool] == "cpu":
@@ -425,7 +425,7 @@ def _speeds(request: GpuCheckRequest, tasks: list[_Task], report: GpuCheckReport
                 only=time_fields(task.parameters, task.models),
                 long_side=request.recipe.long_side,
                 kind="measured",
-                source=f"by `slvmeval gpu-check` on {report.host} ({device}), {report.at}",
+                source=f"by `slvmeval doctor --gpu` on {report.host} ({device}), {report.at}",
             )
         )
     return rows

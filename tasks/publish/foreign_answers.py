@@ -34,6 +34,7 @@ MOST_PART = 256_000_000
 _ZSTANDARD = 93
 #: What a file of another kind, or a damaged one, leads to.
 _NOT_SUCH_A_FILE = (ValueError, TypeError, KeyError, AttributeError, csv.Error, zipfile.BadZipFile)
+_TOKENS_IN = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
 _CHOICES: tuple[str, ...] = get_args(Choice)
 
 
@@ -285,7 +286,8 @@ def _inspect(
             sample["id"],
             (sample["target"], score.get("answer"), None if value is None else value == 1),
             repeat=int(sample["epoch"]) - 1,
-            tokens_in=sum(int(one["input_tokens"]) for one in usage),
+            # those of a provider's cache are counted apart
+            tokens_in=sum(int(one.get(name) or 0) for one in usage for name in _TOKENS_IN),
             tokens_out=sum(int(one["output_tokens"]) for one in usage),
             seconds=float(sample.get("working_time") or 0),
         )

@@ -76,10 +76,10 @@ def scored_variants(scores: ScoresStore, suite: Suite, only: Sequence[str] = ())
         if name not in there:
             raise UserInputError(
                 f"no scores of variant {name!r}, only of {', '.join(there) or 'none'}: "
-                f"`slvmeval suite {suite.name} --variant {name}` makes them"
+                f"`slvmeval suite run {suite.name} --variant {name}` makes them"
             )
     if not found:
-        raise StoreError(f"there are no scores of {suite.name}: `slvmeval suite {suite.name}` makes them")
+        raise StoreError(f"there are no scores of {suite.name}: `slvmeval suite run {suite.name}` makes them")
     return [variant for variant in found if not only or not variant.name or variant.name in only]
 
 

@@ -194,9 +194,9 @@ def test_all_missing_models_stop_the_build_before_any_work_in_one_message(
     with pytest.raises(PrerequisiteError) as caught:
         build_inline(changed(with_recipe(options, aspects=aspects), model_folders=(str(tmp_path),)))
     first, second, third = str(caught.value).splitlines()
-    assert first.endswith("slvmeval models fetch u2net")
+    assert first.endswith("slvmeval models add u2net")
     assert "backgrounds/nature" in second
-    assert third.endswith("slvmeval models fetch u2netp")
+    assert third.endswith("slvmeval models add u2netp")
     assert not list((tmp_path / "store").glob("artifacts/*"))
 
 

@@ -122,6 +122,6 @@ def test_a_plan_keeps_what_it_asked(
     with FaultyServer() as server:
         site.write_text(f'[model_servers]\ncaption-analysis = "{server.url}"\n')
         words = ["--profile", str(site), "--store", asking.store, "--recipe", str(recipe)]
-        assert main(["plan", "-s", str(video.parent), *words]) == 0
+        assert main(["build", "--dry-run", "-s", str(video.parent), *words]) == 0
         assert len(server.seen) == CLIPS
     assert build_inline(asking).release.pairs()

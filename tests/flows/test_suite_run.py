@@ -326,7 +326,18 @@ def test_nothing_is_paid_twice_after_a_kill_or_an_interrupt(
         profile, store = tmp_path / "site.toml", tmp_path / "store"
         profile.write_text(f'allow_cpu_models = true\n[model_servers]\ns = "{server.url}"\n')
         given = {"videos": scored.films, "prompt-suite": scored.prompts, "store": store, "profile": profile}
-        words = [sys.executable, "-m", "slvmeval", "suite", "planted", "--json", "--direct", "--workers", "1"]
+        words = [
+            sys.executable,
+            "-m",
+            "slvmeval",
+            "suite",
+            "run",
+            "planted",
+            "--json",
+            "--direct",
+            "--workers",
+            "1",
+        ]
         words += [word for name, value in given.items() for word in (f"--{name}", str(value))]
         words += ["--quiet", "--dimension", "beauty", "--dimension", "contest"]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

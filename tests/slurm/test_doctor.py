@@ -289,7 +289,7 @@ def test_the_printed_script_is_one_that_sbatch_takes(
     slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for pool in ("cpu", "h100"):
-        words = ["slurm", "script", "--pool", pool, "--profile", str(ONE_MACHINE), "--store", str(store)]
+        words = ["doctor", "--script", "--pool", pool, "--profile", str(ONE_MACHINE), "--store", str(store)]
         assert main(words) == 0
         script = tmp_path / pool
         script.write_text(capsys.readouterr().out, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``slvmeval gpu-check`` as a job of the pool h100, on tiny checkpoints and a CPU."""
+"""``slvmeval doctor --gpu`` as a job of the pool h100, on tiny checkpoints and a CPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def site(tmp_path: Path, memory: str, *lines: str) -> Path:
 
 
 def check(slurm: Slurm, tmp_path: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "slvmeval", "gpu-check", "--profile", str(profile), *more]
+    command = [sys.executable, "-m", "slvmeval", "doctor", "--gpu", "--profile", str(profile), *more]
     environment = slurm.environment | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
 
@@ -64,7 +64,7 @@ def test_what_is_missing_on_the_node_is_said_here(slurm: Slurm, tmp_path: Path) 
     profile = site(tmp_path, "1GiB", f'model_folders = ["{tmp_path}"]')
     ran = check(slurm, tmp_path, profile)
     assert ran.returncode == 1
-    assert "slvmeval models fetch qwen-image-edit-2509" in ran.stderr
+    assert "slvmeval models add qwen-image-edit-2509" in ran.stderr
 
 
 def test_a_job_that_ends_without_an_answer_shows_its_log(slurm: Slurm, tmp_path: Path) -> None:

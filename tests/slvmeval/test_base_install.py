@@ -63,7 +63,7 @@ def test_the_commands_of_a_judges_user_run(small: Path) -> None:
     slvmeval("compare", "contrast", "coin", *at)
     slvmeval("export", *at, "--out", "exported", "--private")
     slvmeval("status", *at)
-    slvmeval("evaluators", "list")
+    slvmeval("list", "evaluators")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_new_package_overwrites_nothing_and_hides_no_module(tmp_path: Path) ->
             write_package(name, Shape.scorer, tmp_path / "package")
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path, tmp_path / "file"):
-        with pytest.raises(UserInputError, match="--folder"):
+        with pytest.raises(UserInputError, match="another one"):
             write_package("my-judge", Shape.judge, place)
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 

@@ -1,4 +1,4 @@
-"""``slvmeval annotate filter`` and ``retention``: the pairs that pass the votes."""
+"""``slvmeval annotate filter``: the pairs that pass the votes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ RuleOption = Annotated[
 def register(annotate: typer.Typer) -> None:
     """Add the commands."""
     annotate.command(name="filter")(filter_)
-    annotate.command()(retention)
     workers.register(annotate)
 
 
@@ -40,6 +39,10 @@ class FilterOptions(ReleaseParameters):
     )
     campaigns: terminal.VotesOption = ()
     recipe: RuleOption = None
+    dry_run: bool = Field(
+        default=False,
+        description="Only print how many pairs of each aspect would pass, and why others do not.",
+    )
     as_json: terminal.JsonOption = False
 
 
@@ -59,8 +62,14 @@ def filter_(
 
     parent = terminal.open_release(options)
     people = _people(parent, options.campaigns, options.recipe)
-    filtered = write_filtered(parent, people, options.name)
     rows = retention_of(people.outcomes)
+    if options.dry_run:
+        if options.as_json:
+            terminal.print_json([_plain(row) for row in rows])
+        else:
+            _print_retention(parent, people, rows)
+        return
+    filtered = write_filtered(parent, people, options.name)
     if options.as_json:
         terminal.print_json(
             {
@@ -83,33 +92,6 @@ def filter_(
         )
     if rows[-1].undecided:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
-
-
-class RetentionOptions(ReleaseParameters):
-    """Options of `retention`."""
-
-    campaigns: terminal.VotesOption = ()
-    recipe: RuleOption = None
-    as_json: terminal.JsonOption = False
-
-
-def retention(
-    options: RetentionOptions,
-) -> None:
-    """Print the number of pairs of each aspect that pass the filter, and why others do not; nothing is
-    written.
-
-    Example: `slvmeval annotate retention main --store STORE`
-    """
-    from tasks.votes.filter import retention as retention_of
-
-    opened = terminal.open_release(options)
-    people = _people(opened, options.campaigns, options.recipe)
-    rows = retention_of(people.outcomes)
-    if options.as_json:
-        terminal.print_json([_plain(row) for row in rows])
-    else:
-        _print_retention(opened, people, rows)
 
 
 def _people(release: Release, campaigns: Sequence[str], recipe: str | None) -> ReleaseVotes:

@@ -29,7 +29,8 @@ class SimulateOptions(Frozen):
 
     workers: Annotated[str, Given(metavar="KIND=COUNT,…")] = Field(
         default="good=95,lazy=5,random=5,always-a=5,contrary=5",
-        description="Workers by kind: good, lazy, random, always-a, contrary.",
+        description="Workers by kind: good, lazy, random, always-a, contrary, late-lazy, tired, left, "
+        "copying, colluding, knows-checks, reads-bytes.",
     )
     pairs: int = Field(default=500, ge=1, description="Number of pairs.")
     gold: int = Field(default=12, ge=0, description="Number of gold pairs beside them.")
@@ -117,8 +118,8 @@ def _print(
         )
         for kind, number in paper.workers.items()
     ]
-    columns = ("workers", "number", "paper, by 8", "strict, by 8", "paper, ever", "strict, ever")
-    title = f"workers listed for review after eight tasks each, and ever; {runs} runs"
+    columns = ("workers", "number", "paper, in time", "strict, in time", "paper, ever", "strict, ever")
+    title = f"workers listed for review by their 12th task or the 10th after a change, and ever; {runs} runs"
     terminal.console().print(terminal.table(title, columns, found, numbers=5))
     rows = [
         (

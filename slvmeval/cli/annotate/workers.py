@@ -6,7 +6,7 @@ import csv
 import io
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import Field
@@ -20,7 +20,7 @@ from slvmeval.cli.annotate.exchange import CampaignArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from storage_schemas.votes import Standing, VotesStore
+    from storage_schemas.votes import VotesStore
     from tasks.annotation.desk.desk import Desk
     from tasks.annotation.desk.organiser import WorkerProgress
     from tasks.annotation.sync import ErasedWorker
@@ -105,8 +105,7 @@ ByOption = Annotated[
 def register(annotate: typer.Typer) -> None:
     """Add the commands."""
     annotate.command()(quality)
-    annotate.command()(exclude)
-    annotate.command()(clear)
+    annotate.command()(decide)
     annotate.command()(codes)
     status.register(annotate)
     annotate.command()(links)
@@ -135,8 +134,8 @@ def quality(
 ) -> None:
     """List the workers to review: too fast, disagreeing with everybody, mostly wrong, or careless.
 
-    It uses the collected votes (`annotate collect`) and excludes nobody: `annotate exclude` and
-    `annotate clear` record a person's decision.
+    It uses the collected votes (`annotate collect`) and excludes nobody: `annotate decide` records
+    a person's decision.
 
     Example: `slvmeval annotate quality spring --store STORE --all`
     """
@@ -184,50 +183,36 @@ class DecideOptions(terminal.DeskParameters):
 
     campaign: WorkersCampaignArgument
     worker: WorkerArgument
+    standing: Annotated[Literal["excluded", "cleared"], Given(("standing",), "excluded|cleared")] = Field(
+        description="The decision."
+    )
     note: NoteOption
     by: ByOption = ""
 
 
-def exclude(
-    options: DecideOptions,
-) -> None:
-    """Record that a worker is excluded: no more tasks; past votes count unless the rule drops them.
+def decide(options: DecideOptions) -> None:
+    """Record that a worker is excluded, or cleared.
 
-    Example: `slvmeval annotate exclude spring 3f9a --note "C on every pair" --store STORE`
+    excluded: no more tasks; past votes count unless the rule drops them. cleared: no longer listed for
+    review, and given tasks again.
+
+    Example: `slvmeval annotate decide spring 3f9a excluded --note "C on every pair" --store STORE`
     """
     from storage_schemas.votes import Standing
+    from tasks.annotation.sync import decide as decide_on
 
-    _decide(options, Standing.EXCLUDED)
-
-
-def clear(
-    options: DecideOptions,
-) -> None:
-    """Record that a worker is cleared: no longer listed for review, and given tasks again.
-
-    Example: `slvmeval annotate clear spring 3f9a --note "slow connection, careful answers" --store STORE`
-    """
-    from storage_schemas.votes import Standing
-
-    _decide(options, Standing.CLEARED)
-
-
-def _decide(options: DecideOptions, standing: Standing) -> None:
-    from tasks.annotation.sync import decide
-
-    decision = decide(
+    decision = decide_on(
         terminal.open_store(options),
         options.database,
         options.campaign,
         options.worker,
-        standing,
+        Standing(options.standing),
         options.note,
         options.by,
     )
     terminal.say(
-        f"campaign {options.campaign}: worker {decision.worker} is {standing.value}, decided by "
-        f"{decision.by}: "
-        f"{decision.note}"
+        f"campaign {options.campaign}: worker {decision.worker} is {options.standing}, decided by "
+        f"{decision.by}: {decision.note}"
     )
 
 

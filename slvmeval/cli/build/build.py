@@ -1,4 +1,4 @@
-"""``slvmeval build``, ``retry`` and ``demo``, a small real release from two freely licensed films."""
+"""``slvmeval build`` and ``demo``, a small real release from two freely licensed films."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pydantic import Field
 from flows.parameters import Given, Workers
 from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only
+from slvmeval.cli.build.plan import plan
+from slvmeval.cli.declared import Only, Without
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -23,47 +24,59 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(rich_help_panel="Build")(build)
-    app.command(rich_help_panel="Build")(retry)
     app.command(rich_help_panel="Start here")(demo)
 
 
 def build(
     parameters: BuildParameters,
-    run: Annotated[terminal.RunSwitches, Only("direct", "summary", "quiet")],
+    run: Annotated[terminal.RunSwitches, Without("sample")],
 ) -> None:
     """Build a release, or update it: only what is missing is made.
 
-    It can be stopped at any time; the same command resumes it. Exit code 0: everything planned is built,
-    3: something was set aside, 1: failed.
+    It can be stopped at any time; the same command resumes it. `--retry` without `--sources` runs the last
+    build again, including what failed; `--dry-run` shows pairs, frames, bytes and GPU hours, and reads no
+    pixels. Exit code 0: everything planned is built, 3: something was set aside, 1: failed.
 
     Example: `slvmeval build --sources folder:VIDEOS --store STORE --gallery GALLERY`
-
-    More examples: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
-    `slvmeval build -s VIDEOS --set clips_per_pair=3`
     """
     from flows.release.options import build_options
 
     site = parameters.site()
+    again = parameters.retry and not _says_what(parameters)
+    if again and (options := _last(site)) is not None:
+        if run.dry_run:
+            plan(options, run.as_json)
+        else:
+            _build(options, site, run)
+        return
     terminal.need_sources(parameters.sources, site)
-    _build(build_options(parameters, site), site, run)
+    if run.dry_run:
+        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), run.as_json)
+    else:
+        _build(build_options(parameters, site), site, run)
 
 
-def retry(
-    parameters: Annotated[BuildParameters, Only("store", "release", "workers", "profile", "gallery")],
-    run: Annotated[terminal.RunSwitches, Only("direct", "summary", "quiet")],
-) -> None:
-    """Run the last build of a release again, including what failed.
+def _says_what(parameters: BuildParameters) -> bool:
+    """Return whether the command line says what to build."""
+    fields = type(parameters).model_fields
+    names = ("sources", "recipe", "changes", "fresh", "prompts")
+    return any(getattr(parameters, name) != fields[name].default for name in names)
 
-    Example: `slvmeval retry --store STORE`
-    """
+
+def _last(site: Profile) -> BuildOptions | None:
+    """Return the options of the last build; None if there was none and the profile has data."""
     from flows.release.options import last_options
+    from storage_schemas.errors import UserInputError
     from storage_schemas.store import Store
 
-    site = parameters.site()
-    options = last_options(Store.open(Path(site.store)), site.release)
+    try:
+        options = last_options(Store.open(Path(site.store)), site.release)
+    except UserInputError:
+        if not site.sources:
+            raise
+        return None
     changes = {"retry": True, "leave_unsettled": False, "store": str(Path(site.store).resolve())}
-    changes["placement"] = site.work_placement
-    _build(options.model_copy(update=changes), site, run)
+    return options.model_copy(update={**changes, "placement": site.work_placement})
 
 
 def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> None:
@@ -79,11 +92,15 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     from flows.release.flow import BUILD
 
     raise typer.Exit(
-        finish(run_flow(BUILD, options, site, run.direct, run.quiet), gallery, summary, run.quiet)
+        finish(
+            run_flow(BUILD, options, site, run.direct, run.quiet), gallery, summary, run.quiet, run.as_json
+        )
     )
 
 
-def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool) -> int:
+def finish(
+    result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool, as_json: bool = False
+) -> int:
     """Report the result, write the gallery and the summary if requested, and return the exit code."""
     from slvmeval.cli.runs import build_summary, print_summary, write_summary
 
@@ -91,7 +108,8 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
     if summary is not None:
         # first without the gallery, so that the summary exists even if writing the gallery fails
         write_summary(summary, build_summary(result))
-    print_summary(result)
+    if not as_json:
+        print_summary(result)
     paths = {"release": release.path}
     if gallery is not None:
         from slvmeval.cli.store.publish import show_gallery
@@ -101,6 +119,9 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
             write_summary(summary, build_summary(result, paths["gallery"]))
     if summary is not None:
         paths["summary"] = summary.resolve()
+    if as_json:
+        terminal.print_json(build_summary(result, paths.get("gallery")))
+        return result.exit_code
     for what, path in paths.items():
         terminal.say(f"{what + ':':<9} {path}")
     return result.exit_code

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.evaluate.evaluators import Shape, new
 from storage_schemas.model import Frozen
 
 #: What a site with a cluster starts from, by the documents' names. Images are made from a source tree.
@@ -43,6 +44,12 @@ class InitOptions(Frozen):
         default=False,
         description="Also what a site with SLURM starts from: profiles, job scripts, a server on PostgreSQL.",
     )
+    kind: Shape | None = Field(
+        default=None,
+        description="Write the package of a new evaluator instead: a judge compares two videos, a scorer "
+        "rates "
+        "one; model-judge asks a model.",
+    )
 
 
 def init(
@@ -50,12 +57,16 @@ def init(
 ) -> None:
     """Write a project folder: a profile, a recipe, a place for videos, and a README with the next commands.
 
-    Nothing is overwritten.
+    Nothing is overwritten. With `--kind` it writes the package of a new evaluator, which installs, passes its
+    test and judges; its name is the folder's.
 
-    Example: `slvmeval init my-benchmark`
+    Example: `slvmeval init my-benchmark`, `slvmeval init my-judge --kind judge`
     """
     from slvmeval.new_files import write_new_files
 
+    if options.kind is not None:
+        new(options.folder, options.kind)
+        return
     write_new_files(options.folder, project_files(options.folder.resolve().name, options.cluster))
     terminal.say(
         f"{options.folder} is a project now; README.md there has the commands. Next:",

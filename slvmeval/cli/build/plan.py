@@ -1,4 +1,4 @@
-"""``slvmeval plan``: what a build would make, and its cost."""
+"""``slvmeval build --dry-run``: what a build would make, and its cost."""
 
 from __future__ import annotations
 
@@ -8,43 +8,25 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import Only, Without
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
+    from flows.release.options import BuildOptions
     from flows.release.run import Build
     from tasks.aspects.speeds import Speed
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(rich_help_panel="Build")(plan)
+def plan(options: BuildOptions, as_json: bool) -> None:
+    """Print what a build would make and its cost: pairs, frames, bytes, GPU hours. No pixels are read.
 
-
-def plan(
-    parameters: Annotated[BuildParameters, Without("gallery", "workers")],
-    run: Annotated[terminal.RunSwitches, Only("as_json")],
-) -> None:
-    """Show what a build would make and its cost: pairs, frames, bytes, GPU hours. No pixels are read.
-
-    Takes the options of `build`. A store that does not exist is not created, unless a server analyses
-    captions: its answers are stored there.
-
-    Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
+    A store that does not exist is not created, unless a server analyses captions: its answers are stored
+    there.
     """
-    from flows.release.options import build_options
     from tasks.aspects.speeds import measured_speeds
     from tasks.captions.stage import make_analyser
-
-    site = parameters.site()
-    terminal.need_sources(parameters.sources, site)
-    options = build_options(parameters, site.model_copy(update={"store_wait_s": 0.0}))
     from tasks.pairs.release_plan import space_problem
 
     with ExitStack() as stack:
@@ -56,7 +38,7 @@ def plan(
         from infra.executor import InlineExecutor
         from infra.progress import BuildProgress
 
-        progress = stack.enter_context(BuildProgress(quiet=run.as_json))
+        progress = stack.enter_context(BuildProgress(quiet=as_json))
         build = Build(options, progress)
         build.prepare()
         build.inspect(InlineExecutor)
@@ -65,7 +47,7 @@ def plan(
     space = values["bytes"]
     space["free"] = shutil.disk_usage(_existing(place)).free
     space["problem"] = space_problem(space["needed"], place, space["free"], options.quota_bytes)
-    if run.as_json:
+    if as_json:
         terminal.print_json(values)
     else:
         _print(values)

@@ -1,1 +1,1 @@
-"""The commands ``deploy``, ``run``, ``serve-llm`` and ``gpu-check``, and the group ``slurm``."""
+"""The commands ``deploy``, ``run``, ``serve-llm`` and ``doctor --gpu``, and the group ``slurm``."""

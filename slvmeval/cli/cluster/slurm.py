@@ -11,7 +11,7 @@ from pydantic import Field
 
 from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.listing import KINDS, ListOptions
 from storage_schemas.names import NAME_RULE, is_name
 
 if TYPE_CHECKING:
@@ -20,47 +20,11 @@ if TYPE_CHECKING:
     from infra.vllm import VllmModel
     from tasks.models.hub import ModelHub
 
-app = CommandGroup(no_args_is_help=True, help="Job scripts for SLURM.")
-
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    parent.add_typer(app, name="slurm", rich_help_panel="On a cluster")
     parent.command(name="serve-llm", rich_help_panel="On a cluster")(serve_llm)
-
-
-class ScriptOptions(SiteParameters):
-    """Options of `script`."""
-
-    pool: Annotated[str, Given(metavar="POOL")] = Field(
-        description="The worker pool, as the profile names it."
-    )
-
-
-@app.command()
-def script(
-    options: ScriptOptions,
-) -> None:
-    """Print the job script that a build submits to start a pool's workers.
-
-    RUN and PORT are placeholders for what only a build knows: its name and its scheduler's port. ADDRESS is
-    one if SLURM does not answer here.
-
-    Example: `slvmeval slurm script --pool h100 --profile site.toml`
-    """
-    from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, profile_place, scheduler_address, script_of
-    from slvmeval.cli.doctor.finding import Finding
-    from storage_schemas.errors import UserInputError
-    from storage_schemas.placement import known_pool
-
-    site = options.site()
-    where = profile_place(options)
-    if not site.pools:
-        raise UserInputError(f"{where} has no pools: name another profile with --profile")
-    known_pool(options.pool, site.pools, f"--pool in {where}")
-    answer = ask_slurm(where)
-    address = None if isinstance(answer, Finding) else scheduler_address(site, where, answer[1])[0]
-    terminal.say(script_of(site, options.pool, address or ADDRESS).rstrip("\n"))
+    KINDS["served-models"] = list_served
 
 
 #: The caption analyser's model and server; a model of one's own takes its place unless --name says otherwise.
@@ -78,13 +42,11 @@ class ServeLlmOptions(SiteParameters):
 
     model: Annotated[str, Given(("model",), "MODEL")] = Field(
         default=CAPTION_MODEL,
-        description="A model of the papers, see --list, or one of yours added with --kind served.",
-    )
-    list_models: Annotated[bool, Given(("--list",))] = Field(
-        default=False, description="List the models that the papers serve, and stop."
+        description="A model of the papers, see `slvmeval list served-models`, or one of yours added with "
+        "--kind served.",
     )
     name: Annotated[str, Given(metavar="NAME")] = Field(
-        default="", description="The server's name in recipes and profiles; by default the model's in --list."
+        default="", description="The server's name in recipes and profiles; by default the model's own."
     )
     submit: bool = Field(default=False, description="Submit the server to SLURM as a job of a GPU pool.")
     pool: terminal.GpuPoolOption = ""
@@ -99,7 +61,8 @@ class ServeLlmOptions(SiteParameters):
     port: int = Field(default=8000, description="Port of the printed command.")
     settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
         default=(),
-        description="How it is served, by default as --list says: gpus, context (tokens of prompt and answer "
+        description="How it is served, by default as `slvmeval list served-models` says: gpus, context "
+        "(tokens of prompt and answer "
         "together), images and videos (of one prompt; 2 videos for judges with frames_as=video).",
     )
     more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", panel=RARE)] = Field(
@@ -130,9 +93,6 @@ def serve_llm(
     from tasks.llm.servers import profile_lines
     from tasks.models.hub import ModelHub
 
-    if options.list_models:
-        _print_models()
-        return
     site = options.site()
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
     served = _with_settings(_served_model(options.model, hub), options.settings)
@@ -215,7 +175,8 @@ def _served_model(model: str, hub: ModelHub) -> VllmModel:
         return known[model]
     if model not in hub.names():
         raise UserInputError(
-            f"no model {model!r}: {suggestion(model, known, 'there are', hub.names())}; --list shows the "
+            f"no model {model!r}: {suggestion(model, known, 'there are', hub.names())}; `slvmeval list "
+            f"served-models` shows the "
             f"papers' models, and `slvmeval models add NAME FOLDER --kind {SERVED}` adds one of yours"
         )
     kind = (MODEL_SPECS.get(model) or hub.glance(model)).kind
@@ -275,7 +236,8 @@ def _memory_note(served: VllmModel) -> str:
     return note
 
 
-def _print_models() -> None:
+def list_served(_options: ListOptions) -> None:
+    """Print the models that the papers serve."""
     from infra.vllm import VLLM_MODELS
 
     columns = ("model", "GPUs", "context", "images", "videos", "server", "repository")

@@ -377,7 +377,7 @@ def check_store(root: Path) -> Iterator[Finding]:
         yield Finding(
             "free space",
             CheckVerdict.WARN,
-            f"{size_text(free)}: `slvmeval plan` shows how much a build needs",
+            f"{size_text(free)}: `slvmeval build --dry-run` shows how much a build needs",
         )
     else:
         yield Finding("free space", CheckVerdict.OK, size_text(free))

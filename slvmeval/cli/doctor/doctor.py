@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ModelFolders, SiteParameters
+from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.doctor.gpu_check import GpuCheckParameters, gpu_check
+from slvmeval.cli.doctor.job_script import print_script
 
 
 def register(app: typer.Typer) -> None:
@@ -17,32 +19,35 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel="Start here")(doctor)
 
 
-class DoctorOptions(SiteParameters):
+class DoctorOptions(GpuCheckParameters):
     """Options of `doctor`."""
 
-    model_folders: ModelFolders = ()
     ask: bool = Field(
         default=True, description="Send each model server one small request; paid ones charge it."
     )
     probe_nodes: Annotated[int, Given(metavar="N")] = Field(
         default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
     )
-    max_wait: terminal.MaxWait = 120.0
-    as_json: terminal.JsonOption = False
+    script: bool = Field(
+        default=False, description="Only print the job script that a build submits for the workers of --pool."
+    )
 
 
-def doctor(
-    options: DoctorOptions,
-) -> None:
+def doctor(options: DoctorOptions) -> None:
     """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
 
-    Exit code 1 if something is wrong, 3 if something could not be checked. Each model server of the profile
-    or the store gets a question, a picture or a text, whatever it is for. If the profile has worker pools, it
-    also checks that SLURM can serve them, and that each kind of node sees the store, the same Python, its
+    Exit code 1 if something is wrong, 3 if something could not be checked. If the profile has worker pools,
+    it also checks that SLURM can serve them, and that each kind of node sees the store, the same Python, its
     GPUs and this machine.
 
-    Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
+    Example: `slvmeval doctor --store STORE`, `slvmeval doctor --gpu --profile site.toml`
     """
+    if options.script:
+        print_script(options, options.pool)
+        return
+    if options.gpu:
+        gpu_check(options)
+        return
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 
@@ -50,7 +55,7 @@ def doctor(
         options,
         ask=options.ask,
         probe=options.probe_nodes > 0,
-        probe_wait_s=options.max_wait,
+        probe_wait_s=120.0 if options.max_wait is None else options.max_wait,
         per_kind=options.probe_nodes,
     )
     counts = Counter(finding.verdict for finding in findings)

@@ -15,7 +15,8 @@ from flows.parameters import Given, SiteParameters
 from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
-from slvmeval.cli.evaluate.evaluators import evaluators as evaluators_commands
+from slvmeval.cli.evaluate.evaluators import list_evaluators
+from slvmeval.cli.listing import KINDS, ListOptions
 
 if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
@@ -30,7 +31,7 @@ EVALUATE_PANEL = "Judges"
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(rich_help_panel=EVALUATE_PANEL)(evaluate)
-    app.add_typer(evaluators_commands, name="evaluators", rich_help_panel=EVALUATE_PANEL)
+    KINDS.update({"evaluators": list_evaluators, "batches": batches})
     app.add_typer(judgements, name="judgements", rich_help_panel="Judges")
 
 
@@ -50,7 +51,7 @@ def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
     from flows.score.options import evaluate_options
 
     if not (parameters.evaluators or parameters.evaluators_file):
-        raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
+        raise typer.BadParameter("name one, see `slvmeval list evaluators`", param_hint="--evaluator")
     site = parameters.site()
     options = evaluate_options(parameters, site)
     if run.dry_run:
@@ -154,12 +155,8 @@ def export_judgements(
     terminal.say(f"{count} judgements: {options.file}")
 
 
-@judgements.command()
-def batches(options: SiteParameters) -> None:
-    """List the batches whose answers are not collected yet: id, age, and what the provider last reported.
-
-    Example: `slvmeval judgements batches --store STORE`
-    """
+def batches(options: ListOptions) -> None:
+    """Print the batches whose answers are not collected yet: id, age, and what the provider last reported."""
     found = [batch for records in _records(options) for batch in records.batches()]
     for batch in found:
         terminal.say(batch.in_words())
@@ -171,7 +168,7 @@ class GiveUpOptions(SiteParameters):
     """Options of `give-up`."""
 
     batch: Annotated[str, Given(("batch",), "BATCH")] = Field(
-        description="Id, as `judgements batches` lists it."
+        description="Id, as `slvmeval list batches` shows it."
     )
 
 
@@ -189,7 +186,7 @@ def give_up(
 
     count = sum(records.give_up(options.batch) for records in _records(options))
     if not count:
-        raise UserInputError(f"no batch {options.batch} waits here: `slvmeval judgements batches` lists them")
+        raise UserInputError(f"no batch {options.batch} waits here: `slvmeval list batches` lists them")
     terminal.say(f"batch {options.batch} is given up: its {count} requests are asked again by the next run")
 
 

@@ -10,24 +10,16 @@ from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from flows.parameters import Given
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
-from storage_schemas.model import Frozen
+from slvmeval.cli.listing import ListOptions
 
 if TYPE_CHECKING:
     from tasks.scoring.declared import Declared
 
 #: A name that can be a distribution, an entry point and, with underscores, a module.
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-
-evaluators = CommandGroup(
-    no_args_is_help=True, help="The evaluators that there are, and the package of a new one."
-)
 
 
 class Shape(StrEnum):
@@ -42,25 +34,8 @@ class Shape(StrEnum):
 _USE = {Shape.judge: "{}", Shape.scorer: "{}", Shape.model_judge: "'{}?model=MODEL&server=NAME'"}
 
 
-class ListEvaluatorsOptions(Frozen):
-    """Options of `list-evaluators`."""
-
-    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
-        default=(), description="Show these with all their settings."
-    )
-    as_json: terminal.JsonOption = False
-
-
-@evaluators.command(name="list")
-def list_evaluators(
-    options: ListEvaluatorsOptions,
-) -> None:
-    """List the evaluators: what each sees and needs, whether it is paid, and its settings.
-
-    An evaluator of an installed package is imported only if it is named.
-
-    Example: `slvmeval evaluators list vlm-video`
-    """
+def list_evaluators(options: ListOptions) -> None:
+    """Print the evaluators; one of an installed package is imported only if it is named."""
     from tasks.scoring.declared import declared
     from tasks.scoring.registry import BUILT_IN, added_evaluators, factory
 
@@ -85,41 +60,28 @@ def list_evaluators(
         columns_of = ("setting", "type", "default", "meaning")
         terminal.console().print(terminal.table(f"settings of {name}", columns_of, settings))
     if not options.names:
-        terminal.say("`slvmeval evaluators list NAME` has the settings of one")
+        terminal.say("`slvmeval list evaluators NAME` has the settings of one")
 
 
 def _facts(one: Declared) -> tuple[str, str, str]:
     return ", ".join(one.sees) or "nothing", ", ".join(one.needs) or "nothing", "yes" if one.paid else "no"
 
 
-class NewOptions(Frozen):
-    """Options of `new`."""
+def new(folder: Path, shape: Shape) -> None:
+    """Write the package of a new evaluator, which installs, passes its test and judges.
 
-    name: Annotated[str, Given(("name",), "NAME")] = Field(description="Its name, such as my-judge.")
-    shape: Annotated[Shape, Given(("--kind",))] = Field(
-        default=Shape.judge, description="A judge compares two videos, a scorer rates one; or ask a model."
-    )
-    folder: Annotated[Path | None, Given(("--out",), metavar="DIR")] = Field(
-        default=None, description="Where it is written; by default ./NAME."
-    )
-
-
-@evaluators.command()
-def new(
-    options: NewOptions,
-) -> None:
-    """Write the package of a new evaluator, which installs, passes its test and judges. Change it from there.
-
-    Example: `slvmeval evaluators new my-judge`
+    Parameters
+    ----------
+    folder
+        Its folder; the folder's name is the evaluator's.
     """
-    place = options.folder or Path(options.name)
-    write_package(options.name, options.shape, place)
+    name = folder.resolve().name
+    write_package(name, shape, folder)
     terminal.say(
-        f"the package of the {options.shape.value} {options.name} is in {place}: {_module(options.name)}.py "
-        "is all of it. Next:",
-        f"  pip install -e {place}",
-        f"  pytest {place}",
-        f"  slvmeval evaluate -e {_USE[options.shape].format(options.name)} --store STORE",
+        f"the package of the {shape.value} {name} is in {folder}: {_module(name)}.py is all of it. Next:",
+        f"  pip install -e {folder}",
+        f"  pytest {folder}",
+        f"  slvmeval evaluate -e {_USE[shape].format(name)} --store STORE",
     )
 
 
@@ -155,7 +117,7 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
     if importlib.util.find_spec(module) is not None:
         raise UserInputError(f"there is a Python module {module} already: choose another name")
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise UserInputError(f"{place} exists and is not an empty folder: name another one with --out")
+        raise UserInputError(f"{place} exists and is not an empty folder: name another one")
     words = {"name": name, "module": module, "class_name": _class_name(name), "use": _USE[shape].format(name)}
     texts = files("slvmeval") / "evaluator_package"
     written = {

@@ -357,8 +357,17 @@ class MakeOptions(ReleaseParameters):
     evaluator: Annotated[
         str,
         Given(("--evaluator", "-e"), "NAME"),
-    ] = Field(description="Whose answers.")
+    ] = Field(
+        default="", description="Whose answers; of --answers, its name instead of the model of the log."
+    )
     card: CardOption
+    answers: Annotated[Path | None, Given(metavar="FILE", no_folder=True)] = Field(
+        default=None,
+        description="Answers of another harness in place of the store's: a log of Inspect AI (.eval, "
+        ".json) or "
+        "lmms-eval (.jsonl), or pair, order, choice as CSV or JSON Lines.",
+    )
+    partial: bool = Field(default=False, description="With --answers: count missing answers as failures.")
     settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", panel=RARE)] = Field(
         default="", description="Prefix of the settings' checksum, if there are several."
     )
@@ -373,12 +382,20 @@ def make(
 ) -> None:
     """Write a judge's answers on a release as a submission, and check it.
 
+    `slvmeval export --harness` writes what another harness runs. Of its answers, rows that are unknown,
+    missing, there twice or contradict each other are named, and nothing is written.
+
     Example: `slvmeval submission make mine.json -e my-judge --card card.toml --store STORE`
     """
     from storage_schemas.judgements import JudgementsStore
     from tasks.llm.usage import load_prices
     from tasks.publish.submission import UsedPrices, make_submission, read_card
 
+    if options.answers is not None:
+        _of_harness(options, options.answers)
+        return
+    if not options.evaluator or options.partial:
+        raise typer.BadParameter("name the judge, or give --answers FILE", param_hint="--evaluator")
     opened = terminal.open_release(options)
     who = read_card(options.card)
     used = load_prices(None if options.prices is None else str(options.prices))
@@ -390,6 +407,18 @@ def make(
     ]
     made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
     _write_submission(options.file, made, opened)
+
+
+def _of_harness(options: MakeOptions, answers: Path) -> None:
+    """Write a submission of another harness's log, or of a table of answers."""
+    from tasks.publish.foreign_answers import judgements_from
+    from tasks.publish.submission import UsedPrices, make_submission, read_card
+
+    opened = terminal.open_release(options)
+    who = read_card(options.card)
+    rows, coverage = judgements_from(answers, opened, options.evaluator, options.partial)
+    terminal.say(coverage)
+    _write_submission(options.file, make_submission(opened, rows, who, UsedPrices()), opened)
 
 
 def _write_submission(file: Path, made: Submission, release: Release) -> None:
@@ -406,44 +435,6 @@ def _write_submission(file: Path, made: Submission, release: Release) -> None:
         draft.unlink(missing_ok=True)
     failed = sum(answer.failure is not None for answer in made.answers)
     terminal.say(f"{len(made.answers)} answers, {failed} of them failures: {file}")
-
-
-class FromFileOptions(ReleaseParameters):
-    """Options of `from-file`."""
-
-    answers: Annotated[Path, Given(("answers",), "ANSWERS", no_folder=True)] = Field(
-        description="A log of Inspect AI (.eval, .json) or lmms-eval (.jsonl), or pair, order, choice as "
-        "CSV or "
-        "JSON Lines."
-    )
-    file: FileArgument
-    card: CardOption
-    evaluator: Annotated[
-        str,
-        Given(("--evaluator", "-e"), "NAME"),
-    ] = Field(default="", description="Its name; by default the model of the log.")
-    partial: bool = Field(default=False, description="Count missing answers as failures.")
-
-
-@submissions.command(name="from")
-def from_file(
-    options: FromFileOptions,
-) -> None:
-    """Make a submission of another harness's log, or of a table of answers.
-
-    `slvmeval export --harness` writes what the harness runs. Rows that are unknown, missing, there twice or
-    contradict each other are named, and nothing is written.
-
-    Example: `slvmeval submission from logs/log.eval mine.json --card card.toml --store STORE`
-    """
-    from tasks.publish.foreign_answers import judgements_from
-    from tasks.publish.submission import UsedPrices, make_submission, read_card
-
-    opened = terminal.open_release(options)
-    who = read_card(options.card)
-    rows, coverage = judgements_from(options.answers, opened, options.evaluator, options.partial)
-    terminal.say(coverage)
-    _write_submission(options.file, make_submission(opened, rows, who, UsedPrices()), opened)
 
 
 class CheckOptions(ReleaseParameters):

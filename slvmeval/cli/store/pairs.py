@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, ReleaseParameters
+from flows.parameters import ReleaseParameters
+from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
 
 if TYPE_CHECKING:
     from storage_schemas.pair import Interval, PairRecord
-
-app = CommandGroup(no_args_is_help=True, help="List and show the pairs of a release.")
+    from storage_schemas.release import Release
 
 _SHORT = 12
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the group."""
-    parent.add_typer(app, name="pairs", rich_help_panel="Releases")
+    """Add the command."""
+    parent.command(rich_help_panel="Releases")(pairs)
 
 
-class ListPairsOptions(ReleaseParameters):
-    """Options of `list-pairs`."""
+class PairsCommandOptions(ReleaseParameters):
+    """Options of `pairs`."""
 
-    aspect: str | None = Field(default=None, description="Only this aspect.")
-    source: str | None = Field(default=None, description="Only this source id.")
+    aspects: Aspects = ()
+    source: str | None = Field(default=None, description="Only pairs of this source id.")
+    pair_ids: PairIds = ()
     as_json: terminal.JsonOption = False
 
 
-@app.command(name="list")
-def list_pairs(
-    options: ListPairsOptions,
-) -> None:
-    """List the pairs of a release.
+def pairs(options: PairsCommandOptions) -> None:
+    """List the pairs of a release; with --pair, show one: operation, intervals of both sides, edit list.
 
-    Example: `slvmeval pairs list demo --store STORE --aspect color`
+    Example: `slvmeval pairs demo --store STORE --aspect color`, `slvmeval pairs --pair 3f2a91 --store STORE`
     """
     opened = terminal.open_release(options)
-    records = opened.pairs(options.aspect, options.source)
+    if options.pair_ids:
+        for pair_id in options.pair_ids:
+            _show(opened, pair_id, options.as_json)
+        return
+    records = [
+        record
+        for record in opened.pairs(source_id=options.source)
+        if not options.aspects or record.aspect in options.aspects
+    ]
     if options.as_json:
         terminal.print_json(
             [
@@ -72,27 +77,9 @@ def list_pairs(
     terminal.console().print(terminal.table(title, columns, rows, numbers=2))
 
 
-class ShowOptions(ReleaseParameters):
-    """Options of `show`."""
-
-    pair_id: Annotated[str, Given(("pair_id",), "PAIR_ID")] = Field(
-        description="A pair's id, or an unambiguous prefix."
-    )
-    release: str | None = Field(default=None, description="The release, if the store has several.")
-    as_json: terminal.JsonOption = False
-
-
-@app.command()
-def show(
-    options: ShowOptions,
-) -> None:
-    """Show one pair: its operation, the degraded intervals of both sides, and the edit list.
-
-    Example: `slvmeval pairs show 3f2a91 --store STORE`
-    """
-    opened = terminal.open_release(options)
-    record = opened.pair(options.pair_id)
-    if options.as_json:
+def _show(opened: Release, pair_id: str, as_json: bool) -> None:
+    record = opened.pair(pair_id)
+    if as_json:
         damage = opened.source(record.source_id).damage
         terminal.print_json({**record.model_dump(mode="json"), "source_damage": damage})
         return

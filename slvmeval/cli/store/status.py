@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
 
-from flows.parameters import SiteParameters
+from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
 from storage_schemas.sizes import size_text
 
@@ -23,13 +23,21 @@ _WATCH_EVERY_S = 1.0
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="The store")(status)
-    app.command("open", rich_help_panel="The store")(open_page)
 
 
-class StatusOptions(SiteParameters):
+class StatusOptions(terminal.DeskParameters):
     """Options of `status`."""
 
     watch: bool = Field(default=False, description="Follow the running build until it ends.")
+    page: Annotated[bool, Given(("--open",))] = Field(
+        default=False,
+        description="Show the store on a local page until interrupted: releases, builds, galleries, reports, "
+        "judges, campaigns, suites, disk.",
+    )
+    port: terminal.PortOption = 8019
+    browser: Annotated[bool, Given(panel=RARE)] = Field(
+        default=True, description="Open the page in the browser at once."
+    )
     as_json: terminal.JsonOption = False
 
 
@@ -38,8 +46,13 @@ def status(
 ) -> None:
     """Show the running or last build with its worker pools, the releases, and the sizes of a store.
 
-    Example: `slvmeval status --store STORE --watch`
+    The page of `--open` can be reached from this machine only, at an address that changes with each start.
+
+    Example: `slvmeval status --store STORE --watch`, `slvmeval status --open --store STORE`
     """
+    if options.page:
+        _open_page(options)
+        return
     opened = terminal.open_store(options)
     if options.watch:
         _watch(opened)
@@ -90,22 +103,8 @@ def _watch(store: Store) -> None:
             time.sleep(_WATCH_EVERY_S)
 
 
-class OpenPageOptions(terminal.DeskParameters):
-    """Options of `open-page`."""
-
-    port: terminal.PortOption = 8019
-    browser: bool = Field(default=True, description="Open it in the browser at once.")
-
-
-def open_page(
-    options: OpenPageOptions,
-) -> None:
-    """Show a store on one local page: releases, builds, galleries, reports, judges, campaigns, suites, disk.
-
-    Only this machine can reach it, under an address that changes with each start. It changes nothing.
-
-    Example: `slvmeval open --store STORE`
-    """
+def _open_page(options: StatusOptions) -> None:
+    """Show a store on one local page, which only this machine can reach; it changes nothing."""
     opened = terminal.open_store(options)
     from infra.scratch import ScratchFolder
     from slvmeval.web.local_server import prepare_server

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
-from storage_schemas.model import Frozen
+from slvmeval.cli.listing import KINDS, ListOptions
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="Releases")(verify)
     app.command(name="gc", rich_help_panel="The store")(collect)
-    app.add_typer(schemas, name="schema", rich_help_panel="The store")
+    KINDS["schemas"] = list_schemas
 
 
 class VerifyOptions(ReleaseParameters):
@@ -145,7 +144,9 @@ def verify(
         verdict = f"{len(damages)} problems" if damages else "all good"
         terminal.say(f"release {name}, version {number}: {how}, {verdict}")
         if done:
-            terminal.say("run `slvmeval retry` (or the build again) to recreate the removed artifacts")
+            terminal.say(
+                "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
+            )
         elif damages:
             terminal.say("--repair removes damaged artifacts, so that the next build recreates them")
         if command is not None:
@@ -259,44 +260,34 @@ def collect(
         terminal.say(f"more can be freed: slvmeval gc {' '.join(Droppable)} (see --help)")
 
 
-schemas = CommandGroup(no_args_is_help=True, help="Schemas of stored data and settings.")
+#: Recipe and profile have JSON Schemas, tables Arrow schemas.
+_SCHEMAS = ("recipe", "profile", "tables")
 
 
-class SchemaName(StrEnum):
-    """Names of the schemas."""
+def list_schemas(options: ListOptions) -> None:
+    """Print the schemas that are named; without a name, which there are."""
+    from storage_schemas.errors import UserInputError, suggestion
 
-    RECIPE = "recipe"
-    PROFILE = "profile"
-    TABLES = "tables"
-
-
-class ShowOptions(Frozen):
-    """Options of `show`."""
-
-    what: Annotated[SchemaName, Given(("what",))] = Field(
-        description="recipe and profile as JSON Schema, tables as Arrow schemas."
-    )
+    for name in options.names:
+        if name not in _SCHEMAS:
+            raise UserInputError(f"list schemas {name}: {suggestion(name, _SCHEMAS, 'the schemas are')}")
+        _print_schema(name)
+    if not options.names:
+        terminal.say(*_SCHEMAS)
 
 
-@schemas.command()
-def show(
-    options: ShowOptions,
-) -> None:
-    """Print a schema.
-
-    Example: `slvmeval schema show recipe > recipe.schema.json`
-    """
-    if options.what is SchemaName.RECIPE:
+def _print_schema(name: str) -> None:
+    if name == "recipe":
         from tasks.recipe import Recipe
 
         terminal.print_json(Recipe.model_json_schema())
-    elif options.what is SchemaName.PROFILE:
+    elif name == "profile":
         from infra.profile import profile_schema
 
         terminal.print_json(profile_schema())
     else:
-        for name, schema in table_schemas().items():
-            terminal.say(name, *(f"  {field.name:<20} {field.type}" for field in schema), "")
+        for table, schema in table_schemas().items():
+            terminal.say(table, *(f"  {field.name:<20} {field.type}" for field in schema), "")
 
 
 def table_schemas() -> dict[str, pa.Schema]:

@@ -46,7 +46,7 @@ class AblationsOptions(SiteParameters):
 def ablations(
     options: AblationsOptions,
 ) -> None:
-    """Compare a suite and its variants (`suite NAME --variant`) with people, in one table.
+    """Compare a suite and its variants (`suite run NAME --variant`) with people, in one table.
 
     Spearman's ρ and Krippendorff's α by dimension, and ρ by kind of prompt. Exit code 3: ratings were left
     out; they are in ablations-left-out.csv.

@@ -1,16 +1,20 @@
-"""``slvmeval suite NAME``: one command for each suite, all with the same options.
+"""``slvmeval suite run SUITE``: every suite has the same options.
 
 The result of a run, or its estimate, as printed in a terminal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field
+
+from flows.parameters import Given
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Without
+from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from flows.score.options import SuiteOptions
@@ -109,29 +113,36 @@ def _print_estimate(run: SuiteRun, rows: list[DimensionEstimate]) -> None:
     print_prices(run.prices)
 
 
-def suite_command(name: str) -> Callable[..., None]:
-    """Return the command of a suite."""
+class RunOptions(Frozen):
+    """Which suite."""
 
-    def score(parameters: Annotated[SuiteParameters, Without("suite")], run: terminal.RunSwitches) -> None:
-        from flows.score.options import suite_options
+    suite: Annotated[str, Given(("suite",), "SUITE")] = Field(
+        description="The suite: video-bench, locot2v-bench, or one of an installed package."
+    )
 
-        asked = parameters.model_copy(update={"suite": name})
-        site = asked.site()
-        options = suite_options(asked, site)
-        if run.dry_run:
-            say_estimate(options, run)
-            return
-        from flows.command_runs import run_flow
-        from flows.score.suite_run import SUITE
-        from slvmeval.cli.runs import finish
 
-        finish(run_flow(SUITE, options, site, run.direct, run.quiet), print_result, run)
-
-    score.__doc__ = f"""Score videos with {name}. Existing scores are not computed again.
+def run(
+    chosen: RunOptions,
+    parameters: Annotated[SuiteParameters, Without("suite")],
+    switches: terminal.RunSwitches,
+) -> None:
+    """Score videos with a suite. Existing scores are not computed again.
 
     It can be stopped at any time; the same command continues. Exit code 0: every video has its scores, 3:
     some are missing, or rows of the files were left out, 1: failed.
 
-    Example: `slvmeval suite {name} --videos DIR --prompt-suite FILE --store STORE`
+    Example: `slvmeval suite run video-bench --videos DIR --prompt-suite FILE --store STORE`
     """
-    return score
+    from flows.score.options import suite_options
+
+    asked = parameters.model_copy(update={"suite": chosen.suite})
+    site = asked.site()
+    options = suite_options(asked, site)
+    if switches.dry_run:
+        say_estimate(options, switches)
+        return
+    from flows.command_runs import run_flow
+    from flows.score.suite_run import SUITE
+    from slvmeval.cli.runs import finish
+
+    finish(run_flow(SUITE, options, site, switches.direct, switches.quiet), print_result, switches)

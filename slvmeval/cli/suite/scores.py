@@ -179,7 +179,7 @@ def the_suite(store: Store, name: str | None) -> Suite:
     if name is None:
         plain = [one for one in there if "+" not in one]
         if not plain:
-            raise StoreError(f"there are no scores in {store.root}: `slvmeval suite NAME` makes them")
+            raise StoreError(f"there are no scores in {store.root}: `slvmeval suite run NAME` makes them")
         if len(plain) > 1:
             raise UserInputError(f"name the suite: the store has scores of {', '.join(plain)}")
         (name,) = plain

@@ -54,5 +54,6 @@ def aesthetics_bound(
         bound = bound_of(paths, hub, step, **names)
     terminal.say(
         f"{bound:.4f}: the mean of the best 10 % of {len(paths)} pictures",
-        f"""slvmeval suite locot2v-bench --set 'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
+        "slvmeval suite run locot2v-bench --set "
+        f"""'visual={{"aesthetics": {{"upper_bound": {bound:.4f}}}}}' …""",
     )

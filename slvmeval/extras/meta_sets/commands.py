@@ -16,6 +16,7 @@ from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, Only
 from slvmeval.cli.evaluate.report import FailuresOption, TiesOption
+from slvmeval.cli.listing import KINDS, ListOptions
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def proxy_study(
     from tasks.extras.meta_sets.proxy_study import ProxyPairs
 
     if not (parameters.evaluators or parameters.evaluators_file):
-        raise typer.BadParameter("name one, see `slvmeval evaluators list`", param_hint="--evaluator")
+        raise typer.BadParameter("name one, see `slvmeval list evaluators`", param_hint="--evaluator")
     policy, _ = tie_policy(given.ties), rate_of(given.fps)
     study = ProxyPairs(
         path=str(given.fetv.expanduser().resolve()),
@@ -186,20 +187,11 @@ def register(parent: typer.Typer) -> None:
     """Add the group."""
     app.command(name="proxy-study")(proxy_study)
     parent.add_typer(app, name="meta-sets", rich_help_panel="Judges")
+    KINDS["meta-sets"] = list_sets
 
 
-class ListSetsOptions(Frozen):
-    """Options of `list-sets`."""
-
-    as_json: terminal.JsonOption = False
-
-
-@app.command(name="list")
-def list_sets(options: ListSetsOptions) -> None:
-    """List the sets that can be judged in place of a release, and their own aspects.
-
-    Example: `slvmeval meta-sets list`
-    """
+def list_sets(options: ListOptions) -> None:
+    """Print the sets that can be judged in place of a release, and their own aspects."""
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
     own = descriptions()

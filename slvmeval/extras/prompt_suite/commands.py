@@ -120,7 +120,6 @@ def say_left_out(rows: Sequence[UnusedLine], why: str = "left out") -> None:
 FolderArgument = Annotated[
     Path, Given(("argument",), "FOLDER"), Field(description="The folder that `make` was given with --out.")
 ]
-ByOption = Annotated[str, Given(("--by",), "NAME"), Field(description="Name of the reviewer.")]
 
 app = CommandGroup(no_args_is_help=True, help="Complex prompts from your own videos.")
 
@@ -174,7 +173,9 @@ class ReviewOptions(Frozen):
     edit: bool = Field(
         default=False, description="Write a file for each open draft instead, to edit anywhere."
     )
-    by: ByOption = ""
+    edited: bool = Field(default=False, description="Read those files back, edited; 3: one does not fit.")
+    as_drafted: bool = Field(default=False, description="Accept all open drafts unchanged.")
+    by: Annotated[str, Given(metavar="NAME")] = Field(default="", description="Name of the reviewer.")
     port: terminal.PortOption = 8018
 
 
@@ -184,20 +185,23 @@ def review(
 ) -> None:
     """Show drafts beside stills of their videos on a local page, where they are corrected and accepted.
 
-    With --edit it writes files into FOLDER/edit; `suite prompts accept` reads them back.
+    With --edit it writes files into FOLDER/edit; --edited reads them back.
 
     Example: `slvmeval suite prompts review PROMPTS`
     """
     from tasks.extras.prompt_suite.edit_files import write_edit_files
     from tasks.extras.prompt_suite.project import Project
 
+    if options.edited or options.as_drafted:
+        _accept(options)
+        return
     project = Project(options.folder)
     if options.edit:
         written, there = write_edit_files(project)
         terminal.say(*(f"left as it is: {path}" for path in there))
         terminal.say(
             f"{len(written)} files: {project.edit_folder}; mend the texts, write `verdict: accepted` or "
-            f"`left_out`, then `slvmeval suite prompts accept {options.folder}`"
+            f"`left_out`, then `slvmeval suite prompts review {options.folder} --edited`"
         )
         return
     from slvmeval.extras.prompt_suite.review.app import ReviewDesk, prepare_review
@@ -210,24 +214,8 @@ def review(
         ready.run()
 
 
-class AcceptOptions(Frozen):
-    """Options of `accept`."""
-
-    folder: FolderArgument
-    as_drafted: bool = Field(default=False, description="Accept all open drafts unchanged instead.")
-    by: ByOption = ""
-
-
-@app.command()
-def accept(
-    options: AcceptOptions,
-) -> None:
-    """Read the files of FOLDER/edit that a person has edited.
-
-    Exit code 3: a file is invalid, or its draft has changed since.
-
-    Example: `slvmeval suite prompts accept PROMPTS`
-    """
+def _accept(options: ReviewOptions) -> None:
+    """Read the files of FOLDER/edit that a person has edited, or accept all open drafts as they are."""
     from tasks.extras.prompt_suite.edit_files import import_edits
     from tasks.extras.prompt_suite.project import Project
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
@@ -23,6 +24,8 @@ router = APIRouter(prefix="/c/{campaign}")
 #: Maximum length of a platform's identities and parameters.
 _MAX_CHARACTERS = 200
 
+#: Where Prolific takes completion codes.
+_PROLIFIC_DONE = "https://app.prolific.com/submissions/complete"
 #: MTurk's assignment id while a worker only previews the task.
 _NOT_TAKEN = "ASSIGNMENT_ID_NOT_AVAILABLE"
 
@@ -180,10 +183,13 @@ def done(request: Request, campaign: str) -> Response:
     site = site_of(request)
     session = site.session(request, campaign)
     code = site.desk.workers.finish(campaign, session.worker)
-    return site.page(request, "done", session, code=code, answered=answered(site, session))
+    worker = site.desk.workers.get(campaign, session.worker)
+    back = f"{_PROLIFIC_DONE}?{urlencode({'cc': code})}" if worker.platform == "prolific" else ""
+    return site.page(request, "done", session, code=code, back=back, **earned(site, session))
 
 
-def answered(site: Site, session: BrowserSession) -> int:
-    """Return the number of tasks a worker has answered."""
-    rows = site.desk.organiser.workers(session.campaign)
-    return next((row.votes for row in rows if row.worker == session.worker), 0)
+def earned(site: Site, session: BrowserSession) -> dict[str, Any]:
+    """Return how many tasks a worker has answered, and what is paid for them, if anything, in words."""
+    done, settings = site.desk.workers.done(session.campaign, session.worker), site.campaign(session.campaign)
+    paid = settings.pay_per_task or settings.pay_per_hour
+    return {"answered": done.tasks, "sum": money(done.pay, settings.currency) if paid else ""}

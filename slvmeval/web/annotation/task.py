@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from slvmeval.web.annotation.entry import answered
+from slvmeval.web.annotation.entry import earned
+from slvmeval.web.annotation.problems import of_desk
 from slvmeval.web.annotation.sessions import BrowserSession, MediaLink
 from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.campaign import money
@@ -71,13 +72,17 @@ def task_page(request: Request, campaign: str) -> Response:
         assignment = site.desk.queue.next(campaign, session.worker)
     except DeskRefusal as refused:
         target = _instead(site, session, refused.reason)
+        if refused.reason is RefusalReason.EXCLUDED and earned(site, session)["answered"]:
+            problem = of_desk(refused, campaign)
+            problem.go_on = f"/c/{campaign}/done"
+            raise problem from refused
         if target is None:
             raise
         return RedirectResponse(target, 303)
     settings = site.campaign(campaign)
     watch_s = assignment.task.watch_s(settings.look_first)
     pay = money(settings.pay_for(watch_s), settings.currency) if settings.pay_per_hour else ""
-    data = {"view": assignment.view(), "urls": urls(site, assignment), "pay": pay}
+    data = {"view": assignment.view(), "urls": urls(site, assignment), "pay": pay, **earned(site, session)}
     if isinstance(assignment, Assignment):
         return site.page(request, "task", session, **data)
     guide = settings.guide(assignment.task.dimension, session.language)
@@ -89,7 +94,7 @@ def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str 
     if reason is RefusalReason.NO_CONSENT:
         return f"/c/{session.campaign}/consent"
     ended = reason in (RefusalReason.DONE, RefusalReason.LIMIT, RefusalReason.NO_TASKS)
-    return f"/c/{session.campaign}/done" if ended and answered(site, session) else None
+    return f"/c/{session.campaign}/done" if ended and earned(site, session)["answered"] else None
 
 
 def urls(site: Site, assignment: AnyAssignment) -> dict[str, str]:

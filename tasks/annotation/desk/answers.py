@@ -36,7 +36,11 @@ class Answers:
             return self._assignments.value(connection, settings, row)
 
     def prefer(self, campaign: str, worker: str, assignment_id: str, place: str) -> Assignment:
-        """Store which video is better; repeating the answer changes nothing, a different one is refused."""
+        """Store which video is better; repeating the answer changes nothing, a different one is refused.
+
+        What was played before no longer counts: the changed parts are to be watched by somebody who knows
+        what to look for.
+        """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             wanted = checked_place(place)
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
@@ -54,9 +58,14 @@ class Answers:
                 state="preferred",
                 preferred=wanted,
                 preferred_at=self._database.now(),
+                watched_s=_played_s(assignment),
+                last_at=self._database.now(),
+                elapsed_s=0.0,
+                seen_left="[]",
+                seen_right="[]",
             )
             self._record(connection, EventKind.PREFERRED, row, side=assignment.side_at(wanted))
-            return self._assignments.pair(connection, settings, row, assignment)
+            return self._assignments.pair(connection, settings, row)
 
     def confirm(self, campaign: str, worker: str, assignment_id: str, number: int) -> Assignment:
         """Store that the worker watched a stretch, which must have been played, after the preference."""
@@ -135,13 +144,18 @@ class Answers:
             rating=row.rating,
             preference_s=max((moment(row.preferred_at) - opened).total_seconds(), 0.0),
             total_s=max((moment(now) - opened).total_seconds(), 0.0),
-            watched_s=sum(length(seen) for seen in assignment.seen.values()),
+            watched_s=row.watched_s + _played_s(assignment),
             pair_duration_s=assignment.task.videos_s,
             comment=comment,
             protocol=settings.protocol,
             opened_at=row.opened_at,
             at=now,
         )
+
+
+def _played_s(assignment: Assignment) -> float:
+    """Return the seconds of both videos that were played since opening, or since the preference."""
+    return sum(length(seen) for seen in assignment.seen.values())
 
 
 def _check_seen(assignment: Assignment) -> None:

@@ -195,6 +195,7 @@ class Queue:
             "last_at": now,
             "elapsed_s": 0.0,
             "cuts": 0,
+            "watched_s": 0.0,
             **dict.fromkeys(("seen_left", "seen_right", "sent_left", "sent_right", "confirmed"), "[]"),
         }
         return connection.execute(ASSIGNMENTS.insert().values(**values).returning(ASSIGNMENTS)).one()

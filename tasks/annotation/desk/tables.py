@@ -124,6 +124,7 @@ ASSIGNMENTS = Table(
     Column("last_at", Text, nullable=False),
     Column("elapsed_s", Float, nullable=False),
     Column("cuts", Integer, nullable=False),
+    Column("watched_s", Float, nullable=False),
     Column("seen_left", Text, nullable=False),
     Column("seen_right", Text, nullable=False),
     Column("sent_left", Text, nullable=False),

@@ -15,7 +15,7 @@ from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
 from tasks.annotation.desk.keys import DeskKey
 from tasks.annotation.desk.refusals import RefusalReason, refuse
-from tasks.annotation.desk.tables import INVITATIONS, WORKERS, plain_text
+from tasks.annotation.desk.tables import INVITATIONS, TASKS, WORKERS, plain_text
 from tasks.annotation.desk.votes import Votes
 
 #: The platform of our own links.
@@ -33,6 +33,14 @@ class WorkerSession:
     language: str
     consented: bool
     returning: bool
+
+
+@dataclass(frozen=True)
+class Earned:
+    """Number of tasks that a worker has answered, and their pay."""
+
+    tasks: int
+    pay: float
 
 
 class Workers:
@@ -135,6 +143,15 @@ class Workers:
             if connection.execute(finished).rowcount:
                 self._events.add(connection, campaign, EventKind.FINISHED, worker)
         return self._key.completion_code(settings, worker)
+
+    def done(self, campaign: str, worker: str) -> Earned:
+        """Return what a worker has done and earned, also if no further task is given to them."""
+        with self._database.read() as connection:
+            settings = self._campaigns.find(connection, campaign)
+            pairs = self._votes.pairs_of(connection, campaign, worker)
+            which = (TASKS.c.campaign == campaign, TASKS.c.pair_id.in_(pairs))
+            seconds = connection.execute(select(TASKS.c.watch_s).where(*which)).scalars()
+            return Earned(len(pairs), sum(map(settings.pay_for, seconds)))
 
     def session(self, connection: Connection, campaign: str, worker: str) -> WorkerSession:
         """Return a worker who has entered, inside a transaction."""

@@ -73,7 +73,7 @@ class HubSource:
             if model.kind not in self.kinds:
                 raise UserInputError(
                     f"model {self.name} is of kind {model.kind!r}, but one of kind "
-                    f"{' or '.join(map(repr, self.kinds))} is needed: `slvmeval models list` has them, "
+                    f"{' or '.join(map(repr, self.kinds))} is needed: `slvmeval list models` has them, "
                     f"`slvmeval models add NAME FOLDER --kind {self.kinds[0]}` adds one"
                 )
         lacking = [name for name, installed in self.libraries().items() if not installed]

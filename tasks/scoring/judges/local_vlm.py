@@ -139,7 +139,7 @@ class ImageTextSource(HubSource):
         if self.revision and not there.startswith(self.revision):
             raise PrerequisiteError(
                 f"{self.repository} is in the model folder at revision {there or 'unknown'}, but "
-                f"{self.revision} is asked for: remove its folder {self.name}, then slvmeval models fetch "
+                f"{self.revision} is asked for: remove its folder {self.name}, then slvmeval models add "
                 f"{self.repository} --revision {self.revision}"
             )
         return found

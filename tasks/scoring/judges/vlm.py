@@ -25,9 +25,9 @@ from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, Usage, of_judge
 from tasks.llm.vision_models import (
     CHOICE_TOKENS,
     INTERVALS_TOKENS,
-    LEAST_CACHED_TOKENS,
     LINE_TOKENS,
     MARK_TOKENS,
+    MIN_CACHED_TOKENS,
     TIME_TOKENS,
     VLM_MODELS,
     VlmModel,
@@ -196,7 +196,7 @@ class FrameJudge(PairwiseJudge):
 
         def to(videos: int) -> int:
             tokens = of_texts + sent.tokens * sum(shown[:videos]) // max(sum(shown), 1)
-            return tokens if videos and tokens >= LEAST_CACHED_TOKENS else 0
+            return tokens if videos and tokens >= MIN_CACHED_TOKENS else 0
 
         return to(self._shared.read), to(max(self._shared.ends, default=0))
 

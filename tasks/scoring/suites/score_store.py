@@ -78,7 +78,7 @@ class ScoresStore(RowStore):
         """
         table = self.table(suite)
         if not table.num_rows:
-            raise StoreError(f"there are no scores in {self.path}: `slvmeval suite NAME` makes them")
+            raise StoreError(f"there are no scores in {self.path}: `slvmeval suite run NAME` makes them")
         match path.suffix.lower():
             case ".parquet":
                 write_part(path, table)

@@ -48,12 +48,12 @@ def test_from_votes_to_a_filtered_release(
     no_more_figures()
     name = voted.name
     # retention writes nothing
-    rows = {row["aspect"]: row for row in command("annotate", "retention", name, "--json").json}
+    rows = {row["aspect"]: row for row in command("annotate", "filter", name, "--dry-run", "--json").json}
     assert (rows["all"]["final"], rows["all"]["undecided"]) == (3, 1)
-    out = command("annotate", "retention", name).out
+    out = command("annotate", "filter", name, "--dry-run").out
     assert "excluded by C" in out
     assert "60.0" in out
-    command("annotate", "retention", "--campaign", "spring")
+    command("annotate", "filter", "--dry-run", "--campaign", "spring")
     assert [path.name for path in (voted.store.root / "releases").iterdir()] == [name]
     # the report has people in it
     folder = tmp_path / "report"
@@ -72,7 +72,7 @@ def test_from_votes_to_a_filtered_release(
     assert "3 pairs read frame by frame, all good" in deep
     releases = command("status", "--json").json["releases"]
     assert [one["name"] for one in releases] == [name, f"{name}-filtered"]
-    assert len(command("pairs", "list", f"{name}-filtered", "--json").json) == 3
+    assert len(command("pairs", f"{name}-filtered", "--json").json) == 3
     # another rule can be tried
     recipe = tmp_path / "lenient.toml"
     recipe.write_text(
@@ -125,10 +125,10 @@ def test_a_build_goes_on_with_the_unfiltered_release(
 def test_what_cannot_be_is_said(release: Release, command: Run) -> None:
     for words, message in (
         (("filter",), "there are no votes on release"),
-        (("retention", "--campaign", "autumn"), "there are no votes of campaign 'autumn'"),
+        (("filter", "--dry-run", "--campaign", "autumn"), "there are no votes of campaign 'autumn'"),
         (("quality", "autumn"), "there are no votes of campaign 'autumn'"),
-        (("exclude", "autumn", "ann", "--note", "why"), "there is no campaign 'autumn'"),
-        (("clear", "autumn", "ann", "--note", " "), "give the reason with --note"),
+        (("decide", "autumn", "ann", "excluded", "--note", "why"), "there is no campaign 'autumn'"),
+        (("decide", "autumn", "ann", "cleared", "--note", " "), "give the reason with --note"),
     ):
         ran = command("annotate", *words, code=1)
         assert not ran.out
@@ -176,7 +176,7 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     assert "cannot be read" in refusal
 
     given = ("--note", "C everywhere", "--by", "Dr. Kim")
-    out = command("annotate", "exclude", "spring", "99", *given).out
+    out = command("annotate", "decide", "spring", "99", "excluded", *given).out
     assert "worker 99bad is excluded, decided by Dr. Kim: C everywhere" in out
     (row,) = files.decisions()
     said = (row.worker, row.decision, row.note, row.by)
@@ -184,9 +184,11 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     out = command("annotate", "quality").out
     assert "excluded" in out
     assert "0 to review" in out
-    command("annotate", "clear", "spring", "99bad", "--note", "a mistake of ours")
+    command("annotate", "decide", "spring", "99bad", "cleared", "--note", "a mistake of ours")
     assert [row.decision for row in files.decisions()] == [Standing.EXCLUDED, Standing.CLEARED]
-    assert "0 of 5 workers" in command("annotate", "exclude", "spring", "", "--note", "x", code=1).err
+    assert (
+        "0 of 5 workers" in command("annotate", "decide", "spring", "", "excluded", "--note", "x", code=1).err
+    )
 
 
 def test_the_desk_hears_of_a_decision_at_once(release: Release, command: Run) -> None:
@@ -194,7 +196,10 @@ def test_the_desk_hears_of_a_decision_at_once(release: Release, command: Run) ->
     with Desk.open(database_url(root), installation_key(root)) as desk:
         desk.organiser.publish(Campaign(name="spring", release=release.name, version=release.version), [])
         worker = desk.workers.enter("spring", "prolific", "somebody").worker
-    assert worker in command("annotate", "exclude", "spring", worker[:10], "--note", "asked to stop").out
+    assert (
+        worker
+        in command("annotate", "decide", "spring", worker[:10], "excluded", "--note", "asked to stop").out
+    )
     with Desk.open(database_url(root), installation_key(root)) as desk:
         (row,) = desk.decisions.read("spring")
     assert row.decision is Standing.EXCLUDED

@@ -116,13 +116,13 @@ def test_everything_is_built_summed_up_listed_and_shown(first: Built, run: Run) 
     assert made["aspects"] == dict.fromkeys(aspects, counts)
     assert made["sources"] == {"used": 1, "damaged": [], "set_aside": []}
     store = ("--store", first.store)
-    rows = {row["aspect"]: row for row in run("pairs", "list", "small", *store, "--json").json}
+    rows = {row["aspect"]: row for row in run("pairs", "small", *store, "--json").json}
     assert set(rows) == set(aspects)
-    shown = run("pairs", "show", rows["comprehensiveness"]["pair_id"][:10], *store).out
+    shown = run("pairs", "--pair", rows["comprehensiveness"]["pair_id"][:10], *store).out
     for words in ("remove-clips", "low side   30 frames", "edit list"):
         assert words in shown
-    assert "1 pairs" in run("pairs", "list", *store, "--aspect", "aesthetics").out
-    assert "0 pairs" in run("pairs", "show", "zzz", *store, code=1).err
+    assert "1 pairs" in run("pairs", *store, "--aspect", "aesthetics").out
+    assert "0 pairs" in run("pairs", "--pair", "zzz", *store, code=1).err
     status = run("status", *store, "--json").json
     assert status["run"]["status"] == "ended"
     (version,) = status["releases"][0]["versions"]
@@ -144,7 +144,7 @@ def test_a_second_build_makes_nothing_and_starts_nothing(built: Built, run: Run)
     assert "unchanged" in ran.stdout
     assert (built.result()["new"], built.result()["version"]) == (False, 1)
     assert {path: path.stat().st_mtime_ns for path in built.store.rglob("manifest.json")} == before
-    retry = ("retry", "--store", built.store, "--direct", "--quiet")
+    retry = ("build", "--retry", "--store", built.store, "--direct", "--quiet")
     assert "unchanged" in run(*retry, "small").out
     assert "no build of release 'other' was started" in run(*retry, "other", code=1).err
 
@@ -169,10 +169,10 @@ def test_plan_says_what_is_missing_and_how_long_a_gpu_takes_and_writes_nothing(
     first: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     """`aesthetics` stands for an operation that needs a GPU, with a row in the table and without."""
-    known = run(*first.words("plan", "--json")).json
+    known = run(*first.words("build", "--dry-run", "--json")).json
     assert (known["pairs_missing"], known["frames"]["to_decode"]) == (0, 0)
     fresh = replace(first, store=tmp_path / "new" / "store")
-    plan = fresh.words("plan")
+    plan = fresh.words("build", "--dry-run")
     new = run(*plan, "--json").json
     assert (new["pairs_missing"], new["frames"]["to_decode"]) == (4, 36)
     counts = {"planned": 1, "missing": 1, "frames_to_degrade": 6, "not_drawn": 0, "no_pair": {}}

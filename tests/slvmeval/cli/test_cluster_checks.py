@@ -174,7 +174,7 @@ def test_the_script_of_a_pool_is_what_a_build_sends(
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     store = tmp_path / "store"
-    words = ("slurm", "script", "--profile", ONE_MACHINE, "--store", store, "--pool")
+    words = ("doctor", "--script", "--profile", ONE_MACHINE, "--store", store, "--pool")
     script = run(*words, "h100").out
     assert script.startswith("#!/bin/bash\n")
     assert re.search(r"^#SBATCH -p h100$", script, re.M)

@@ -81,9 +81,8 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
     ("words", "model", "without"),
     [
         ("build", BuildParameters, ("settle_s", "damaged")),
-        ("plan", BuildParameters, ("gallery", "workers", "settle_s", "damaged")),
         ("evaluate", EvaluateParameters, ("version", "evaluators_file")),
-        ("suite video-bench", SuiteParameters, ("suite",)),
+        ("suite run", SuiteParameters, ("suite",)),
         ("suite prompts make", PromptsParameters, ()),
         (
             "annotate publish",

@@ -42,7 +42,7 @@ def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callab
     findings = {finding["what"]: finding for finding in run(*words, "--json").json}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
     assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)
-    assert "slvmeval models fetch u2netp" in findings["model u2netp"]["message"]
+    assert "slvmeval models add u2netp" in findings["model u2netp"]["message"]
     assert findings["recipe cpu-approx"]["message"] == "lacks u2netp"
     assert findings["opencv"]["message"].endswith("with xphoto")
     our_packages()

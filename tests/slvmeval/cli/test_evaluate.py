@@ -57,14 +57,14 @@ def test_a_dry_run_says_what_then_happens(
 
 
 def test_the_list_says_what_each_sees_and_needs(planted: PlantedPackage, run: Run) -> None:
-    output = run("evaluators", "list", "--json").json
+    output = run("list", "evaluators", "--json").json
     assert output["hf"]["needs"] == ["weights", "package", "GPU"]
     assert set(output["planted"]) == {"from"}
-    assert "planted" in run("evaluators", "list").out
-    named = run("evaluators", "list", "vlm-video", "planted", "--json").json
+    assert "planted" in run("list", "evaluators").out
+    named = run("list", "evaluators", "vlm-video", "planted", "--json").json
     assert {one["name"] for one in named["planted"]["settings"]} >= {"mood", "tokens"}
-    assert "settings of hf" in run("evaluators", "list", "hf").out
-    assert "did you mean vlm-video" in run("evaluators", "list", "vlm-vidoe", code=1).err
+    assert "settings of hf" in run("list", "evaluators", "hf").out
+    assert "did you mean vlm-video" in run("list", "evaluators", "vlm-vidoe", code=1).err
 
 
 def test_exit_codes(judged_store: Path, planted: PlantedPackage, run: Run) -> None:

@@ -145,7 +145,7 @@ def test_what_waits_is_listed_and_can_be_given_up(judged_store: Path, run: Run) 
         (batch,) = judge.run("--batch", "--no-wait", code=3).json["batches"]
         assert (batch["id"], batch["of"], batch["requests"]) == ("batch_0", judge.name, ALL)
         assert batch["state"] == "in_progress"
-        listed = run("judgements", "batches", "--store", str(judged_store)).out
+        listed = run("list", "batches", "--store", str(judged_store)).out
         assert f"batch batch_0 of {judge.name}: {ALL} requests" in " ".join(listed.split())
         give_up = ("judgements", "give-up", "batch_0", "--store", str(judged_store))
         run(*give_up)

@@ -51,4 +51,4 @@ def test_filter_with_gold_pairs_leaves_nothing_undecided(voted: Release, run: Ru
     printed = run("annotate", "filter", "--store", str(voted.store.root), "--json", code=0).json
     assert printed["retention"][-1]["gold"] == 1
     assert len(Release.open(voted.store, printed["release"]).pairs()) == 7
-    assert "gold" in run("annotate", "retention", voted.name, "--store", str(voted.store.root)).out
+    assert "gold" in run("annotate", "filter", voted.name, "--dry-run", "--store", str(voted.store.root)).out

@@ -1,4 +1,4 @@
-"""`models`, `schema`, `gpu-check` and `serve-llm`: what there is, what is missing, and what one adds."""
+"""`models`, `schema`, `doctor --gpu` and `serve-llm`: what there is, what is missing, and what one adds."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.tasks.models.checkpoints import mirror, write
 
 def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) -> None:
     at = ("--model-folder", tmp_path)
-    fetch = "slvmeval models fetch u2netp"
-    assert fetch in run("models", "list", *at).out
-    assert fetch in run("models", "path", "u2netp", *at, code=1).err
-    assert "no model 'u2nett'" in run("models", "fetch", "u2nett", *at, code=1).err
+    fetch = "slvmeval models add u2netp"
+    assert fetch in run("list", "models", *at).out
+    assert fetch in run("models", "verify", "u2netp", *at, code=1).out
+    assert "no model 'u2nett'" in run("models", "add", "u2nett", *at, code=1).err
     run("models", "verify", *at)
     run("models", "verify", *at, "u2netp", code=1)
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
     assert "wrong    u2netp" in run("models", "verify", *at, code=1).out
-    rows = {row["name"]: row for row in run("models", "list", *at, "--json").json}
+    rows = {row["name"]: row for row in run("list", "models", *at, "--json").json}
     assert (rows["u2netp"]["path"], rows["u2netp"]["state"]) == (None, "wrong")
     assert (rows["u2net"]["path"], rows["u2net"]["state"]) == (None, "missing")
     dino = rows["grounding-dino-base"]
@@ -41,7 +41,7 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, 
     place = tmp_path / "models" / "my-detector"
     assert run(*adding, "--licence", "MIT").out == f"{place}\n"
     assert "already exists" in run(*adding, code=1).err
-    output = run("models", "list", *weights).out
+    output = run("list", "models", *weights).out
     assert "my-detector: your own model\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in output
     assert f"  present: {place}\n" in output
     assert f"ok       my-detector  {place}" in run("models", "verify", *weights).out
@@ -53,23 +53,23 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, 
 def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(tmp_path: Path, run: Run) -> None:
     (mirror(tmp_path, "mine") / "config.json").unlink()
     write(tmp_path / "grounding-dino-base")
-    output = run("models", "list", "--model-folder", tmp_path).out
+    output = run("list", "models", "--model-folder", tmp_path).out
     for said in ("  wrong: ", "config.json is missing", "slvmeval models add grounding-dino-base"):
         assert said in output
 
 
 @pytest.mark.parametrize("what", ["recipe", "profile"])
 def test_schemas_are_json_schema(what: str, run: Run) -> None:
-    assert run("schema", "show", what).json["additionalProperties"] is False
+    assert run("list", "schemas", what).json["additionalProperties"] is False
 
 
 def test_tables_are_shown(run: Run) -> None:
-    output = run("schema", "show", "tables").out
+    output = run("list", "schemas", "tables").out
     for name in ("sources", "clips", "pairs", "edits", "degraded_clips", "set_aside", "analyses"):
         assert f"\n{name}\n" in f"\n{output}"
 
 
-# -- gpu-check -------------------------------------------------------------------------------------------
+# -- doctor --gpu -------------------------------------------------------------------------------------------
 
 MODEL = "qwen-image-edit-2509"
 COLOR = CheckedAspect.model_validate(
@@ -88,7 +88,7 @@ MADE = GpuCheckReport(models=(QWEN,), aspects=(COLOR,), speeds_file="/store/spee
 def check(run: Run, tmp_path: Path) -> Run:
     """Give the command on an empty store without models."""
     at = ("--store", tmp_path / "store", "--model-folder", tmp_path)
-    return lambda *words, **more: run("gpu-check", *at, *words, **more)
+    return lambda *words, **more: run("doctor", "--gpu", *at, *words, **more)
 
 
 def test_it_prints_what_was_found_and_exit_codes_say_whether_a_build_would_fail(
@@ -118,7 +118,7 @@ def test_it_prints_what_was_found_and_exit_codes_say_whether_a_build_would_fail(
 def test_missing_weights_and_unknown_recipes_are_said(check: Run) -> None:
     error = check(code=1).err
     for name in ("grounding-dino-base", "stable-diffusion-inpainting", "qwen-image-edit-2509", "u2net"):
-        assert f"slvmeval models fetch {name}" in error
+        assert f"slvmeval models add {name}" in error
     assert "paper" in check("--recipe", "papr", code=1).err
 
 
@@ -134,7 +134,7 @@ def test_without_a_gpu_pool_it_runs_here_with_the_profiles_settings(
     monkeypatch.setattr(gpu_check, "check_gpu", check)
     profile = tmp_path / "site.toml"
     profile.write_text('store = "here"\nallow_cpu_models = true\n[placement]\ncolor = "cpu"\n')
-    run("gpu-check", "--profile", profile, "--recipe", "cpu-approx")
+    run("doctor", "--gpu", "--profile", profile, "--recipe", "cpu-approx")
     (request,) = asked
     assert (request.store, request.recipe.name) == (str(tmp_path / "here"), "cpu-approx")
     assert request.allow_cpu_models
@@ -168,7 +168,7 @@ def site(tmp_path: Path) -> list[str]:
 
 
 def test_a_model_s_flags_are_printed_and_can_be_changed(site: list[str], run: Run) -> None:
-    listed = run("serve-llm", "--list").out
+    listed = run("list", "served-models").out
     assert all(name in listed for name in VLLM_MODELS)
     model = ("serve-llm", "qwen2.5-vl-72b")
     printed = run(*model, "--set", "gpus=2", "--set", "context=64000", *site)
@@ -200,7 +200,7 @@ def test_a_job_asks_for_cores_and_memory_in_proportion_to_its_gpus(site: list[st
     ("words", "message"),
     [
         (["qwen3-vl-235b", "--submit"], "hf download Qwen/Qwen3-VL-235B-A22B-Thinking-FP8 --local-dir DIR"),
-        (["qwen3-8b", "--submit"], "slvmeval models fetch qwen3-8b"),
+        (["qwen3-8b", "--submit"], "slvmeval models add qwen3-8b"),
         (["grounding-dino-base"], "is a model of kind detector"),
         (["qwen-image-edit-2509"], "is a model of kind image-editor, which builds load themselves"),
         (["qwen3-vl-235"], "no model 'qwen3-vl-235': did you mean qwen3-vl-235b or"),

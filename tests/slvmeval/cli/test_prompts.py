@@ -19,14 +19,14 @@ PAINT = "operations/color_instruction.txt: the placeholder {object} is missing"
 
 
 def test_all_prompts_are_listed_with_where_a_paper_has_their_words(run: Run) -> None:
-    listed = run("prompts", "list", "--json").json
+    listed = run("list", "prompts", "--json").json
     assert set(listed) == set(prompt_catalogue())
     assert listed["judges/video_judge_user"]["words"] == "SLVMEval, G.1"
     assert listed["descriptions/color"]["words"] == "SLVMEval, table 6"
-    shown = run("prompts", "list", "operations").out
+    shown = run("list", "prompts", "operations").out
     assert "operations/color_instruction" in shown
     assert "judges/" not in shown
-    run("prompts", "list", "operation", code=2)
+    run("list", "prompts", "operation", code=2)
     # the commands that send a prompt exist
     senders = {command for one in prompt_catalogue().values() for command in one.used_by.split(", ")}
     assert senders <= every_command().keys()

@@ -43,7 +43,7 @@ def test_from_a_folder_to_a_leaderboard(
     profile = tmp_path / "site.toml"
     profile.write_text(f'[model_servers]\ns = "{marker.url}"\n')
     store = ("--store", tmp_path / "store")
-    words = ["suite", "planted", "--videos", videos, "--prompt-suite", prompts, *store, "--quiet"]
+    words = ["suite", "run", "planted", "--videos", videos, "--prompt-suite", prompts, *store, "--quiet"]
     words += ["--profile", profile]
     direct = (*words, "--direct", "--workers", "1")
     # nobody guesses the prompt
@@ -80,7 +80,7 @@ def test_scores_are_made_by_a_flow_unless_it_is_direct(
     short_film(ffmpeg, tmp_path / "videos" / "anna.mp4", 1.0, 0)
     (tmp_path / "videos" / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,anna.mp4\n")
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
-    words = ["suite", "planted", "--videos", tmp_path / "videos", "--store", tmp_path / "store"]
+    words = ["suite", "run", "planted", "--videos", tmp_path / "videos", "--store", tmp_path / "store"]
     words += ["--prompt-suite", tmp_path / "prompts.csv", "--dimension", "length", "--quiet"]
     assert "A planted suite: 1 videos" in run(*words, "--workers", "1", "--blur", "1").out
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted+blur1"]
@@ -277,5 +277,5 @@ def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, run: Run) ->
     assert "there are no scores" in run("suite", "leaderboard", *board, code=1).err
     run("suite", "scores", tmp_path / "x.csv", *store, code=1)
     assert "did you mean planted" in run("suite", "leaderboard", "planed", *board, code=1).err
-    assert "planted_suite_code:Planted" in run("suite", "list").out
-    run("suite", "planted", "--help")
+    assert "planted_suite_code:Planted" in run("list", "suites").out
+    run("suite", "run", "planted", "--help")

@@ -134,7 +134,7 @@ def test_variants_stand_beside_the_suite(
     # one without scores is named with what makes them
     said = run(*words, "--variant", "5-shot", code=1).error
     assert "no scores of variant '5-shot', only of baselines, 3-shot, mine" in said
-    assert "`slvmeval suite video-bench --variant 5-shot` makes them" in said
+    assert "`slvmeval suite run video-bench --variant 5-shot` makes them" in said
     # a baseline stands below its dimension in the table of agreement
     run("suite", "alignment", *words[2:], code=(0, 3))
     table = [one for one in read(out / "alignment.csv") if one["dimension"] == "Temporal consistency"]

@@ -108,6 +108,7 @@ def ready_to_rate(desk: Desk, clock: HandClock, assignment: Assignment, place: s
     """Do everything up to the rating."""
     assignment = watch_all(desk, clock, assignment)
     assignment = desk.answers.prefer(assignment.campaign, assignment.worker, assignment.id, place)
+    assignment = watch_all(desk, clock, assignment)
     return confirm_all(desk, assignment)
 
 

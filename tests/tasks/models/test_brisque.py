@@ -65,7 +65,7 @@ def test_another_machine_is_refused(folder: Path, old: str, new: str, said: str)
 @pytest.fixture(scope="module")
 def fitted(model_folder: Path) -> Brisque:
     if not (model_folder / "brisque").is_dir():
-        pytest.skip(f"no brisque in {model_folder}: slvmeval models fetch brisque")
+        pytest.skip(f"no brisque in {model_folder}: slvmeval models add brisque")
     model: Brisque = ModelHub([model_folder]).get("brisque")
     return model
 

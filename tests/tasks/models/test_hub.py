@@ -43,7 +43,7 @@ def test_missing_weights_say_where_they_were_and_how_to_get_them(toy: ModelSpec,
         ModelHub([tmp_path / "a", tmp_path / "b"]).checksum("toy")
     message = str(caught.value)
     assert all(said in message for said in (str(tmp_path / "a"), str(tmp_path / "b"), "p 1"))
-    assert message.endswith("slvmeval models fetch toy")
+    assert message.endswith("slvmeval models add toy")
     with pytest.raises(PrerequisiteError, match="none is set"):
         ModelHub([]).get("toy")
 
@@ -87,7 +87,7 @@ def test_sets_of_images_are_drawn_or_found_in_a_model_folder_and_nowhere_else(tm
 
 def test_what_an_operation_consumes_is_checked_before_any_work(toy: ModelSpec, tmp_path: Path) -> None:
     assert consumed_model(ModelHub([tmp_path / "right"]), "toy") == {"toy": toy.files[0].sha256}
-    with pytest.raises(PrerequisiteError, match="slvmeval models fetch toy"):
+    with pytest.raises(PrerequisiteError, match="slvmeval models add toy"):
         consumed_model(ModelHub([tmp_path]), "toy")
     name = "backgrounds:procedural"
     assert consumed_model(ModelHub([]), name) == {name: DrawnLandscapes().checksum}
@@ -101,5 +101,5 @@ def test_consumed_models_are_by_default_those_that_are_declared(toy: ModelSpec, 
     hub = ModelHub([tmp_path / "right"])
     assert operation.consumed_models(operation.parameters(), hub) == {"toy": toy.files[0].sha256}
     assert HorizontalFlip().consumed_models(operation.parameters(), hub) == {}
-    with pytest.raises(PrerequisiteError, match="slvmeval models fetch toy"):
+    with pytest.raises(PrerequisiteError, match="slvmeval models add toy"):
         operation.consumed_models(operation.parameters(), ModelHub([]))

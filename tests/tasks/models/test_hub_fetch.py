@@ -108,7 +108,7 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
         with pytest.raises(PrerequisiteError, match=r"was ended \(-9\): run the same command again"):
             fetch_model("toy", tmp_path)
     hub.released.set()
-    with pytest.raises(PrerequisiteError, match="slvmeval models fetch toy"):
+    with pytest.raises(PrerequisiteError, match="slvmeval models add toy"):
         ModelHub([tmp_path]).path("toy")
     assert list(staging.rglob("*.incomplete"))
     hub.asked.clear()
@@ -238,7 +238,7 @@ def test_any_model_of_the_hub_is_pinned_to_the_commit_that_was_fetched(hub: Fake
         fetch_repository("someone/toy", "abc", tmp_path)
     assert not hub.asked
     (place / "model.safetensors").write_text("other")
-    with pytest.raises(IntegrityError, match=r"slvmeval models fetch someone/toy\)"):
+    with pytest.raises(IntegrityError, match=r"slvmeval models add someone/toy\)"):
         ModelHub([tmp_path]).path("someone--toy")
     with pytest.raises(
         PrerequisiteError, match=r"(?s)hub at .* does not have someone/other.*--kind image-text"

@@ -100,7 +100,7 @@ def test_path_refuses_other_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert ModelHub([tmp_path]).path("toy") == tmp_path / "toy"
     # a single file is not a folder
     mirror(tmp_path, "u2netp")
-    with pytest.raises(PrerequisiteError, match="slvmeval models fetch u2netp"):
+    with pytest.raises(PrerequisiteError, match="slvmeval models add u2netp"):
         ModelHub([tmp_path]).path("u2netp")
 
 
@@ -170,7 +170,7 @@ def test_all_that_is_missing_is_said_at_once_and_one_thing_by_its_own_error(tmp_
         check.raise_problems()
     lines = str(caught.value).splitlines()
     assert len(lines) == 3
-    assert "slvmeval models fetch u2net" in lines[0]
+    assert "slvmeval models add u2net" in lines[0]
     assert "config.json is missing" in lines[1]
     check = ModelCheck([tmp_path], quick=True)
     check.raise_problems()

@@ -125,7 +125,7 @@ def test_a_measured_speed_of_the_same_work_counts_first_and_the_newest_of_them(t
 def test_a_damaged_file_of_speeds_is_named(tmp_path: Path, content: str) -> None:
     assert measured_speeds(tmp_path) == [], "a site that was never checked has measured nothing"
     write_speeds(tmp_path, "one", []).write_text(content)
-    with pytest.raises(IntegrityError, match=r"one\.json does not hold speeds.*gpu-check"):
+    with pytest.raises(IntegrityError, match=r"one\.json does not hold speeds.*doctor --gpu"):
         measured_speeds(tmp_path)
 
 

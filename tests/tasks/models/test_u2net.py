@@ -74,7 +74,7 @@ def test_masks_are_those_of_rembgs_own_session_to_the_bit(
     name: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rembg: Any
 ) -> None:
     if not (model_folder / f"{name}.onnx").is_file():
-        pytest.skip(f"no {name}.onnx: slvmeval models fetch {name} --model-folder {model_folder}")
+        pytest.skip(f"no {name}.onnx: slvmeval models add {name} --model-folder {model_folder}")
     network = ModelHub([model_folder]).get(name)
     (tmp_path / f"{name}.onnx").symlink_to((model_folder / f"{name}.onnx").resolve())
     monkeypatch.setenv("U2NET_HOME", str(tmp_path))

@@ -93,7 +93,7 @@ def test_each_aspect_with_models_is_made_and_measured(
     (edited,) = (row for row in rows if row.operation == "qwen-image-edit")
     assert hours["kind"] == "measured"
     assert hours["hours"] == pytest.approx(edited.least_s, abs=1e-3)
-    assert "gpu-check` on" in hours["sources"]["qwen-image-edit"]
+    assert "doctor --gpu` on" in hours["sources"]["qwen-image-edit"]
     # a frame of another size or by another model takes another time
     other = gpu_hours([GpuWork("color", "qwen-image-edit", color, 3600, 512)], measured=rows)
     assert other["not_known"] == {"qwen-image-edit": 3600}

@@ -179,6 +179,14 @@ def test_a_json_log_of_several_epochs_becomes_repeats(small: Small, tmp_path: Pa
     by_repeat = [[row.choice for row in rows if row.repeat == repeat] for repeat in range(3)]
     assert by_repeat[0] == by_repeat[1] == [row.choice for row in same]
     assert set(by_repeat[2]) == {None}
+    # Inspect counts what a provider's cache has apart
+    log = json.loads((tmp_path / "one.json").read_text("utf-8"))
+    for sample in log["samples"]:
+        for usage in sample["model_usage"].values():
+            usage |= {"input_tokens": 40, "input_tokens_cache_read": 60, "input_tokens_cache_write": 5}
+    (tmp_path / "cached.json").write_text(json.dumps(log), encoding="utf-8")
+    cached, _ = judgements_from(tmp_path / "cached.json", small.release, "mock")
+    assert {row.tokens_in for row in cached} == {105}
     # an epoch that is not whole is missing, and named
     log = json.loads((tmp_path / "three.json").read_text("utf-8"))
     log["samples"].pop()
@@ -205,7 +213,7 @@ def test_the_commands_of_a_folder_name_what_is_there(
     assert command in " ".join(run.replace("\\\n", " ").split())
     assert has in (folder / file).read_text("utf-8")
     # the log is at the place that the command names, by the harness's rules for names
-    (log,) = re.findall(r"submission from (\S+)", submit)
+    (log,) = re.findall(r"submission make \S+ --answers (\S+)", submit)
     kept = next(path for path in LOGS.iterdir() if path.stem == harness)
     assert Path(log).suffix == kept.suffix
     (tmp_path / "card.toml").write_text('name = "A judge"\nauthors = ["A. Person"]\n', encoding="utf-8")

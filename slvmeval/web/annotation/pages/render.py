@@ -19,6 +19,8 @@ from tasks.publish.gallery.data import script_json
 PageName = Literal["enter", "consent", "task", "rating", "done", "refused"]
 #: The pages with a script, which is named like the page; the other files are modules of both.
 _SCRIPTED = ("task", "rating")
+#: Scripts of a page without an island; no module of the others.
+_OWN = ("done",)
 
 #: The folder of style sheets and scripts, served under `ASSETS_URL`.
 ASSETS = Path(str(files(__package__).joinpath("assets")))
@@ -39,10 +41,11 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
                  ``language``, ``agree=yes``
     ``task``     ``pay`` of this task, if it depends on the task;
                  ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
-                 ``play``, ``prefer``, ``confirm``, ``rate`` for the rest)
+                 ``play``, ``prefer``, ``confirm``, ``rate`` for the rest), ``answered`` and ``sum``
     ``rating``   ``view`` (`RatingAssignment.view()`), ``guide``, ``urls`` (``left`` for the video; ``task``,
                  ``play``, ``level`` for the rest)
-    ``done``     ``code`` (completion code), ``answered`` (number of tasks the worker answered)
+    ``done``     ``code`` (completion code), ``answered`` (number of tasks answered), ``sum`` (their
+                 pay, or empty), ``back`` (the platform's address to return to, or empty)
     ``refused``  ``reason``, ``message``, ``go_on`` (URL or None)
     ===========  ==========================================================================================
 
@@ -59,7 +62,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     offered = data["campaign"].languages if data.get("campaign") else ()
     words = texts(language, view["aspect"] if view and name == "task" else None, folder)
     # so that the browser loads all modules at once instead of one after the other
-    others = {f"{one}.js" for one in _SCRIPTED if one != name}
+    others = {f"{one}.js" for one in (*_SCRIPTED, *_OWN) if one != name}
     modules = sorted(path.name for path in ASSETS.glob("*.js") if path.name not in others)
     template = _environment().get_template(f"{name}.html.j2")
     embedded = Markup(script_json(_island(words.words, data))) if name in _SCRIPTED else ""
@@ -68,6 +71,9 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
             "csrf": "",
             "pay": "",
             "minutes": "",
+            **({"answered": 0} if name in _SCRIPTED else {}),
+            "sum": "",
+            "back": "",
             **data,
             "page": name,
             "language": language,

@@ -65,7 +65,7 @@ def test_from_videos_to_a_table(
         output = run(*words, code=3).out
         assert "2 drafts wait for a person" in output
         assert "left out: broken.mp4" in output
-        accept = ("suite", "prompts", "accept", folder)
+        accept = ("suite", "prompts", "review", folder, "--edited")
         assert "review --edit" in run(*accept, code=1).err
         run("suite", "prompts", "review", "--edit", folder)
         file = folder / "edit" / "v0.md"
@@ -121,11 +121,11 @@ def test_a_file_of_which_something_else_was_said_since_counts_apart(tmp_path: Pa
     ((file,), _) = write_edit_files(project)
     file.write_text(file.read_text().replace("verdict: open", "verdict: accepted"))
     os.utime(file, (1_000_000_000, 1_000_000_000))
-    output = run("suite", "prompts", "accept", tmp_path).out
+    output = run("suite", "prompts", "review", tmp_path, "--edited").out
     assert "1 accepted, 0 left out" in output
     assert "replaced" not in output
     project.review("p1", draft.digest, "left_out", "")
-    output = run("suite", "prompts", "accept", tmp_path).out
+    output = run("suite", "prompts", "review", tmp_path, "--edited").out
     for said in ("0 accepted, 0 left out", "1 files say what was replaced since", "p1"):
         assert said in output
 

@@ -1,4 +1,4 @@
-"""``suite video-bench`` as a person types it, with the authors' form of a prompt file, and ``evaluate``."""
+"""``suite run video-bench`` as typed, with the authors' form of a prompt file, and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, run: Run) -
     prompts = tmp_path / "full.json"
     prompts.write_text(json.dumps(ENTRIES))
     store, profile = tmp_path / "store", tmp_path / "site.toml"
-    words = ["suite", "video-bench", "--videos", videos, "--prompt-suite", prompts, "--quiet"]
+    words = ["suite", "run", "video-bench", "--videos", videos, "--prompt-suite", prompts, "--quiet"]
     words += ["--store", store, "--profile", profile, "--direct", "--workers", "1"]
 
     def planned(*more: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, run: 
     )
     prompts.write_text(json.dumps(ENTRIES))
     profile.write_text("")
-    words = ["suite", "video-bench", "--videos", videos, "--prompt-suite", prompts, "--dry-run"]
+    words = ["suite", "run", "video-bench", "--videos", videos, "--prompt-suite", prompts, "--dry-run"]
     words += ["--store", tmp_path / "store", "--profile", profile, "--quiet"]
     words += ["--set", 'multimodal={"model": "eyes", "server": "mine"}']
     ran = run(*words)

@@ -38,7 +38,8 @@ def test_from_the_link_to_the_code(study: Study) -> None:
     assert {vote.rating for vote in stored} == {"A", "C"}
     for vote in stored:
         assert (vote.comment, vote.language) == (f"I say {vote.rating}", "en")
-        assert vote.watched_s == pytest.approx(2 * SECONDS)
+        # both videos before the first answer, and again after it
+        assert vote.watched_s == pytest.approx(4 * SECONDS)
         assert vote.total_s == pytest.approx(2 * SECONDS)
 
 
@@ -60,6 +61,10 @@ def test_each_step_opens_the_next_and_not_before(shared: Study) -> None:
     assert view["preferred"] == "right"
     assert view["intended"] in ("left", "right")
     assert [one["confirmed"] for one in view["must_see"]] == [False, False]
+    assert view["seen"] == {"left": [], "right": []}, "what was played before counts no more"
+    assert reason(browser.send("confirm", number=0), 409) == "not_seen"
+    shared.clock.on(SECONDS)
+    view = browser.look()
     assert reason(browser.send("rate", rating="A"), 409) == "not_confirmed"
     for stretch in view["must_see"]:
         view = browser.send_accepted("confirm", number=stretch["number"])

@@ -63,6 +63,7 @@ def test_a_whole_task_gives_one_vote_with_the_servers_times(
     watch_all(desk, clock, ann.task)
     ann.prefer("right")
     clock.pass_s(10)
+    watch_all(desk, clock, ann.task)
     confirm_all(desk, ann.task)
     clock.pass_s(2)
     vote = ann.rate("B", "the colour \x00 of \ud800 the car\nflickers")
@@ -72,11 +73,11 @@ def test_a_whole_task_gives_one_vote_with_the_servers_times(
         **{"worker": ann.task.worker, "platform": "prolific", "origin": "web", "language": "en"},
         **{"gold": False, "first": ann.task.first, "rating": "B"},
         "preferred": "high" if ann.task.first == "low" else "low",
-        **{"preference_s": 35.0, "total_s": 47.0, "watched_s": 60.0, "pair_duration_s": 60.0},
+        **{"preference_s": 35.0, "total_s": 77.0, "watched_s": 120.0, "pair_duration_s": 60.0},
         "comment": "the colour  of ? the car\nflickers",
         "protocol": "rule strict, 10% of each video first, 2 votes",
         "opened_at": START.isoformat(timespec="microseconds"),
-        "at": (START + timedelta(seconds=47)).isoformat(timespec="microseconds"),
+        "at": (START + timedelta(seconds=77)).isoformat(timespec="microseconds"),
     }
     assert desk.votes.read("autumn") == [(1, vote)]
     kinds = [event.kind.value for event in desk.events.read("autumn")][3:]
@@ -150,8 +151,13 @@ def test_every_stretch_has_to_be_played_and_confirmed(clock: HandClock, ann: Sit
     low, high = ann.task.place_of("low"), ann.task.place_of("high")
     clock.pass_s(60)
     ann.play(high, (0, 30))
-    ann.play(low, (0, 9))
+    ann.play(low, (0, 30))
     ann.prefer(high)
+    # what was played before the worker knew what to look for counts no more, and not by being claimed again
+    assert ann.play(low, (0, 9), (20, 30)).missing() == (0, 1)
+    refuses(RefusalReason.NOT_SEEN, ann.confirm, 0)
+    clock.pass_s(18)
+    ann.play(low, (0, 9))
     refuses(RefusalReason.NOT_SEEN, ann.confirm, 1)
     refuses(RefusalReason.NOT_SEEN, ann.rate)
     assert ann.confirm(0).missing() == (1,)
@@ -167,7 +173,7 @@ def test_every_stretch_has_to_be_played_and_confirmed(clock: HandClock, ann: Sit
     assert assignment.view()["can_rate"]
     assert ann.confirm(1) == assignment
     refuses(RefusalReason.BAD_VALUE, ann.rate, "D")
-    assert ann.rate().watched_s == 48.0
+    assert ann.rate().watched_s == 60.0 + 18.0
 
 
 def test_a_cheat_who_claims_all_at_once_is_cut_and_put_on_record(

@@ -122,7 +122,7 @@ def test_what_the_desk_shows_before_and_after_the_first_answer(
         "can_prefer": True,
     }
     ann.prefer()
-    view = confirm_all(desk, ann.task).view()
+    view = confirm_all(desk, watch_all(desk, clock, ann.task)).view()
     low = ann.task.place_of(degraded)
     assert view["intended"] == ann.task.place_of("high") != ann.task.place_of("low")
     assert view["must_see"][0] == {

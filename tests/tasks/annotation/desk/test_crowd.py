@@ -45,7 +45,7 @@ def test_many_workers_at_once_lose_no_vote(desk: Desk, clock: HandClock, workers
         together.wait()
         assignment = watch_all(desk, clock, assignment)
         assignment = desk.answers.prefer("autumn", worker, assignment.id, "left")
-        confirm_all(desk, assignment)
+        confirm_all(desk, watch_all(desk, clock, assignment))
         together.wait()
         return desk.answers.rate("autumn", worker, assignment.id, "A")
 
@@ -85,7 +85,7 @@ def test_one_worker_in_many_tabs_gets_one_task_and_gives_one_vote(desk: Desk, cl
         assert len({one.id for one in opened}) == 1
         watched = watch_all(desk, clock, opened[0])
         desk.answers.prefer("autumn", worker, watched.id, "left")
-        confirm_all(desk, watched)
+        confirm_all(desk, watch_all(desk, clock, watched))
 
         def answer(rating: str) -> str:
             try:

@@ -24,7 +24,7 @@ NAME = "all-minilm-l6-v2"
 @pytest.fixture(scope="module")
 def server(model_folder: Path) -> Iterator[EmbeddingServer]:
     if not (model_folder / NAME).is_dir():
-        pytest.skip(f"no {NAME} in {model_folder}: slvmeval models fetch {NAME}")
+        pytest.skip(f"no {NAME} in {model_folder}: slvmeval models add {NAME}")
     with EmbeddingServer(ModelHub([model_folder]).path(NAME), NAME) as started:
         yield started
 

@@ -130,7 +130,7 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
     assert main(["meta-sets", "agreement", where, *site, "--ties", "all"]) == 2
     assert main(["evaluate", "main", "--pairs", where, "-e", "coin", *site]) == 1
     assert "take the place of a release" in capsys.readouterr().err
-    assert main(["meta-sets", "list"]) == 0
+    assert main(["list", "meta-sets"]) == 0
     assert "VideoGen-RewardBench" in capsys.readouterr().out
     assert main(["compare", "lengths", "first", "--pairs", where, *site]) == 0
     assert "lengths against first" in capsys.readouterr().out

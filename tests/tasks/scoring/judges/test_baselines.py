@@ -229,5 +229,5 @@ def test_a_video_without_statistics_is_not_judged() -> None:
 def test_without_weights_it_says_what_to_fetch(tmp_path: Path) -> None:
     Store.create(tmp_path / "store")
     setup = Setup(store_path=str(tmp_path / "store"), model_folders=(str(tmp_path / "models"),))
-    with pytest.raises(PrerequisiteError, match=r"^weights of model brisque .* models fetch brisque"):
+    with pytest.raises(PrerequisiteError, match=r"^weights of model brisque .* models add brisque"):
         make_evaluator(EvaluatorChoice(use="brisque"), setup)

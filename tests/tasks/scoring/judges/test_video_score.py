@@ -166,7 +166,7 @@ def test_the_wording_can_be_replaced_and_is_in_the_settings(tmp_path: Path) -> N
 def test_missing_weights_are_said_with_the_command(tmp_path: Path) -> None:
     scorer = video_score(FeatureCache(), ModelHub([tmp_path]))
     assert scorer.hardware == "gpu"
-    with pytest.raises(PrerequisiteError, match=r"16.5 GB, MIT.*slvmeval models fetch videoscore-v1\.1"):
+    with pytest.raises(PrerequisiteError, match=r"16.5 GB, MIT.*slvmeval models add videoscore-v1\.1"):
         scorer.check()
     assert "TIGER-Lab/VideoScore-v1.1" in canonical_json(scorer.settings())
 

@@ -21,10 +21,11 @@ from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
-from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.answer_store import AnswerStore, StoredAnswer, open_answers
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.preference import TOP_LOGPROBS
-from tasks.llm.prompt_files import prompt_text
+from tasks.llm.printed_prompts import take_prompts, write_prompts
+from tasks.llm.prompt_files import filled, prompt_catalogue, prompt_text, require_prompts
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VLM_MODELS, VlmModel
 from tasks.scoring.base import AspectText
@@ -35,6 +36,7 @@ from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge, vlm_model
 from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
 from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.setup import Setup
+from tests.tasks.llm.made_up_paper import SLVMEVAL
 from tests.tasks.scoring.judges.asked import FIRST, MODEL, SECOND, Videos, client, parts
 from tests.tasks.scoring.sides import FrameList, noise
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -508,3 +510,34 @@ def test_many_threads_share_a_client(videos: Videos) -> None:
                 done.result()
         assert len(server.seen) == 12
         assert server.most_in_flight > 2
+
+
+@pytest.mark.parametrize("whose", ["ours", "a made-up paper's"])
+def test_a_folder_of_prompts_goes_through_every_judge(whose: str, tmp_path: Path, videos: Videos) -> None:
+    """Exported from the project, or taken out of a paper: every text is sent as it stands there."""
+    if whose == "ours":
+        texts = {key: prompt_text(key) for key in prompt_catalogue() if key.startswith("judges/")}
+    else:
+        (tmp_path / "paper.txt").write_text(SLVMEVAL, encoding="utf-8")
+        texts = dict(take_prompts(tmp_path / "paper.txt").texts)
+    folder = str(tmp_path / "prompts")
+    write_prompts(Path(folder), texts)
+    require_prompts(folder)
+    away = client("http://127.0.0.1:1/v1")
+    words = {"dimension": COLOUR.dimension, "description": COLOUR.description, "prompt": PROMPT}
+    asked = VideoJudge("tiny", MODEL, away, FeatureCache(), folder).make_request(PROMPT, *videos, COLOUR)
+    system, user = asked.messages
+    assert system["content"] == texts["judges/video_judge_system"]
+    assert user["content"][0]["text"] == filled(texts["judges/video_judge_user"], **words)
+    answers = open_answers(tmp_path / "answers")
+    described = Descriptions(MODEL, away, answers, FeatureCache(), folder)
+    system, user = described.make_request(videos[0], COLOUR).messages
+    assert system["content"] == filled(texts["judges/caption_system"], **words)
+    assert user["content"][0]["text"] == texts["judges/caption_user"]
+    for side, text in zip(videos, ("a car", "a van"), strict=True):
+        described.keep(ChatAnswer(text=json.dumps({"description": text})), side, COLOUR, "test")
+    compared = TextJudge("tiny", (MODEL, away), described, folder)
+    system, user = compared.make_request(PROMPT, *videos, COLOUR).messages
+    assert system["content"] == texts["judges/text_judge_system"]
+    both = {**words, "first": "a car", "second": "a van"}
+    assert user["content"][0]["text"] == filled(texts["judges/text_judge_user"], **both)

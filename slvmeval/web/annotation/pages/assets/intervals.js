@@ -90,6 +90,13 @@ export class Watch {
     this.sending = [];
   }
 
+  /** The step has changed, and what was played before no longer counts. */
+  forget() {
+    this.played = [];
+    this.waiting = [];
+    this.sending = [];
+  }
+
   /** What the server has not acknowledged yet. */
   get open() { return [...this.sending, ...this.waiting]; }
 }

@@ -48,7 +48,10 @@ export const common = {
     this.view = fresh.view;
     this.urls = fresh.urls;
     Object.assign(this.server, { urls: fresh.urls, csrf: fresh.csrf });
-    if (moved) this.moved(page, focus);
+    if (moved) {
+      for (const place of PLACES) this.reporter.watches[place].forget();
+      this.moved(page, focus);
+    }
     this.show();
   },
 

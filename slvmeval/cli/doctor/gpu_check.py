@@ -1,4 +1,4 @@
-"""``slvmeval gpu-check``: load a recipe's models where a build would, and measure their speed."""
+"""``slvmeval doctor --gpu``: load a recipe's models where a build would, and measure their speed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import secrets
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 
-from flows.parameters import ModelFolders, SiteParameters
-from flows.release.parameters import RecipeChanges, RecipeName
+from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from storage_schemas.sizes import size_text
 
@@ -24,38 +23,40 @@ if TYPE_CHECKING:
 WALLTIME = "00:30:00"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="gpu-check", rich_help_panel="On a cluster")(gpu_check)
+class GpuCheckParameters(SiteParameters):
+    """What a check of GPUs takes."""
 
-
-class GpuCheckOptions(SiteParameters):
-    """Options of `gpu-check`."""
-
-    recipe: RecipeName = "paper"
-    changes: RecipeChanges = ()
-    direct: bool = Field(
-        default=False, description="Check this machine, although the profile has a GPU pool."
+    gpu: bool = Field(
+        default=False,
+        description="Load a recipe's models on a GPU, degrade a short drawn clip with each, and measure "
+        "time and "
+        "memory, which `slvmeval build --dry-run` then uses.",
+    )
+    recipe: Annotated[str, Given(metavar="NAME|FILE", panel=RARE)] = Field(
+        default="paper", description="With --gpu: whose models."
+    )
+    changes: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE", RARE)] = Field(
+        default=(), description="With --gpu: a changed value of that recipe."
+    )
+    direct: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="With --gpu: check this machine, although the profile has a GPU pool."
     )
     pool: terminal.GpuPoolOption = ""
-    max_wait: terminal.MaxWait = 600.0
+    max_wait: Annotated[float | None, Given(metavar="SECONDS")] = Field(
+        default=None, ge=1, description="Longest wait of a job for a node; by default 120, with --gpu 600."
+    )
     model_folders: ModelFolders = ()
     as_json: terminal.JsonOption = False
 
 
-def gpu_check(
-    options: GpuCheckOptions,
-) -> None:
+def gpu_check(options: GpuCheckParameters) -> None:
     """Load each model of a recipe on a GPU, degrade a short drawn clip with it, and measure time and memory.
 
     It runs as a job of one of the profile's GPU pools, with the aspects that a build makes there, or on this
-    machine if there is none. `slvmeval plan` then uses the measured speeds, which are in the folder `speeds`
-    of the store. It is made to take about ten minutes with the models of the paper.
+    machine if there is none. The measured speeds are in the folder `speeds` of the store.
 
     Exit codes: 0 all was measured; 1 a model is missing or does not run or fit; 3 the drawn clip could not be
     degraded for some aspect, so that its speed is unknown.
-
-    Example: `slvmeval gpu-check --profile site.toml`
     """
     from flows.release.options import recipe_with
     from infra.slurm.gpu_job import gpu_pool
@@ -74,7 +75,11 @@ def gpu_check(
         allow_cpu_models=site.allow_cpu_models,
         pool=gpu_pool(site, "to check", options.pool) if in_job else "",
     )
-    report = _in_a_job(site, request, options.max_wait) if in_job else check_gpu(request, terminal.tell)
+    report = (
+        _in_a_job(site, request, 600.0 if options.max_wait is None else options.max_wait)
+        if in_job
+        else check_gpu(request, terminal.tell)
+    )
     if options.as_json:
         terminal.print_json(report.model_dump())
     elif not report.problem:
@@ -145,7 +150,7 @@ def _print(report: GpuCheckReport) -> None:
         if aspect.problem:
             terminal.say(f"problem:   {aspect.aspect} ({', '.join(aspect.models)}): {aspect.problem}")
     if report.speeds_file:
-        terminal.say(f"speeds:    {report.speeds_file}; `slvmeval plan` uses them")
+        terminal.say(f"speeds:    {report.speeds_file}; `slvmeval build --dry-run` uses them")
 
 
 def _row(aspect: CheckedAspect) -> tuple[Any, ...]:

@@ -1,0 +1,27 @@
+"""``slvmeval doctor --script``: the job script of a pool's workers."""
+
+from __future__ import annotations
+
+from flows.parameters import SiteParameters
+from slvmeval.cli import terminal
+
+
+def print_script(options: SiteParameters, pool: str) -> None:
+    """Print the job script that a build submits to start a pool's workers.
+
+    RUN and PORT are placeholders for what only a build knows: its name and its scheduler's port. ADDRESS is
+    one if SLURM does not answer here.
+    """
+    from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, profile_place, scheduler_address, script_of
+    from slvmeval.cli.doctor.finding import Finding
+    from storage_schemas.errors import UserInputError
+    from storage_schemas.placement import known_pool
+
+    site = options.site()
+    where = profile_place(options)
+    if not site.pools:
+        raise UserInputError(f"{where} has no pools: name another profile with --profile")
+    known_pool(pool, site.pools, f"--pool in {where}")
+    answer = ask_slurm(where)
+    address = None if isinstance(answer, Finding) else scheduler_address(site, where, answer[1])[0]
+    terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))

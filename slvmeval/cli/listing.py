@@ -1,0 +1,52 @@
+"""``slvmeval list``: what there is, of one kind; each room brings the kinds that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from pydantic import Field
+
+from flows.parameters import Given, ModelFolders, SiteParameters
+from slvmeval.cli import terminal
+
+
+class ListOptions(SiteParameters):
+    """Options of `list`."""
+
+    kind: Annotated[str, Given(("kind",), "KIND")] = Field(description="What to list, see above.")
+    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
+        default=(),
+        description="Only these: an evaluator with all its settings, an area of prompts, a schema.",
+    )
+    model_folders: ModelFolders = ()
+    as_json: terminal.JsonOption = False
+
+
+#: How to list each kind.
+KINDS: dict[str, Callable[[ListOptions], None]] = {}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="list", rich_help_panel="Start here")(list_)
+
+
+def list_(options: ListOptions) -> None:
+    """List what there is of a kind: evaluators, models, prompts, batches, schemas, served-models, suites,
+    meta-sets.
+
+    evaluators: what each sees and needs, whether it is paid, its settings. models: the weights that
+    operations need, and where they are. prompts: all that models get, and where a paper prints their wording.
+    batches: handed over, with answers not collected yet. schemas: of recipe, profile, and the stored tables.
+    served-models: those of the papers that run on a server. suites score generated videos; meta-sets are
+    other benchmarks that can be judged in place of a release.
+
+    Example: `slvmeval list evaluators vlm-video`
+    """
+    from storage_schemas.errors import UserInputError, suggestion
+
+    if options.kind not in KINDS:
+        raise UserInputError(f"list {options.kind}: {suggestion(options.kind, list(KINDS), 'the kinds are')}")
+    KINDS[options.kind](options)
