@@ -5,6 +5,7 @@ Such a table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -67,8 +68,10 @@ def controls_table() -> str:
             threshold = f"{operation.threshold:g}"
         else:
             threshold = "–"
-        rows.append((f"`{name}`", f"`{operation.name}`", control.needs, control.reason, threshold))
-    return table(("aspect", "control", "a clip needs", "why no side is better", "threshold"), rows)
+        most = f"{control.max_difference:g}" if control.max_difference < math.inf else "–"
+        row = (f"`{name}`", f"`{operation.name}`", control.needs, control.reason, threshold, most)
+        rows.append(row)
+    return table(("aspect", "control", "a clip needs", "why no side is better", "threshold", "maximum"), rows)
 
 
 def strengths_table() -> str:
