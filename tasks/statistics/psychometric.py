@@ -142,8 +142,8 @@ class PsychometricFit:
     low, high
         Its 95 % interval; None beyond the doses of the ladder, both with fewer than two sources.
     reached
-        ``below_smallest`` if the threshold is more probably below the lowest dose than above it,
-        ``not_reached`` if it is more probably above the highest.
+        ``below_smallest`` if the most probable threshold, or the median of its posterior, is below the lowest
+        dose, ``not_reached`` if one of them is above the highest.
     width
         Doublings of the dose from 5 to 95 % of the rise.
     lapse
@@ -340,12 +340,17 @@ def fit_psychometric(ladder: Ladder, answers: Sequence[Answer]) -> PsychometricF
     low, middle, high = (2 ** float(at) for at in grid.quantiles(posterior, [ALPHA / 2, 0.5, 1 - ALPHA / 2]))
     below, above = ladder.ends
     threshold, width, lapse, exchange = best
+    reached: Reached = "reached"
+    if max(middle, 2**threshold) > above:
+        reached = "not_reached"
+    elif min(middle, 2**threshold) < below:
+        reached = "below_smallest"
     return PsychometricFit(
         axis=ladder.axis,
         threshold=2**threshold,
         low=low if sources > 1 and below <= low <= above else None,
         high=high if sources > 1 and below <= high <= above else None,
-        reached="below_smallest" if middle < below else "not_reached" if middle > above else "reached",
+        reached=reached,
         width=width,
         lapse=lapse,
         exchange=exchange if len(ladder.exchanges) > 1 else None,

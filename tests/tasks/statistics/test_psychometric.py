@@ -97,6 +97,12 @@ def test_thresholds_outside_of_the_ladder() -> None:
     assert (sharp.reached, sharp.low) == ("below_smallest", None)
 
 
+def test_most_probable_threshold_outside_of_the_ladder_is_not_reached() -> None:
+    # the median of the posterior is inside
+    fit = fitted([(0.2, 5, 9), (0.4, 5, 9), (0.7, 6, 9), (1, 6, 9)])
+    assert (fit.threshold > 1, fit.reached) == (True, "not_reached")
+
+
 def test_nothing_to_fit() -> None:
     assert fit_psychometric(Ladder.of([Dose(1.0), Dose(0.5)]), []) is None
     assert fit_psychometric(Ladder.of([Dose(1.0)]), [Answer(Dose(1.0), 1.0, 0)]) is None
