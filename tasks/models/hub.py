@@ -197,7 +197,7 @@ class ModelHub(Models):
         if spec is None and repository is not None:
             raise PrerequisiteError(
                 f"weights of {repository} are not in {self._folders()}; fetch them with: slvmeval models "
-                f"fetch {repository}"
+                f"add {repository}"
             )
         if spec is None:
             raise unknown_model(name, dict.fromkeys(self.names()))

@@ -53,7 +53,7 @@ def test_examples_fit_the_program(path: Path) -> None:
         words = shlex.split(line, comments=True)[1:]
         name = next((" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in ALL), None)
         if name is None:
-            assert words in (["--help"], ["COMMAND", "--help"], ["--install-completion"]), line
+            assert words in (["--help"], ["COMMAND", "--help"], ["--install-completion"], ["--version"]), line
             continue
         known = {option for item in ALL[name].params for option in (*item.opts, *item.secondary_opts)}
         given = {word.partition("=")[0] for word in words if word.startswith("-")}

@@ -1,13 +1,14 @@
-"""The papers' texts, where they are at hand beside the checkout; they are no part of the project."""
+"""The papers' texts, in the folder that SLVMEVAL_PAPER_TEXTS names; they are no part of the project."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[4] / "shared" / "papers"
+FOLDER = Path(os.environ.get("SLVMEVAL_PAPER_TEXTS", "build/papers"))
 #: How each text begins, and what only a whole one has.
 _BEGINS = {
     "SLVMEval": ("SLVMEval: Synthetic", "Appendix"),

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import IntegrityError, Reason, StoreError
 from storage_schemas.model import Frozen
-from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord, Segment
+from storage_schemas.pair import (
+    DEGRADED_CLIPS,
+    EDITS,
+    PAIRS_WITH_CONTROLS,
+    DegradedClipRow,
+    PairRecord,
+    Segment,
+)
 from storage_schemas.parquet import read_dicts, read_rows, write_rows
 from storage_schemas.set_aside import SET_ASIDE, SetAsideRow
 from storage_schemas.source import CLIPS, SOURCES, ClipRow, SourceRow
@@ -47,7 +54,7 @@ def test_rows_come_back(
 def test_every_field_of_a_model_has_a_column() -> None:
     for model, schema, _ in TABLES:
         assert set(model.model_fields) == set(schema.names)
-    assert set(PairRecord.model_fields) - {"segments"} == set(PAIRS.names)
+    assert set(PairRecord.model_fields) - {"segments"} == set(PAIRS_WITH_CONTROLS.names)
     assert {*Segment.model_fields, "pair_id", "position"} == set(EDITS.names)
 
 

@@ -17,10 +17,9 @@ from tasks.llm.printed_prompts import (
     write_prompts,
 )
 from tasks.llm.prompt_files import check_prompts
+from tests.papers.at_hand import FOLDER
 from tests.tasks.llm.made_up_paper import CARD, SLVMEVAL, VIDEO_BENCH
 
-#: Texts of the papers beside the checkout; not a part of the project.
-PAPERS = Path(__file__).resolve().parents[5] / "shared" / "papers"
 JUDGES = ("judges", "descriptions")
 
 
@@ -32,11 +31,11 @@ def written(folder: Path, text: str) -> Path:
 
 def real(title: str) -> Path:
     """Return the text of a paper that is at hand, or skip the test."""
-    for path in sorted(PAPERS.glob("*.txt")):
+    for path in sorted(FOLDER.glob("*.txt")):
         text = path.read_text(encoding="utf-8")
         if title in text[:200] and "Table 9" in text:
             return path
-    pytest.skip(f"no text of {title} in {PAPERS}")
+    pytest.skip(f"no text of {title} in {FOLDER}")
 
 
 def test_a_paper_s_prompts_are_found_by_their_sections(tmp_path: Path) -> None:
