@@ -196,7 +196,7 @@ ACCURACY_COLUMNS = (
     Column("not_asked", "not asked", "count"),
     Column("ties", "ties", "count"),
     Column("clusters", "sources", "count", shown=False),
-    Column("effective_n", "effective n", "number", shown=False),
+    Column("effective_n", "effective n", "count", shown=False),
     Column("mark", "mark"),
 )
 

@@ -201,10 +201,10 @@ def duration_tables(gathered: JudgedPairs) -> tuple[Table, Table]:
             (
                 ASPECT,
                 EVALUATOR,
-                Column("low_s", "from s", "number"),
-                Column("high_s", "to s", "number"),
+                Column("low_s", "from", "clock"),
+                Column("high_s", "to", "clock"),
                 Column("pairs", "pairs", "count"),
-                Column("mean_s", "mean s", "number"),
+                Column("mean_s", "mean", "clock"),
                 Column("accuracy", "accuracy", "percent"),
                 *interval_columns("95 %"),
             ),

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -19,6 +20,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
+from tasks.report.accuracy import DEFAULT_INTERVAL, MEAN, POOLED, IntervalKind
 from tasks.report.table import Table, aspect_title
 from tasks.statistics.psychometric import accuracy_at
 
@@ -54,6 +56,12 @@ _PANEL = (2.55, 1.95)
 _COLUMNS = 3
 #: With more curves their intervals are not drawn, because they would hide each other. The table has them.
 _MOST_BANDS = 4
+#: With more evaluators the figure of accuracies has a panel per aspect, with so many panels side by side.
+_MOST_DODGED, _SIDE_BY_SIDE = 4, 5
+#: Inches of a row of that figure, and of a character of an evaluator's name.
+_ROW, _CHARACTER = 0.15, 0.064
+#: Longer names of evaluators are shortened there.
+_LONGEST_NAME = 34
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -69,9 +77,23 @@ class Figure:
     pdf: bytes
 
 
-def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[Figure]:
-    """Return the figures of those tables that are there and have rows."""
+def figures_of(
+    tables: Mapping[str, Table],
+    evaluators: Sequence[str],
+    interval: IntervalKind = DEFAULT_INTERVAL,
+    people: str = "",
+) -> list[Figure]:
+    """Return the figures of those tables that are there and have rows.
+
+    Parameters
+    ----------
+    interval
+        The interval of the figure of accuracies.
+    people
+        The name of people among the evaluators, if they voted: that figure has them as a mark.
+    """
     drawn: dict[str, Callable[[Table, Sequence[str]], Canvas]] = {
+        "accuracy": partial(_accuracies, interval=interval, people=people),
         "content-categories": _categories,
         "source-durations": _durations,
         "accuracy-by-duration": _duration,
@@ -92,6 +114,8 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
             if table is not None and name == "signal-detection":
                 both = (row for row in table.rows if not {"hits", "alarms"} - row.keys())
                 table = replace(table, rows=tuple(both))
+            if table is not None and name == "accuracy":
+                table = replace(table, rows=tuple(row for row in table.rows if _is_dot(row)))
             if table is not None and table.rows:
                 canvas = draw(table, evaluators)
                 figures.append(Figure(name, table.title, name, _saved(canvas, "svg"), _saved(canvas, "pdf")))
@@ -147,6 +171,117 @@ def _panels(table: Table, evaluators: Sequence[str]) -> tuple[Canvas, list[tuple
         _accuracy_axis(axes, named=place % columns == 0)
         panels.append((axes, rows))
     return canvas, panels
+
+
+def _is_dot(row: Mapping[str, Any]) -> bool:
+    return row["aspect"] not in (POOLED, MEAN) and row["accuracy"] is not None
+
+
+def _accuracies(table: Table, evaluators: Sequence[str], interval: IntervalKind, people: str) -> Canvas:
+    """Accuracies with intervals: a block of rows by aspect, or with many evaluators a panel by aspect."""
+    cells = {(row["aspect"], row["evaluator"]): row for row in table.rows}
+    aspects = list(dict.fromkeys(aspect for aspect, _ in cells))
+    shown = [name for name in evaluators if any((aspect, name) in cells for aspect in aspects)]
+    # people alone are an evaluator like any other
+    judges = [name for name in shown if name != people] or shown
+    canvas, blocks = (_blocks if len(judges) <= _MOST_DODGED else _aspect_panels)(aspects, judges)
+    for place, (aspect, (axes, first)) in enumerate(blocks.items()):
+        for number, name in enumerate(judges):
+            row = first + number
+            style = _style(evaluators, name)
+            one = cells.get((aspect, name))
+            if one is not None:
+                low, high = one[f"{interval}_low"], one[f"{interval}_high"]
+                if low is not None:
+                    axes.plot([low, high], [row, row], color=style["color"], linewidth=1.4, clip_on=False)
+                dot = f"dot-{place}-{number}"
+                axes.plot([one["accuracy"]], [row], linestyle="none", clip_on=False, gid=dot, **style)
+        mark = None if people in judges else cells.get((aspect, people))
+        if mark is not None:
+            ends = [first - 0.5, first + len(judges) - 0.5]
+            bar = f"people-{place}"
+            axes.plot([mark["accuracy"]] * 2, ends, color=INK, linewidth=1.8, clip_on=False, gid=bar)
+    keys = [Line2D([], [], linewidth=1.4, **_style(evaluators, name)) for name in judges]
+    labels = [_shortened(name) for name in judges]
+    if len(judges) > _MOST_DODGED:
+        keys, labels = [], []
+    keys.append(Line2D([], [], color=QUIET, linewidth=0.9, dashes=(2, 3)))
+    labels.append("chance")
+    if people not in judges and any((aspect, people) in cells for aspect in aspects):
+        keys.append(Line2D([], [], color=INK, linewidth=0, marker="|", markersize=9, markeredgewidth=1.8))
+        labels.append("people")
+    columns = _key_columns(labels)
+    canvas.legend(keys, labels, loc="upper left", ncols=columns, fontsize=8.0, borderaxespad=0.2)
+    return canvas
+
+
+def _key_columns(labels: Sequence[str]) -> int:
+    return 2 if max(map(len, labels)) <= 22 else 1
+
+
+def _shortened(name: str) -> str:
+    most = _LONGEST_NAME
+    return name if len(name) <= most else f"{name[: most - 13]}…{name[-12:]}"
+
+
+def _blocks(aspects: Sequence[str], judges: Sequence[str]) -> tuple[Canvas, dict[str, tuple[Axes, int]]]:
+    """One panel, with a block of rows by aspect; each has the place of its first row."""
+    step = len(judges) + 1
+    top = 0.17 * -(-(len(judges) + 2) // _key_columns(judges)) + 0.15
+    height = _ROW * step * len(aspects) + top + 0.4
+    # as wide as a phone
+    left = 0.1 + _CHARACTER * max(len(aspect_title(aspect)) for aspect in aspects)
+    width = left + 2.75
+    canvas = Canvas(figsize=(width, height))
+    axes = canvas.add_axes((left / width, 0.4 / height, 2.6 / width, 1 - (top + 0.4) / height))
+    firsts = {aspect: place * step for place, aspect in enumerate(aspects)}
+    middles = [first + (len(judges) - 1) / 2 for first in firsts.values()]
+    _share_axis(axes, step * len(aspects) - 1)
+    axes.set_yticks(middles, [aspect_title(aspect) for aspect in aspects])
+    for first in list(firsts.values())[1:]:
+        axes.axhline(first - 1, color=LINE, linewidth=0.6)
+    return canvas, {aspect: (axes, first) for aspect, first in firsts.items()}
+
+
+def _aspect_panels(
+    aspects: Sequence[str], judges: Sequence[str]
+) -> tuple[Canvas, dict[str, tuple[Axes, int]]]:
+    """A panel by aspect, with a row by evaluator, named at the left."""
+    names = [_shortened(name) for name in judges]
+    columns = min(_SIDE_BY_SIDE, len(aspects))
+    lines = -(-len(aspects) // columns)
+    panel, left, top = 1.6, 0.1 + _CHARACTER * max(map(len, names)), 0.5
+    tall = _ROW * len(judges) + 0.7
+    width, height = left + panel * max(columns, 2), top + tall * lines - 0.3
+    canvas = Canvas(figsize=(width, height))
+    blocks = {}
+    for place, aspect in enumerate(aspects):
+        line, column = divmod(place, columns)
+        bottom = height - top - line * tall - _ROW * len(judges)
+        axes = canvas.add_axes(
+            ((left + panel * column) / width, bottom / height, (panel - 0.2) / width,
+             _ROW * len(judges) / height)
+        )  # fmt: skip
+        _share_axis(axes, len(judges))
+        axes.set_title(aspect_title(aspect), loc="left", fontsize=8.5, pad=3)
+        axes.set_yticks(range(len(judges)), [] if column else names)
+        blocks[aspect] = (axes, 0)
+    return canvas, blocks
+
+
+def _share_axis(axes: Axes, rows: int) -> None:
+    """Shares from left to right, rows from the top."""
+    axes.axvline(0.5, color=QUIET, linewidth=0.9, dashes=(2, 3))
+    axes.set_xlim(-0.02, 1.02)
+    axes.xaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+    axes.set_xlabel("accuracy, %", fontsize=8.0)
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.grid(axis="x", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
 
 
 def _accuracy_axis(axes: Axes, named: bool) -> None:
@@ -352,7 +487,7 @@ _COLOURS = {
 }
 
 
-def inline_svg(svg: bytes, name: str, label: str) -> str:
+def inline_svg(svg: bytes, name: str, label: str, largest: float = 1.5) -> str:
     """Return the figure as an HTML element.
 
     Parameters
@@ -363,6 +498,8 @@ def inline_svg(svg: bytes, name: str, label: str) -> str:
         A name unique on the page.
     label
         Text alternative for screen readers.
+    largest
+        How many pixels a point has where there is room.
     """
     text = svg.decode("utf-8")
     text = text[text.index("<svg") :]
@@ -375,7 +512,7 @@ def inline_svg(svg: bytes, name: str, label: str) -> str:
     size = re.search(r'viewBox="0 0 ([\d.]+)', text)
     # text of 12 px if there is room; on a phone it shrinks, but stays readable
     width = float(size[1]) if size else 400.0
-    limits = f"max-width: {1.5 * width:.0f}px; min-width: {1.15 * width:.0f}px"
+    limits = f"max-width: {largest * width:.0f}px; min-width: {1.15 * width:.0f}px"
     quoted = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     opened = f'<svg role="img" aria-label="{quoted}" class="figure" style="{limits}"'
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from storage_schemas.printable import printable_value
 from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
-from tasks.report.table import NONE, Column, Table
+from tasks.report.table import NONE, Column, Table, clock
 from tasks.statistics.intervals import Interval, printed_per_cent
 
 #: Spreadsheets interpret a cell that begins with these as a formula.
@@ -275,10 +275,3 @@ def render(template: str, data: Mapping[str, Any], script: str = "") -> bytes:
 
 def _asset(name: str) -> str:
     return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def clock(seconds: float) -> str:
-    """Return seconds as 1:02:03 or 2:03."""
-    whole = round(seconds)
-    hours, minutes = whole // 3600, whole // 60 % 60
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

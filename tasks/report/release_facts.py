@@ -9,7 +9,7 @@ from statistics import fmean
 
 from storage_schemas.release import Release
 from storage_schemas.source import DAMAGE_TEXTS
-from tasks.report.table import Column, Table
+from tasks.report.table import Column, Table, clock
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ReleaseFacts:
         return [
             ("Videos", f"{self.videos:,}"),
             ("Unique prompts", f"{self.prompts:,}"),
-            ("Longest", f"{self.longest_s:,.1f} s"),
-            ("Mean duration", f"{self.mean_s:,.1f} s"),
-            ("Mean prompt", f"{self.prompt_characters:,.1f} chars"),
+            ("Longest", clock(self.longest_s)),
+            ("Mean duration", clock(self.mean_s)),
+            ("Mean prompt", f"{self.prompt_characters:,.0f} chars"),
         ]
 
 
@@ -54,9 +54,9 @@ _COLUMNS = (
     Column("pairs", "Pairs", "count"),
     Column("videos", "Videos", "count"),
     Column("prompts", "Unique prompts", "count"),
-    Column("longest_s", "Longest, s", "tenths"),
-    Column("mean_s", "Mean duration, s", "tenths"),
-    Column("prompt_characters", "Mean prompt, characters", "tenths"),
+    Column("longest_s", "Longest", "clock"),
+    Column("mean_s", "Mean duration", "clock"),
+    Column("prompt_characters", "Mean prompt, characters", "count"),
 )
 
 
@@ -177,7 +177,7 @@ def content_tables(release: Release) -> list[Table]:
         Table(
             "source-durations",
             "Duration of the sources",
-            (Column("from_s", "From, s", "count"), Column("to_s", "To, s", "count"), *_COUNTS),
+            (Column("from_s", "From", "clock"), Column("to_s", "To", "clock"), *_COUNTS),
             tuple(bins),
             "Sources, and their pairs, in bins of duration; empty bins are left out.",
             "" if bins else "The release has no sources.",

@@ -26,6 +26,7 @@ from tasks.report.threshold_tables import threshold_tables
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
+from tasks.votes.release_votes import PEOPLE
 
 SECTIONS = (
     Section(
@@ -35,6 +36,7 @@ SECTIONS = (
         "Does a judge see damage, does it notice edits, or would a number do as well?",
         ("signal-detection",),
         ("signal-detection",),
+        missing="damage, edits and shortcuts",
     ),
     Section(
         "probes",
@@ -43,6 +45,7 @@ SECTIONS = (
         "What is left of a judge's accuracy if it is given less, or something else?",
         ("probes",),
         folded=("probe-differences",),
+        missing="probes (ask with --probe blind,no-prompt)",
     ),
     ORDER,
     REPEATS,
@@ -57,6 +60,7 @@ SECTIONS = (
         (),
         ("accuracy-by-duration",),
         ("duration-correlation", "accuracy-by-duration"),
+        missing="length of the video (needs sources of several lengths)",
     ),
     Section(
         "severity",
@@ -66,6 +70,7 @@ SECTIONS = (
         ("psychometric", "severity-thresholds"),
         ("psychometric-points", "severity-clips", "severity-strength"),
         ("psychometric-points", "severity-clips", "severity-strength"),
+        missing="severity (needs a recipe with [severity])",
     ),
     Section(
         "where",
@@ -73,6 +78,7 @@ SECTIONS = (
         "Where the damage is",
         "Does a judge that prefers the right video also see where the other is damaged?",
         ("localisation",),
+        missing="where the damage is (ask with intervals=true)",
     ),
     Section(
         "filter",
@@ -82,6 +88,7 @@ SECTIONS = (
         ("retention", "filter-correlation", "agreement"),
         ("filter-accuracies",),
         ("filter-accuracies",),
+        missing="people and their filter (needs votes: slvmeval annotate)",
     ),
     Section(
         "content",
@@ -91,6 +98,7 @@ SECTIONS = (
         ("content-categories",),
         ("content-categories", "source-durations"),
         ("source-durations",),
+        missing="content of the videos",
     ),
     POWER,
     COST,
@@ -183,7 +191,8 @@ def report_of(
         cost_table(gathered),
     ]
     tables = {table.name: table for table in made}
-    figures = figures_of(tables, list(gathered.names.values()))
+    names = gathered.names
+    figures = figures_of(tables, list(names.values()), interval, names.get(PEOPLE, ""))
     against = None if published is None else hold_against(published, gathered, matrix, tables, margin)
     if against is not None:
         tables |= {table.name: table for table in against.tables}

@@ -58,7 +58,7 @@ def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
         Table(
             "severity-clips",
             "Accuracy by number of degraded clips",
-            (ASPECT, EVALUATOR, Column("level", "clips", "number"), *curve),
+            (ASPECT, EVALUATOR, Column("level", "clips", "count"), *curve),
             tuple(clips),
             "At the recipe's own strength. Pairs with all eligible clips degraded are grouped at "
             "their median number. Wilson's interval.",
@@ -180,7 +180,7 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
         (
             ASPECT,
             Column("pairs", "pairs", "count"),
-            Column("effective_n", "effective n", "number"),
+            Column("effective_n", "effective n", "count"),
             Column("accuracy_shown", "better than chance", "percent"),
             Column("first", "best"),
             Column("second", "next"),

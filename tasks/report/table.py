@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from tasks.statistics.intervals import printed_per_cent
 
-#: ``aspect``: a name displayed in words; ``percent``, ``points``: shares, displayed as per cent.
+#: ``aspect``: a name displayed in words; ``percent``, ``points``: shares, displayed as per cent; ``clock``:
+#: seconds, displayed as :func:`clock` does.
 Kind = Literal[
-    "text", "aspect", "count", "percent", "points", "number", "tenths", "correlation", "p", "money"
+    "text", "aspect", "count", "percent", "points", "number", "tenths", "correlation", "p", "money", "clock"
 ]
 #: Displayed for a missing value.
 NONE = "–"
@@ -48,8 +49,10 @@ class Column:
                 return "< 0.001" if value < 0.001 else f"{value:.3f}"
             case "money":
                 return f"{value:,.2f}"
+            case "clock":
+                return clock(value)
             case "count":
-                return f"{value:,}"
+                return f"{value:,.1f}" if value != int(value) else f"{int(value):,}"
             case "aspect":
                 return aspect_title(value)
             case "text":
@@ -106,6 +109,13 @@ def interval_columns(title: str, kind: Kind = "percent", prefix: str = "") -> tu
 def aspect_title(aspect: str) -> str:
     """Return an aspect's display name."""
     return "All aspects" if aspect == ALL else aspect.replace("_", " ").capitalize()
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 1:02:03 or 2:03."""
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 #: Columns of most tables.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from tasks.report.accuracy import INTERVAL_TEXTS, MARKS_NOTE, Matrix
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, disagreements
 from tasks.report.figures import Figure, inline_svg
 from tasks.report.formats import (
+    accuracy_text,
     csv_text,
     json_text,
     latex_document,
@@ -36,13 +37,15 @@ LIST_NAME = "report.json"
 SHORT = 25
 #: Number of disputed pairs with a page.
 DISAGREEMENTS = 20
+#: What the line of missing data says if no pair divides the evaluators.
+NO_DISAGREEMENT = "disagreement (needs a pair on which two evaluators have different points)"
 
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page, shown if its tables exist.
+    """One section of the page, shown if its tables exist and one of them has rows.
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ class Section:
         Tables that are initially collapsed.
     data
         Long tables, which are linked.
+    missing
+        What it is about, for the line of what has no data, and how to get it if that is known.
     """
 
     id: str
@@ -62,6 +67,14 @@ class Section:
     figures: tuple[str, ...] = ()
     folded: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    missing: str = ""
+
+    def has_data(self, tables: Mapping[str, Table]) -> bool:
+        """Return whether there is something to show."""
+        if not tables.keys() >= {*self.tables, *self.data}:
+            return False
+        names = (*self.tables, *self.figures, *self.folded, *self.data)
+        return any(name in tables and tables[name].rows for name in names)
 
 
 ORDER = Section(
@@ -72,6 +85,7 @@ ORDER = Section(
     ("order-bias",),
     ("order-bias",),
     ("order-bias-by-aspect",),
+    missing="order of the two videos (needs a judge that sees both in one request)",
 )
 REPEATS = Section(
     "repeats",
@@ -80,6 +94,7 @@ REPEATS = Section(
     "How often does a judge change its mind, and do more repeats pay?",
     ("repeats", "majority", "variance", "repeats-pay"),
     data=("repeats-by-pair",),
+    missing="repeats (ask with --repeats 3)",
 )
 PREFERENCES = Section(
     "preferences",
@@ -90,6 +105,7 @@ PREFERENCES = Section(
     ("calibration",),
     ("calibration",),
     ("preferences-by-pair",),
+    missing="how sure judges are (ask with logprobs=true)",
 )
 COMPARISONS = Section(
     "comparisons",
@@ -99,6 +115,7 @@ COMPARISONS = Section(
     ("better-than",),
     (),
     ("comparisons",),
+    missing="comparisons (needs two evaluators with answers to the same pairs)",
 )
 JURIES = Section(
     "juries",
@@ -107,12 +124,23 @@ JURIES = Section(
     "What a jury of these evaluators would answer, from the answers that are there.",
     ("juries", "jury-members"),
     folded=("error-agreement",),
+    missing="juries (needs three evaluators with answers to 90 % of the requests)",
 )
 POWER = Section(
-    "power", "Power", "What this number of pairs can show", "Read this before a small difference.", ("power",)
+    "power",
+    "Power",
+    "What this number of pairs can show",
+    "Read this before a small difference.",
+    ("power",),
+    missing="what this number of pairs can show",
 )
 COST = Section(
-    "cost", "Cost", "Requests and cost", "Requests, failures, tokens and dollars by evaluator.", ("cost",)
+    "cost",
+    "Cost",
+    "Requests and cost",
+    "Requests, failures, tokens and dollars by evaluator.",
+    ("cost",),
+    missing="requests and cost",
 )
 
 
@@ -270,20 +298,41 @@ def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
         "failures": FAILURE_WORDS[gathered.failures],
         "ties": {"half": "half a point", "wrong": "nothing", "dropped": "not at all"}[gathered.ties],
         "sections": (
-            *(one for one in report.sections if report.tables.keys() >= {*one.tables, *one.data}),
+            *(one for one in report.sections if one.has_data(report.tables)),
             *_against_section(report),
         ),
+        "missing": _missing(report, lines),
+        "people_marked": PEOPLE in gathered.names and len(gathered.names) > 1,
         "beside": report.against.beside if report.against is not None else {},
         "against": report.against,
         "tables": report.tables,
-        "drawings": {
-            # made by matplotlib, which escapes its text
-            name: Markup(inline_svg(figure.svg, name, f"{figure.title}; the numbers are in its table"))
-            for name, figure in report.figures.items()
-        },
+        "drawings": {name: _drawing(report, figure) for name, figure in report.figures.items()},
         "lines": lines,
         **report.about(),
     }
+
+
+def _missing(report: Report, lines: Sequence[PairLine]) -> list[str]:
+    """Return what the page has no section on, and how to get it."""
+    missing = [one.missing for one in report.sections if not one.has_data(report.tables)]
+    return missing if lines else [*missing, NO_DISAGREEMENT]
+
+
+def _drawing(report: Report, figure: Figure) -> Markup:
+    """Return a figure for the page; the alternative text of that of accuracies has their table's last row."""
+    # made by matplotlib, which escapes its text
+    if figure.name != "accuracy":
+        return Markup(inline_svg(figure.svg, figure.name, f"{figure.title}; the numbers are in its table"))
+    row = (*report.matrix.rows, *report.matrix.summary)[-1]
+    values = (
+        f"{name} {accuracy_text(shown)}"
+        for name, shown in zip(report.matrix.evaluators, row.cells, strict=True)
+    )
+    text = (
+        f"{figure.title}, per cent, as dots with intervals; chance is 50. {row.title}: {', '.join(values)}. "
+        "All numbers are in the table below."
+    )
+    return Markup(inline_svg(figure.svg, figure.name, text, largest=1.9))
 
 
 def _against_section(report: Report) -> tuple[Section, ...]:

@@ -43,6 +43,7 @@ SECTIONS = (
         "Answers with ties",
         "How far does a judge agree with people who may say that neither is better?",
         ("agreement",),
+        missing="answers with ties",
     ),
     ORDER,
     REPEATS,
@@ -129,7 +130,7 @@ def set_report_of(gathered: JudgedSet, interval: IntervalKind = DEFAULT_INTERVAL
         cost_table(gathered),
     ]
     tables = {table.name: table for table in made}
-    figures = figures_of(tables, list(gathered.names.values()))
+    figures = figures_of(tables, list(gathered.names.values()), interval)
     return SetReport(
         gathered=gathered,
         matrix=matrix,

@@ -78,7 +78,7 @@ def test_the_data_say_what_the_release_says(gallery: Path, small: Any) -> None:
     assert 0 < statistics["degraded_bytes"] < statistics["full_copies_bytes"]
     categories = [{"category": name, "sources": 1, "pairs": 4} for name in ("Sports", "Travel & Events")]
     assert statistics["content_categories"] == categories
-    assert dict(statistics["facts"])["Longest"] == "240.0 s"
+    assert dict(statistics["facts"])["Longest"] == "4:00"
     assert dict(statistics["facts"])["Unique prompts"] == "2"
     _, page = page_of(gallery, FREE)
     for pair, record in zip(page["pairs"], small.release.pairs(source_id=FREE), strict=True):

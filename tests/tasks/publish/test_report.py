@@ -18,7 +18,7 @@ from storage_schemas.release import Release
 from tasks.report.disagreement import disagreements
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import report_of
-from tasks.report.write import write_report
+from tasks.report.write import NO_DISAGREEMENT, write_report
 from tests.tasks.publish.conftest import EVIL, Small, without_figures
 from tests.tasks.publish.judging import judged, scored, skilled
 from tests.tasks.publish.pages import Elements
@@ -135,7 +135,9 @@ def test_the_same_judgements_give_the_same_files_and_others_replace_them(
         report = report_of(load_judged_release(judged_small, ["vlm"]))
     write_report(report, target)
     assert not (target / "pairs").exists()
-    assert "all evaluators that answered" in (target / "index.html").read_text(encoding="utf-8")
+    index = (target / "index.html").read_text(encoding="utf-8")
+    assert 'id="disagreement"' not in index
+    assert NO_DISAGREEMENT in index
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
     with pytest.raises(UserInputError, match="has other content"):
@@ -155,6 +157,39 @@ def test_every_table_is_there_three_times(pages: Path) -> None:
     document = (pages / "tables" / "all.tex").read_text(encoding="utf-8")
     wanted = set(re.findall(r"\\input\{([\w-]+)\}", document))
     assert wanted == {path.stem for path in (pages / "tables").glob("*.tex")} - {"all"}
+
+
+def test_the_page_begins_with_a_figure_and_ends_with_what_has_no_data(pages: Path) -> None:
+    index = (pages / "index.html").read_text(encoding="utf-8")
+    figure, table = index.index("<svg"), index.index("<table")
+    assert index.index('id="accuracy"') < figure < table
+    (label,) = re.findall(r'aria-label="(Accuracy[^"]*chance is 50[^"]*)"', index)
+    assert "vlm 100.0" in label
+    assert "&lt;b>scorer&lt;/b> 75.0" in label
+    assert "All numbers are in the table below." in label
+    (line,) = re.findall(r"<p class=\"missing\">No data for: (.*)\.</p>", index)
+    missing = line.split("; ")
+    assert "repeats (ask with --repeats 3)" in missing
+    assert "people and their filter (needs votes: slvmeval annotate)" in missing
+    assert "requests and cost" not in missing
+    for section in ("repeats", "filter", "probes", "severity", "where", "juries"):
+        assert f'id="{section}"' not in index
+        assert f'"#{section}"' not in index
+    assert index.rindex("<section") < index.index('class="missing"')
+    # the files of an empty table are there all the same
+    assert "no votes yet" in (pages / "tables" / "retention.md").read_text(encoding="utf-8")
+
+
+def test_counts_are_whole_and_durations_are_read_from_a_clock(judged_small: Release, pages: Path) -> None:
+    with without_figures():
+        report = report_of(load_judged_release(judged_small))
+    for table in report.tables.values():
+        for column in table.shown:
+            if column.kind == "count":
+                assert not [row for row in table.rows if column.text(row.get(column.key)).endswith(".0")]
+    index = (pages / "index.html").read_text(encoding="utf-8")
+    assert "longest 4:00, mean duration " in index
+    assert not re.search(r"\d\.\d s\b|\.0 chars", index)
 
 
 def costs(pages: Path) -> dict[str, dict[str, Any]]:

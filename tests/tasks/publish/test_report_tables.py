@@ -217,7 +217,7 @@ def test_what_has_no_data_says_why(report: ReleaseReport) -> None:
     assert "no votes yet" in report.tables["filter-correlation"].empty
     for table in report.tables.values():
         assert bool(table.rows) != bool(table.empty), table.name
-    drawn = {"accuracy-by-duration", "order-bias", "content-categories", "source-durations"}
+    drawn = {"accuracy", "accuracy-by-duration", "order-bias", "content-categories", "source-durations"}
     assert set(report.figures) == drawn
 
 

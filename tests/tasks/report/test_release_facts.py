@@ -38,7 +38,7 @@ def test_the_numbers_of_a_release_and_of_some_sources(release: Release) -> None:
     (row,) = facts_table(release).rows
     assert row["videos"] == 3 * FILMS
     titles = ("Videos", "Unique prompts", "Longest", "Mean duration", "Mean prompt")
-    values = ("12", "4", "396.0 s", "232.5 s", "253.0 chars")
+    values = ("12", "4", "6:36", "3:52", "253 chars")
     assert facts.as_texts() == list(zip(titles, values, strict=True))
     one = release_facts(release, ["film-01"])
     assert (one.pairs, one.videos, one.prompts, one.longest_s) == (2, 3, 1, LENGTHS[1])

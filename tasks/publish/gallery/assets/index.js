@@ -11,13 +11,13 @@
   const title = (aspect) => aspects[aspect]?.title ?? aspect;
 
   function figures() {
-    const hours = pairs.reduce((sum, pair) => sum + pair.high_s + pair.low_s, 0) / 3600;
+    const seconds = pairs.reduce((sum, pair) => sum + pair.high_s + pair.low_s, 0);
     const built = new Set(pairs.map((pair) => pair.aspect)).size;
     for (const [name, value] of [
       ["Pairs", number(pairs.length)],
       ["Aspects", `${built} of ${Object.keys(aspects).length}`],
       ["Sources", number(sources.length)],
-      ["Hours of video", hours < 10 ? hours.toFixed(1) : number(Math.round(hours))],
+      ["Length of all", clock(seconds)],
       ["Degraded clips", number(pairs.reduce((sum, pair) => sum + pair.drawn.length, 0))],
       ...statistics.facts,
     ]) byId("figures").append(el("div", {}, el("dt", {}, name), el("dd", {}, value)));
@@ -50,7 +50,7 @@
     return el("li", {}, el("article", { class: "card" }, sheet,
       el("div", { class: "card-text" },
         el("h3", { dir: "auto" }, el("a", { href: `${source.page}#${pair.slug}`, "aria-label": label }, name)),
-        el("p", {}, `${plural(pair.drawn.length, "clip")} ${pair.control ? "edited" : "degraded"} · ${Math.round(pair.degraded_s)} s of ${length}`),
+        el("p", {}, `${plural(pair.drawn.length, "clip")} ${pair.control ? "edited" : "degraded"} · ${clock(pair.degraded_s)} of ${length}`),
         el("p", {}, pair.control ? el("span", { class: "tag", title: "The edit makes no side better" }, "Control") : null,
           pair.control ? ` ${pair.operation}` : `${pair.operation} · strength ${pair.strength}`))));
   }
@@ -111,7 +111,7 @@
   function charts() {
     const wide = statistics.bin_s;
     const categories = statistics.content_categories;
-    const bins = statistics.bins.map((bin) => ({ ...bin, label: `${bin.from_s}` }));
+    const bins = statistics.bins.map((bin) => ({ ...bin, label: clock(bin.from_s) }));
     const names = Object.keys(aspects);
     const missing = (aspect) => Math.max(aspect.planned - aspect.built - aspect.set_aside, 0);
     const sizes = [
@@ -135,15 +135,15 @@
           Object.entries(aspects[name].reasons).map(([reason, count]) => `${reason} ${count}`).join(", ") || "–"]),
       }),
       gallery.figure({
-        title: "Duration of sources", note: `Sources and their pairs in bins of ${wide} s, by where the bin begins (s).`,
+        title: "Duration of sources", note: `Sources and their pairs in bins of ${clock(wide)}, by where the bin begins.`,
         key: [["a", "sources"], ["b", "pairs"]],
         drawing: gallery.columns(bins.map((bin) => ({
           label: bin.label, values: [["a", bin.sources], ["b", bin.pairs]],
-          tip: `${bin.from_s} to ${bin.from_s + wide} s: ${plural(bin.sources, "source")}, ${plural(bin.pairs, "pair")}`,
+          tip: `${clock(bin.from_s)} to ${clock(bin.from_s + wide)}: ${plural(bin.sources, "source")}, ${plural(bin.pairs, "pair")}`,
         }))),
-        alternative: bins.filter((bin) => bin.sources || bin.pairs).map((bin) => `from ${bin.from_s} s: ${plural(bin.sources, "source")}, ${plural(bin.pairs, "pair")}`).join("; "),
-        head: ["From (s)", "Sources", "Pairs"],
-        rows: bins.map((bin) => [bin.from_s, bin.sources, bin.pairs]),
+        alternative: bins.filter((bin) => bin.sources || bin.pairs).map((bin) => `from ${clock(bin.from_s)}: ${plural(bin.sources, "source")}, ${plural(bin.pairs, "pair")}`).join("; "),
+        head: ["From", "Sources", "Pairs"],
+        rows: bins.map((bin) => [clock(bin.from_s), bin.sources, bin.pairs]),
       }),
       ...(categories.length ? [gallery.figure({
         title: "Content categories", note: "Sources by what kind of video they are, and their pairs.",

@@ -189,7 +189,7 @@
       ["Clips", `${pair.drawn.length} of ${source.clips.length}: ${pair.drawn.map((clip) => clip + 1).join(", ")}`],
       ["Passed over", passed.length ? el("ul", { class: "plain" }, ...passed.map((text) => el("li", {}, text))) : ""],
       ["Length", `${clock(pair.high_s)} high, ${clock(pair.low_s)} low; ${number(pair.high_frames)} and ${number(pair.low_frames)} frames at ${pair.fps} a second`],
-      ["Duration bin", `from ${pair.bin_s} s`],
+      ["Duration bin", `from ${clock(pair.bin_s)}`],
       ["Seed", pair.seed, true],
       ["Pair", pair.id, true],
       ["High frames", pair.high_checksum, true],
