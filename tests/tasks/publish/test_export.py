@@ -93,7 +93,7 @@ def test_the_card_says_where_things_are_and_whose_they_are(exported: Path) -> No
     assert "1 source is left out" in text
     # of the one source that is passed on
     assert "| videos | unique prompts | longest | mean duration | mean prompt |" in text
-    assert "| 5 | 1 | 40.0 s |" in text
+    assert "| 5 | 1 | 0:40 |" in text
     assert "| content category | sources | pairs |\n|---|---:|---:|\n| Travel &#38; Events | 1 | 4 |" in text
     assert "Sports" not in text
     assert "A. Person" in text

@@ -17,7 +17,7 @@
       ["Pairs", number(pairs.length)],
       ["Aspects", `${built} of ${Object.keys(aspects).length}`],
       ["Sources", number(sources.length)],
-      ["Length of all", clock(seconds)],
+      ["Total duration", clock(seconds)],
       ["Degraded clips", number(pairs.reduce((sum, pair) => sum + pair.drawn.length, 0))],
       ...statistics.facts,
     ]) byId("figures").append(el("div", {}, el("dt", {}, name), el("dd", {}, value)));
