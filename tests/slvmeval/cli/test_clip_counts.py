@@ -1,0 +1,65 @@
+"""Eligible and needed clips, and what captions must say, before a build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.slvmeval.cli.running import Run
+from tests.small_films import write_captions
+
+RECIPE = """
+name = "small"
+long_side = 160
+[aspects.aesthetics]
+operation = "ffmpeg-eq"
+[aspects.spatial_relationship]
+operation = "horizontal-flip"
+[aspects.dynamics_degree]
+operation = "middle-frame"
+[aspects.color]
+operation = "named-colour-hue-shift"
+"""
+EXPECTED = {
+    "aesthetics": {"eligible": 14, "needed": 5},
+    "spatial_relationship": {"eligible": 0, "needed": 5},
+    "dynamics_degree": {"eligible": 0, "needed": 5},
+    "color": {"eligible": 3, "needed": 5},
+}
+SHORT = ("spatial_relationship", "dynamics_degree", "color")
+
+
+def test_plain_captions_that_give_no_pair_in_three_aspects_say_what_they_lack(
+    tmp_path: Path, add_film: Callable[[Path, int], Path], run: Run
+) -> None:
+    videos, recipe = tmp_path / "videos", tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    texts = [f"A quiet street, part {n}." for n in range(11)] + ["A red boat lies on the beach."] * 3
+    lines: list[dict[str, object]] = [
+        {"start_s": 3 * n, "end_s": 3 * n + 3, "caption": text} for n, text in enumerate(texts)
+    ]
+    write_captions(add_film(videos, 1).with_suffix(".jsonl"), lines)
+    scan = ("sources", "scan", videos, "--recipe", recipe)
+    plan = ("build", "--dry-run", "--sources", videos, "--recipe", recipe, "--store", tmp_path / "store")
+
+    (scanned,) = run(*scan, "--json").json
+    planned = run(*plan, "--json").json
+    (film,) = planned["clips"]
+    assert scanned["clips"] == film["aspects"] == EXPECTED
+    assert (film["source"], film["id"]) == (scanned["title"], scanned["id"])
+    assert scanned["captions_must_say"] == planned["captions_must_say"]
+    assert tuple(planned["captions_must_say"]) == SHORT
+    assert not any(planned["aspects"][name]["planned"] for name in SHORT)
+
+    for words in (scan, plan):
+        text = run(*words).text
+        assert "aesthetics 14/5" in text
+        for name in SHORT:
+            assert f"{name} {EXPECTED[name]['eligible']}/5" in text
+            assert f"captions: {name} has too few clips in 1 of 1 films. " in text
+        assert 'Give a thing exactly one colour: "A red boat lies on the beach."' in text
+
+    add_film(videos, 2)
+    two = [row["clips"] for row in run(*scan, "--sample", "1", "--json").json]
+    assert two == [EXPECTED, {}]
+    assert "14/5" not in run(*scan, "--sample", "0").text
