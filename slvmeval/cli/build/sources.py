@@ -45,8 +45,8 @@ class ScanOptions(SiteParameters):
 
     root: DataSetArgument
     recipe: RecipeName = DEFAULT_RECIPE
-    sample: Annotated[int | None, Given(panel=RARE)] = Field(
-        default=None, ge=0, description="Count the clips of only this number of sources; 0 for none."
+    sample: Annotated[int, Given(panel=RARE)] = Field(
+        default=50, ge=0, description="Count the clips of at most this number of sources."
     )
     as_json: terminal.JsonOption = False
 
@@ -84,8 +84,7 @@ def scan(
             if isinstance(item, SetAsideRow):
                 values = _set_aside(item.source_id, item.location, item.reason.value, item.message)
             else:
-                in_sample = options.sample is None or counted < options.sample
-                values = _usable(item, recipe, analyser if in_sample else None)
+                values = _usable(item, recipe, analyser if counted < options.sample else None)
                 counted += bool(values["clips"])
             rows.append(values)
             step(done, max(total, done), str(values["video"]))
@@ -105,6 +104,9 @@ def scan(
         columns = ("video", "seconds", "captions", "state", "id, or why it is unusable")
         terminal.console().print(terminal.table(f"sources in {data_set.path}", columns, cells, numbers=2))
         print_counts([(Path(str(row["video"])).name, row["clips"]) for row in rows if row["clips"]])
+        usable = sum(not row["reason"] for row in rows)
+        if 0 < counted < usable:
+            terminal.say(f"captions:  those of {counted} of {usable} sources were looked at (--sample)")
     if any(row["reason"] for row in rows):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 

@@ -62,4 +62,5 @@ def test_plain_captions_that_give_no_pair_in_three_aspects_say_what_they_lack(
     add_film(videos, 2)
     two = [row["clips"] for row in run(*scan, "--sample", "1", "--json").json]
     assert two == [EXPECTED, {}]
+    assert "captions: those of 1 of 2 sources were looked at" in run(*scan, "--sample", "1").text
     assert "14/5" not in run(*scan, "--sample", "0").text
