@@ -20,7 +20,7 @@ from flows.release.fixed_pairs import inherited_pairs, pinned_candidates
 from flows.release.missing import missing_aspects, unknown_sources
 from flows.release.options import BuildOptions
 from flows.release.result import BuildResult, counted, summary_rows
-from flows.release.sources import extended_release, scan_sources
+from flows.release.sources import extended_release, open_all_sources, scan_sources
 from flows.release.stage_seconds import StageSeconds, lengths
 from flows.release.state import BuildState
 from flows.release.write import release_of
@@ -114,12 +114,14 @@ class Build:
             If all sources are still being written and are left to the next run.
         """
         self.recipe.check()
+        # before the store is made and weights are asked for: a misspelled folder leaves nothing behind
+        adapters = open_all_sources(self.options)
         self.store = self.options.open_store()
         self.store.clear_abandoned()
         check_models(self.recipe, self.options.model_folders, self.progress.say)
         _, models = self.work.open()
         self.known = KnownReports(self.store, self.recipe, models)
-        scan_sources(self.state, self.store, self.options)
+        scan_sources(self.state, adapters)
         failures = {} if self.options.retry else known_failures(self.store)
         for source in list(self.state.sources.values()):
             ingested = self.store.has(TIMELINE, timeline_id(source, self.recipe))

@@ -88,6 +88,9 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     if summary is not None:
         refuse_special_target(summary)
         summary.parent.mkdir(parents=True, exist_ok=True)
+    from flows.release.sources import open_all_sources
+
+    open_all_sources(options)
     from flows.command_runs import run_flow
     from flows.release.flow import BUILD
 

@@ -331,3 +331,11 @@ def test_a_pinned_recipe_makes_the_same_pairs(
     assert "0 pairs" in run(*words, tmp_path / "public").out
     run(*words, tmp_path / "own", "--private")
     assert len(list((tmp_path / "own").rglob("*.mp4"))) == 5
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_misspelled_folder_leaves_no_store_behind(tmp_path: Path, run: Run, more: tuple[str, ...]) -> None:
+    told = run("build", "-s", tmp_path / "vidoes", "--store", tmp_path / "store", "--direct", *more, code=1)
+    # although the recipe's weights are missing, too
+    assert "vidoes does not exist" in told.err
+    assert not list(tmp_path.iterdir())
