@@ -42,16 +42,18 @@ def build(
     from flows.release.options import build_options
 
     site = parameters.site()
+    # where the work of a dry run would go
+    at = site.model_copy(update={"pools": {}}) if run.direct else site
     again = parameters.retry and not _says_what(parameters)
     if again and (options := _last(site)) is not None:
         if run.dry_run:
-            plan(options, site, run.as_json)
+            plan(options, at, run.as_json)
         else:
             _build(options, site, run)
         return
     terminal.need_sources(parameters.sources, site)
     if run.dry_run:
-        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), site, run.as_json)
+        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), at, run.as_json)
     else:
         _build(build_options(parameters, site), site, run)
 

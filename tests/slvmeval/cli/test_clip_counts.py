@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from slvmeval.cli.build.clip_counts import MAX_FILMS, print_counts
 from tests.slvmeval.cli.running import Run
 from tests.small_films import write_captions
 
@@ -64,3 +67,15 @@ def test_plain_captions_that_give_no_pair_in_three_aspects_say_what_they_lack(
     assert two == [EXPECTED, {}]
     assert "captions: those of 1 of 2 sources were looked at" in run(*scan, "--sample", "1").text
     assert "14/5" not in run(*scan, "--sample", "0").text
+
+
+def test_of_many_films_those_with_too_few_clips_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    enough, few = {"color": {"eligible": 5, "needed": 5}}, {"color": {"eligible": 4, "needed": 5}}
+    print_counts([])
+    assert capsys.readouterr().out == ""
+    print_counts([*((f"film{n}", enough) for n in range(MAX_FILMS)), ("last", few)])
+    out = capsys.readouterr().out
+    assert out.index("last") < out.index("film0")
+    assert f"film{MAX_FILMS - 1} " not in out
+    assert "… and 1 more films; --json lists all" in out
+    assert f"color has too few clips in 1 of {MAX_FILMS + 1} films" in out
