@@ -79,3 +79,14 @@ def test_of_many_films_those_with_too_few_clips_are_shown(capsys: pytest.Capture
     assert f"film{MAX_FILMS - 1} " not in out
     assert "… and 1 more films; --json lists all" in out
     assert f"color has too few clips in 1 of {MAX_FILMS + 1} films" in out
+
+
+def test_without_the_package_that_reads_captions_a_scan_lists_sources_only(
+    tmp_path: Path, add_film: Callable[[Path, int], Path], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_film(tmp_path / "videos", 1)
+    monkeypatch.setattr("storage_schemas.extras.is_installed", lambda module: module != "spacy")
+    printed = run("sources", "scan", tmp_path / "videos")
+    assert "clips are not counted by aspect: spacy is not installed: pip install" in printed.error
+    assert "film1.mp4" in printed.text
+    assert "eligible clips" not in printed.text
