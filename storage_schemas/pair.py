@@ -203,12 +203,26 @@ class NoPair(Frozen):
     control: bool = False
 
 
+class ClipCount(Frozen):
+    """How many clips of a source an aspect can use for its main pair, and how many it needs."""
+
+    aspect: str
+    eligible: int
+    needed: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether the source can have a pair."""
+        return self.eligible >= self.needed
+
+
 class SourceReport(Frozen):
     """The pairs that one source can provide.
 
     `exact` is True if the frames are known from ingest, False if predicted from the packets. `spans` are the
     first frame and the number of frames of each clip, `frames_checksum` that of all frames, empty if they are
     predicted. `damage` says how a damaged video was used; it has no spans for the clips past its end.
+    `clips` counts the eligible clips of each aspect.
     """
 
     source_id: str
@@ -224,6 +238,7 @@ class SourceReport(Frozen):
     pairs: tuple[PlannedPair, ...]
     no_pair: tuple[NoPair, ...]
     damage: Damage = ""
+    clips: tuple[ClipCount, ...] = ()
 
     @property
     def aspects(self) -> tuple[str, ...]:

@@ -188,7 +188,12 @@ class Store:
     @property
     def cache(self) -> Path:
         """Folder of small files that can be recreated."""
-        return self.root / "cache"
+        return self.cache_of(self.root)
+
+    @staticmethod
+    def cache_of(root: Path) -> Path:
+        """Return the folder of small files of a store in this folder, which need not exist."""
+        return root / "cache"
 
     @property
     def exports(self) -> Path:

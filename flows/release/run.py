@@ -20,7 +20,7 @@ from flows.release.fixed_pairs import inherited_pairs, pinned_candidates
 from flows.release.missing import missing_aspects, unknown_sources
 from flows.release.options import BuildOptions
 from flows.release.result import BuildResult, counted, summary_rows
-from flows.release.sources import extended_release, scan_sources
+from flows.release.sources import extended_release, open_all_sources, scan_sources
 from flows.release.stage_seconds import StageSeconds, lengths
 from flows.release.state import BuildState
 from flows.release.write import release_of
@@ -114,12 +114,14 @@ class Build:
             If all sources are still being written and are left to the next run.
         """
         self.recipe.check()
+        # before the store is made and weights are asked for: a misspelled folder leaves nothing behind
+        adapters = open_all_sources(self.options)
         self.store = self.options.open_store()
         self.store.clear_abandoned()
         check_models(self.recipe, self.options.model_folders, self.progress.say)
         _, models = self.work.open()
         self.known = KnownReports(self.store, self.recipe, models)
-        scan_sources(self.state, self.store, self.options)
+        scan_sources(self.state, adapters)
         failures = {} if self.options.retry else known_failures(self.store)
         for source in list(self.state.sources.values()):
             ingested = self.store.has(TIMELINE, timeline_id(source, self.recipe))
@@ -270,15 +272,7 @@ class Build:
         turns: int = 0,
     ) -> None:
         """Make missing pairs, and beside them let inspections go on for so many turns."""
-        items = []
-        for source_id, aspects in missing.items():
-            pools = {
-                self.work.pool_of(pair.aspect, pair.hardware)
-                for pair in self.state.pairs_of(source_id)
-                if pair.aspect in aspects and pair.pair_id not in self.state.settled
-            }
-            stages = stages_for(self.options.placement, pools)
-            items.append(StageItem(self.state.sources[source_id], aspects, stages))
+        items = self._items(missing)
         expected = Counter(stage.name for item in items for stage in item.stages)
         for name, total in expected.items():
             self.progress.expect(name, total)
@@ -290,6 +284,30 @@ class Build:
                     message = f"{pair.aspect} of {source_id} was made but is not in the store"
                     row = source_row(self.state.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
                     self.state.lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
+
+    def _items(self, missing: Mapping[str, tuple[str, ...]]) -> list[StageItem]:
+        items = []
+        for source_id, aspects in missing.items():
+            pools = {
+                self.work.pool_of(pair.aspect, pair.hardware)
+                for pair in self.state.pairs_of(source_id)
+                if pair.aspect in aspects and pair.pair_id not in self.state.settled
+            }
+            stages = stages_for(self.options.placement, pools)
+            items.append(StageItem(self.state.sources[source_id], aspects, stages))
+        return items
+
+    def seconds_left(self) -> dict[str, dict[str, float]]:
+        """Return the estimated seconds of the missing work, by source and pool."""
+        items = self._items(missing_aspects(self.state))
+        units = partial(self._units, {item.source.id: item for item in items}, self._lengths())
+        left: dict[str, dict[str, float]] = {}
+        for item in items:
+            pools = left.setdefault(item.source.id, {})
+            for stage in item.stages:
+                seconds = self.stage_seconds.of(stage.name, units(stage.name, item.source.id))
+                pools[stage.pool] = pools.get(stage.pool, 0.0) + seconds
+        return left
 
     def _decode_threads(self, executor: Executor, missing: Iterable[str]) -> int:
         """Return how many threads decode a source: several where there are fewer sources than cores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from flows.release.options import BuildOptions
@@ -13,11 +14,27 @@ from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import Store
 from tasks.pairs.stages import source_row
+from tasks.sources.base import SourceAdapter
 from tasks.sources.registry import open_sources
 from tasks.votes.release_votes import filtered_from
 
 
-def scan_sources(state: BuildState, store: Store, options: BuildOptions) -> None:
+def open_all_sources(options: BuildOptions) -> list[SourceAdapter]:
+    """Return the adapters of a build's sources, which have read nothing yet; the store need not exist.
+
+    Raises
+    ------
+    UserInputError
+        If a folder is missing or is not of its kind.
+    """
+    cache = Store.cache_of(Path(options.store))
+    return [
+        open_sources(root.kind, Path(root.path), cache, options.settle_s, **root.options)
+        for root in options.sources
+    ]
+
+
+def scan_sources(state: BuildState, adapters: Sequence[SourceAdapter]) -> None:
     """Add the usable sources to a state, and a row for each that is not.
 
     Raises
@@ -25,8 +42,7 @@ def scan_sources(state: BuildState, store: Store, options: BuildOptions) -> None
     UserInputError
         If no source is named or a folder is invalid.
     """
-    for root in options.sources:
-        adapter = open_sources(root.kind, Path(root.path), store.cache, options.settle_s, **root.options)
+    for adapter in adapters:
         for item in adapter.scan():
             if isinstance(item, SetAsideRow):
                 state.rows.append(item.model_copy(update={"at": item.at or utc_now()}))
@@ -34,7 +50,7 @@ def scan_sources(state: BuildState, store: Store, options: BuildOptions) -> None
                 state.rows.append(_second_of_its_id(item, state.sources[item.id]))
             else:
                 state.sources[item.id] = item
-    if not state.sources and not state.rows and not options.sources:
+    if not state.sources and not state.rows and not adapters:
         raise UserInputError("no sources: use --sources folder:PATH or --sources vript:PATH")
 
 

@@ -10,12 +10,10 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import typer
 
 from flows.release.result import BuildResult
-from slvmeval.cli.terminal import RunSwitches, console, counted, print_json, say, table
+from slvmeval.cli.terminal import RunSwitches, console, counted, print_json, say, say_first, table
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow
 from storage_schemas.source import DAMAGE_TEXTS
-
-_MOST_LINES = 20
 
 
 def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str, Any]:
@@ -111,7 +109,4 @@ def print_set_aside(rows: list[SetAsideRow]) -> None:
     if not rows:
         return
     say(f"{len(rows)} {'source was' if len(rows) == 1 else 'sources were'} set aside:")
-    for row in rows[:_MOST_LINES]:
-        say(f"  {row.reason.value}: {row.message}")
-    if len(rows) > _MOST_LINES:
-        say(f"  … and {len(rows) - _MOST_LINES} more: see --summary FILE or `slvmeval status`")
+    say_first([f"  {row.reason.value}: {row.message}" for row in rows], "--summary FILE or `slvmeval status`")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from infra.profile import Profile
     from storage_schemas.release import Release
     from storage_schemas.store import Store
+    from tasks.scoring.user_files import UnusedLine
 
 
 #: Exit codes of a build, in addition to 0 (all built) and 2 (wrong usage).
@@ -86,6 +87,22 @@ def say(*lines: str) -> None:
     """Print lines; what a terminal would obey in them, as in names of files, is escaped."""
     for line in lines:
         typer.echo(printable(line, keep="\n\t"))
+
+
+#: Lines of a list that are printed; the others are counted.
+MAX_LISTED = 10
+
+
+def say_first(lines: Sequence[str], see: str = "") -> None:
+    """Print the first lines of a list and the number of the others; `see` says what shows all."""
+    say(*lines[:MAX_LISTED])
+    if len(lines) > MAX_LISTED:
+        say(f"… and {len(lines) - MAX_LISTED} more" + (f": see {see}" if see else ""))
+
+
+def say_left_out(rows: Sequence[UnusedLine], why: str = "left out", see: str = "") -> None:
+    """Print the first rows of a user's file that were left out."""
+    say_first([f"{why}: {one.where}: {one.message}" for one in rows], see)
 
 
 def tell(line: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip
+from tasks.aspects.base import ANY_CAPTION, Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip
 from tasks.aspects.spatial_relationship import MIRRORED
 from tasks.media.planes import split_planes
 
@@ -81,4 +81,5 @@ ASPECT = Aspect(
     takes=any_clip,
     operations={FfmpegEq.name: FfmpegEq()},
     control=MIRRORED,
+    caption_advice=ANY_CAPTION,
 )

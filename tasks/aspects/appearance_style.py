@@ -16,7 +16,16 @@ from pydantic import Field, field_validator
 
 from storage_schemas.extras import lazy_package
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, Parameters, PixelOperation, Scale, any_clip, blending
+from tasks.aspects.base import (
+    ANY_CAPTION,
+    Aspect,
+    ClipContext,
+    Parameters,
+    PixelOperation,
+    Scale,
+    any_clip,
+    blending,
+)
 from tasks.aspects.spatial_relationship import MIRRORED
 
 cv2 = lazy_package("cv2")
@@ -131,4 +140,5 @@ ASPECT = Aspect(
     takes=any_clip,
     operations={OpencvStyle.name: OpencvStyle()},
     control=MIRRORED,
+    caption_advice=ANY_CAPTION,
 )

@@ -202,4 +202,6 @@ ASPECT = Aspect(
         reason="the background is its own, and the same in all frames",
         copies=("model",),
     ),
+    caption_advice='Say what is in the background: "A man reads a newspaper. '
+    'In the background there is a green meadow."',
 )

@@ -433,6 +433,9 @@ class Aspect:
         Empty for a built-in one, whose description is a prompt file.
     control
         The edit that makes no side better; None if there is none.
+    caption_advice
+        What a caption must say for its clip to be eligible, with an example; shown to users whose captions
+        make too few clips eligible. Empty to show `needs`.
     """
 
     name: str
@@ -444,6 +447,7 @@ class Aspect:
     least_clips: int = 1
     description: str = ""
     control: Control | None = None
+    caption_advice: str = ""
 
     def operation(self, name: str, control: bool = False) -> Operation[Any]:
         """Return an operation by name; that of the control if `control` is set.
@@ -460,6 +464,10 @@ class Aspect:
                 f"aspect {self.name} has no operation {name!r}: choose one of {', '.join(self.operations)}"
             )
         return self.operations[name]
+
+
+#: Advice of aspects that take every clip.
+ANY_CAPTION = "Any caption will do: caption more clips of the film."
 
 
 def any_clip(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:

@@ -246,4 +246,5 @@ ASPECT = Aspect(
         # the largest damage of 12 clips of an animated film was 21.2
         max_difference=22.0,
     ),
+    caption_advice='Give a thing exactly one colour: "A red boat lies on the beach."',
 )

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.rng import shuffled
 from tasks.aspects.base import (
+    ANY_CAPTION,
     Arrangement,
     Aspect,
     ClipSpan,
@@ -125,4 +126,5 @@ ASPECT = Aspect(
         needs="clips of two frames or more",
         reason="the video is as much shorter, and each part of the story is there",
     ),
+    caption_advice=ANY_CAPTION,
 )

@@ -116,4 +116,5 @@ ASPECT = Aspect(
         needs="a motion or an action, and a clip of two frames or more",
         reason="as much moves as before, only backwards",
     ),
+    caption_advice='Say what moves, and how: "A ball rolls quickly across the floor."',
 )

@@ -266,4 +266,5 @@ ASPECT = Aspect(
         # the largest damage of 12 clips of an animated film was 10.4
         max_difference=11.0,
     ),
+    caption_advice='Name the person, animal or thing that the clip shows: "A dog runs along the beach."',
 )

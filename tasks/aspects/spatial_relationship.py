@@ -95,4 +95,5 @@ ASPECT = Aspect(
         needs=NO_SIDE,
         reason="no caption says what is on which side",
     ),
+    caption_advice='Say what is on the left or on the right: "On the left of the frame stands a red house."',
 )

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from storage_schemas.frames import Planes
 from tasks.aspects.base import (
+    ANY_CAPTION,
     Aspect,
     ClipContext,
     ClipNotDegradable,
@@ -93,4 +94,5 @@ ASPECT = Aspect(
     takes=any_clip,
     operations={LanczosDownUp.name: LanczosDownUp()},
     control=SHIFTED,
+    caption_advice=ANY_CAPTION,
 )

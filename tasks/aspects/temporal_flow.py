@@ -11,6 +11,7 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.rng import keyed_rng
 from tasks.aspects.base import (
+    ANY_CAPTION,
     Arrangement,
     Aspect,
     ClipSpan,
@@ -145,4 +146,5 @@ ASPECT = Aspect(
         needs="a caption with one event at most, and a clip of two frames or more",
         reason="the clips are in the order of the captions, and no caption tells an order within its clip",
     ),
+    caption_advice=ANY_CAPTION,
 )

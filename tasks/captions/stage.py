@@ -163,7 +163,7 @@ def _in_parts(
         if part is None:
             if made and bounded:
                 raise Unfinished
-            part = _all_analysed(analyser.analyse(captions[start : start + PART], journal), source, start)
+            part = all_analysed(analyser.analyse(captions[start : start + PART], journal), source, start)
             if len(starts) > 1:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(file, with_checksum(_Part(analyses=part).model_dump_json()))
@@ -224,9 +224,16 @@ def _cost(answers: Mapping[str, CaptionAnswer]) -> dict[str, Any]:
     return {"answers": cost}
 
 
-def _all_analysed(
-    results: Sequence[CaptionAnalysis | NotAnalysed], source: Source, first: int
+def all_analysed(
+    results: Sequence[CaptionAnalysis | NotAnalysed], source: Source, first: int = 0
 ) -> tuple[CaptionAnalysis, ...]:
+    """Return the analyses of a source's captions from clip `first` on.
+
+    Raises
+    ------
+    SetAside
+        `caption_not_analysed` if one of them could not be analysed.
+    """
     analyses = []
     for clip, result in enumerate(results, first):
         if isinstance(result, NotAnalysed):

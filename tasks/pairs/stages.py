@@ -39,6 +39,7 @@ from tasks.models.base import Models
 from tasks.models.device import device_of, require_gpu
 from tasks.models.hub import ModelHub
 from tasks.models.small import FetchingHub
+from tasks.pairs.clip_counts import clip_count
 from tasks.pairs.degrade import degrade_source
 from tasks.pairs.draw import PairJob, control_jobs, source_jobs
 from tasks.pairs.facts import SourceFacts, frames_consumes, frames_id, source_facts
@@ -271,6 +272,7 @@ def report(
             for name, problem in found.items()
         ),
         damage=facts.timeline.damage,
+        clips=tuple(clip_count(facts, recipe, name) for name in aspects),
     )
 
 

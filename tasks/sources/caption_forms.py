@@ -5,6 +5,7 @@ What each form means is in ``docs/sources.md``. Other forms are refused with the
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import re
@@ -32,6 +33,13 @@ _FORM = (
 )
 _COLUMNS = ("start_s", "end_s", "caption")
 _TABLE_FORM = "the first line is start_s,end_s,caption, and the next 0,7.5,A red boat lies on the beach."
+#: Names of a table's columns that other programs write, and ours.
+_OTHER_NAMES = {
+    **dict.fromkeys(("start", "start_time", "begin", "from", "start_sec"), "start_s"),
+    **dict.fromkeys(("end", "end_time", "stop", "to", "end_sec"), "end_s"),
+    **dict.fromkeys(("text", "description", "sentence", "caption_text"), "caption"),
+}
+_PLAIN_NAME = re.compile(r"[\w -]+")
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 #: Endings of compressed files, which follow the ending of what is compressed.
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
@@ -107,7 +115,7 @@ def _table_lines(text: str, where: str) -> list[CaptionLine]:
     try:
         table = parse_table(Path(where), text, needed=_COLUMNS)
     except UserInputError as problem:
-        raise _malformed(f"{problem}: {_TABLE_FORM}") from problem
+        raise _malformed(f"{problem}: {_header_command(text, where)}{_TABLE_FORM}") from problem
     lines = []
     for row in table.rows:
         here = f"{where}, line {row.line}"
@@ -116,6 +124,35 @@ def _table_lines(text: str, where: str) -> list[CaptionLine]:
         start_s, end_s, caption = (row.cells.get(name, "") for name in _COLUMNS)
         lines.append(CaptionLine(_seconds(start_s, here), _seconds(end_s, here), caption, here))
     return lines
+
+
+def _header_command(text: str, where: str) -> str:
+    """Return the command that gives a table our first line: where it has none, or known other names."""
+    try:
+        names = parse_table(Path(where), text).columns
+    except UserInputError:
+        return ""
+    line = text.split("\n", 1)[0].rstrip("\r")
+    # another first line, such as sep=; or a blank one, is left to the user
+    found = [sign for sign in ",;\t" if _cells(line, sign) == list(names)]
+    if len(found) != 1:
+        return ""
+    sign = "\\t" if found[0] == "\t" else found[0]
+    if len(names) == len(_COLUMNS) and all(parse_time(name) is not None for name in names[:2]):
+        return f"`{{ printf '{sign.join(_COLUMNS)}\\n'; cat OLD; }} > NEW`, or: "
+    ours = [_OTHER_NAMES.get(name.lower(), name) for name in names]
+    plain = all(map(_PLAIN_NAME.fullmatch, ours))
+    if not plain or len({*ours}) < len(ours) or not set(_COLUMNS) <= set(ours):
+        return ""
+    return f"`{{ printf '{sign.join(ours)}\\n'; tail -n +2 OLD; }} > NEW`, or: "
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line of a table; none if its quotation marks are damaged."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, strict=True), [])]
+    except csv.Error:
+        return []
 
 
 def _cues(text: str, where: str) -> Iterator[CaptionLine]:

@@ -165,12 +165,18 @@ def vlm_table() -> str:
     return table(head, rows)
 
 
+def captions_table() -> str:
+    rows = [(f"`{name}`", aspect(name).caption_advice) for name in ASPECT_NAMES]
+    return table(("aspect", "what a caption must say"), rows)
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "aspects": aspects_table,
     "operations": operations_table,
     "controls": controls_table,
     "strengths": strengths_table,
     "built-in": built_in_table,
+    "captions": captions_table,
     "tables": tables,
     "models": models_table,
     "served": served_table,

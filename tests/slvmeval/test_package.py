@@ -143,7 +143,7 @@ def test_the_wheel_makes_a_project_that_is_built_as_its_readme_says(
     (project / "recipe.toml").write_text(recipe.replace("#[aspects.", "[aspects.").replace("#oper", "oper"))
     commands = re.findall(r"^slvmeval (.*)$", (project / "README.md").read_text(), re.MULTILINE)
     assert [words.split()[0] for words in commands] == [
-        *("sources", "plan", "build", "evaluate", "report"),
+        *("sources", "build", "build", "evaluate", "report"),
     ]
     # the start of Prefect takes half a minute
     for words in commands:

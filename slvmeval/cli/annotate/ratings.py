@@ -94,9 +94,7 @@ def publish_ratings(
         terminal.print_json({**output, **counts, "left_out": [asdict(one) for one in result.left_out]})
     else:
         terminal.say(result.in_words())
-        terminal.say(*(f"  left out: {one.where}: {one.message}" for one in result.left_out[:10]))
-        if len(result.left_out) > 10:
-            terminal.say(f"  … and {len(result.left_out) - 10} more; --json lists all")
+        terminal.say_left_out(result.left_out, see="--json")
         terminal.say(f"Next: slvmeval annotate serve {wanted.name} --store {root}")
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

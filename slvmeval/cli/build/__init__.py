@@ -1,1 +1,1 @@
-"""The commands ``build``, ``retry``, ``demo`` and ``plan``, and the group ``sources``."""
+"""The commands ``build`` with its dry run and ``demo``, and the group ``sources``."""

@@ -34,7 +34,7 @@ def build(
     """Build a release, or update it: only what is missing is made.
 
     It can be stopped at any time; the same command resumes it. `--retry` without `--sources` runs the last
-    build again, including what failed; `--dry-run` shows pairs, frames, bytes and GPU hours, and reads no
+    build again, including what failed; `--dry-run` shows pairs, eligible clips, bytes and time, and reads no
     pixels. Exit code 0: everything planned is built, 3: something was set aside, 1: failed.
 
     Example: `slvmeval build --sources folder:VIDEOS --store STORE --gallery GALLERY`
@@ -42,16 +42,18 @@ def build(
     from flows.release.options import build_options
 
     site = parameters.site()
+    # where the work of a dry run would go
+    at = site.model_copy(update={"pools": {}}) if run.direct else site
     again = parameters.retry and not _says_what(parameters)
     if again and (options := _last(site)) is not None:
         if run.dry_run:
-            plan(options, run.as_json)
+            plan(options, at, run.as_json)
         else:
             _build(options, site, run)
         return
     terminal.need_sources(parameters.sources, site)
     if run.dry_run:
-        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), run.as_json)
+        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), at, run.as_json)
     else:
         _build(build_options(parameters, site), site, run)
 
@@ -88,6 +90,9 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     if summary is not None:
         refuse_special_target(summary)
         summary.parent.mkdir(parents=True, exist_ok=True)
+    from flows.release.sources import open_all_sources
+
+    open_all_sources(options)
     from flows.command_runs import run_flow
     from flows.release.flow import BUILD
 

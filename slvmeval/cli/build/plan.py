@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,11 +17,12 @@ from storage_schemas.sizes import size_text
 if TYPE_CHECKING:
     from flows.release.options import BuildOptions
     from flows.release.run import Build
+    from infra.profile import Profile
     from tasks.aspects.speeds import Speed
 
 
-def plan(options: BuildOptions, as_json: bool) -> None:
-    """Print what a build would make and its cost: pairs, frames, bytes, GPU hours. No pixels are read.
+def plan(options: BuildOptions, site: Profile, as_json: bool) -> None:
+    """Print what a build would make and its cost: pairs, frames, bytes, time. No pixels are read.
 
     A store that does not exist is not created, unless a server analyses captions: its answers are stored
     there.
@@ -41,8 +43,12 @@ def plan(options: BuildOptions, as_json: bool) -> None:
         progress = stack.enter_context(BuildProgress(quiet=as_json))
         build = Build(options, progress)
         build.prepare()
+        before_s = time.process_time()
         build.inspect(InlineExecutor)
+        # in a store that does not exist yet, the build has to do it again
+        again_s = 0.0 if place.exists() else time.process_time() - before_s
         values = plan_values(build, measured_speeds(place))
+        values["time"] = time_values(build, site, values["gpu_hours"], again_s)
     values["store"] = str(place)
     space = values["bytes"]
     space["free"] = shutil.disk_usage(_existing(place)).free
@@ -58,6 +64,7 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
 
     `measured` are this site's speeds, which count before the estimates.
     """
+    from slvmeval.cli.build.clip_counts import advice_values, counts_values
     from slvmeval.cli.runs import whole_sources
     from tasks.aspects.speeds import GpuWork, gpu_hours
 
@@ -106,6 +113,10 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
     for name, counts in reasons.items():
         aspects[name]["no_pair"] = dict(sorted(counts.items()))
     lost = whole_sources(build.state.rows)
+    films: list[dict[str, Any]] = [
+        {"source": report.title, "id": report.source_id, "aspects": counts_values(report.clips)}
+        for report in build.state.reports.values()
+    ]
     return {
         "release": build.options.release,
         "extends": build.state.inherited.version,
@@ -124,6 +135,8 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
                 for row in lost
             ],
         },
+        "clips": films,
+        "captions_must_say": advice_values(film["aspects"] for film in films),
         "pairs_missing": sum(counts["missing"] for counts in aspects.values()),
         "frames": {
             "to_decode": release_plan.frames_to_decode,
@@ -140,7 +153,24 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
     }
 
 
+def time_values(
+    build: Build, site: Profile, gpu_hours: dict[str, Any], inspection_s: float = 0.0
+) -> dict[str, Any]:
+    """Return how long a build is estimated to take at a site, JSON-serialisable."""
+    from flows.release.time_estimate import estimated_time
+
+    placement = build.options.placement
+    known = None if gpu_hours["not_known"] else gpu_hours["hours"]
+    estimate = estimated_time(build.seconds_left(), placement, site, known, inspection_s)
+    return {
+        "cpu_hours": round(estimate.cpu_hours, 4),
+        "wall_s": round(estimate.wall_s),
+        "workers": dict(estimate.workers),
+    }
+
+
 def _print(values: dict[str, Any]) -> None:
+    from slvmeval.cli.build.clip_counts import print_counts
     from storage_schemas.source import DAMAGE_TEXTS
 
     rows = [
@@ -159,6 +189,7 @@ def _print(values: dict[str, Any]) -> None:
         title += f", extends version {values['extends']}"
     columns = ("aspect", "planned", "missing", "frames to degrade", "no pair", "reasons")
     terminal.console().print(terminal.table(title, columns, rows, numbers=4))
+    print_counts([(film["source"], film["aspects"]) for film in values["clips"]])
     sources, frames, needed = values["sources"], values["frames"], values["bytes"]
     terminal.say(
         f"sources:   {sources['usable']} usable, {sources['with_work']} with work, "
@@ -166,6 +197,7 @@ def _print(values: dict[str, Any]) -> None:
         f"frames:    {frames['to_decode']} to decode, {frames['to_degrade']} to degrade",
         f"bytes:     {size_text(needed['needed'])} needed at most, "
         f"{size_text(needed['free'])} free below {values['store']}",
+        f"time:      {_time_text(values['time'])}",
         f"GPU hours: {_hours_text(values['gpu_hours'])}",
         *(f"figures:   {name} {source}" for name, source in values["gpu_hours"]["sources"].items()),
     )
@@ -177,6 +209,32 @@ def _print(values: dict[str, Any]) -> None:
         terminal.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
     if not values["pairs_missing"]:
         terminal.say("nothing is missing: a build would change nothing")
+
+
+def _time_text(values: dict[str, Any]) -> str:
+    """Return the estimated time as text, with the workers that it is for."""
+    from flows.release.result import counted
+
+    workers = ", ".join(
+        counted(count, "worker") + ("" if len(values["workers"]) == 1 else f" in pool {pool}")
+        for pool, count in values["workers"].items()
+    )
+    if not values["wall_s"]:
+        return "none"
+    hours = max(values["cpu_hours"], 0.01)
+    cpu = f"{hours:.{0 if hours >= 10 else 1 if hours >= 1 else 2}f}"
+    return f"about {_duration_text(values['wall_s'])} on {workers}, {cpu} CPU hours (estimate)"
+
+
+def _duration_text(seconds: float) -> str:
+    """Return a duration in the unit that suits an estimate."""
+    from flows.release.result import counted
+
+    if seconds < 90:
+        return counted(round(seconds), "second")
+    if seconds < 90 * 60:
+        return counted(round(seconds / 60), "minute")
+    return f"{seconds / 3600:.1f} hours"
 
 
 def _hours_text(hours: dict[str, Any]) -> str:

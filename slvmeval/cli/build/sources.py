@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, OwnPrompts, SiteParameters
+from flows.parameters import RARE, Given, OwnPrompts, SiteParameters
+from flows.release.parameters import DEFAULT_RECIPE, RecipeName
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 
 if TYPE_CHECKING:
+    from storage_schemas.pair import ClipCount
     from storage_schemas.source import Source
+    from tasks.captions.analyser import CaptionAnalyser
     from tasks.llm.questions import Unanswered
+    from tasks.recipe import Recipe
 
 app = CommandGroup(no_args_is_help=True, help="Inspect a data set before a build, and categorise its videos.")
 
@@ -40,6 +44,10 @@ class ScanOptions(SiteParameters):
     """Options of `scan`."""
 
     root: DataSetArgument
+    recipe: RecipeName = DEFAULT_RECIPE
+    sample: Annotated[int, Given(panel=RARE)] = Field(
+        default=50, ge=0, description="Count the clips of at most this number of sources."
+    )
     as_json: terminal.JsonOption = False
 
 
@@ -47,35 +55,41 @@ class ScanOptions(SiteParameters):
 def scan(
     options: ScanOptions,
 ) -> None:
-    """List the sources of a data set with duration and number of captions, and why others are unusable.
+    """List the sources of a data set, the clips that each aspect can use, and why others are unusable.
 
-    Exit code 3 if some are unusable. Nothing is written.
+    Clips are counted by rules from the captions, for the recipe's aspects; an aspect with too few gets no
+    pair, and what its captions must say is printed. Exit code 3 if some are unusable. Nothing is written.
 
     Example: `slvmeval sources scan folder:VIDEOS`
     """
     from flows.release.options import source_root
+    from slvmeval.cli.build.clip_counts import advice_values, print_counts
     from storage_schemas.errors import UserInputError
     from storage_schemas.set_aside import SetAsideRow
+    from tasks.recipe import load_recipe
     from tasks.sources.registry import open_sources
 
-    data_set = source_root(options.root)
+    data_set, recipe = source_root(options.root), load_recipe(options.recipe)
     if data_set.options.get("unpack"):
         raise UserInputError("sources scan writes nothing and cannot unpack: remove unpack=true")
     adapter = open_sources(
         data_set.kind, Path(data_set.path), None, options.site().settle_s, **data_set.options
     )
     rows: list[dict[str, Any]] = []
+    analyser = None if options.sample == 0 else _analyser()
+    counted = 0
     with terminal.step_bar("sources", options.as_json) as step:
         total = adapter.count()
         for done, item in enumerate(adapter.scan(), 1):
             if isinstance(item, SetAsideRow):
                 values = _set_aside(item.source_id, item.location, item.reason.value, item.message)
             else:
-                values = _usable(item)
+                values = _usable(item, recipe, analyser if counted < options.sample else None)
+                counted += bool(values["clips"])
             rows.append(values)
             step(done, max(total, done), str(values["video"]))
     if options.as_json:
-        terminal.print_json(rows)
+        terminal.print_json([{**row, "captions_must_say": advice_values([row["clips"]])} for row in rows])
     else:
         cells = [
             (
@@ -89,6 +103,10 @@ def scan(
         ]
         columns = ("video", "seconds", "captions", "state", "id, or why it is unusable")
         terminal.console().print(terminal.table(f"sources in {data_set.path}", columns, cells, numbers=2))
+        print_counts([(Path(str(row["video"])).name, row["clips"]) for row in rows if row["clips"]])
+        usable = sum(not row["reason"] for row in rows)
+        if 0 < counted < usable:
+            terminal.say(f"captions:  those of {counted} of {usable} sources were looked at (--sample)")
     if any(row["reason"] for row in rows):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -182,8 +200,24 @@ def categorise(
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
-def _usable(source: Source) -> dict[str, Any]:
-    """Probe a source; report what a build would set aside."""
+def _analyser() -> CaptionAnalyser | None:
+    """Return the analyser by rules; None, with a line, if its package is not installed."""
+    from storage_schemas.errors import PrerequisiteError
+    from tasks.captions.analyser import AnalyserRecipe
+    from tasks.captions.stage import make_analyser
+
+    analyser = make_analyser(AnalyserRecipe(name="rules"))
+    try:
+        analyser.check()
+    except PrerequisiteError as problem:
+        terminal.tell(f"clips are not counted by aspect: {problem}")
+        return None
+    return analyser
+
+
+def _usable(source: Source, recipe: Recipe, analyser: CaptionAnalyser | None) -> dict[str, Any]:
+    """Probe a source and count its clips; report what a build would set aside."""
+    from slvmeval.cli.build.clip_counts import counts_values
     from storage_schemas.errors import SetAside
     from tasks.media.probe import probe
     from tasks.sources.clips import check_clips_against_duration
@@ -191,6 +225,7 @@ def _usable(source: Source) -> dict[str, Any]:
     try:
         info = probe(Path(source.video))
         check_clips_against_duration(source.clips, info.duration_s)
+        clips = {} if analyser is None else counts_values(_counts(source, info.duration_s, recipe, analyser))
     except SetAside as problem:
         return _set_aside(source.id, source.video, problem.reason.value, problem.message)
     return {
@@ -201,6 +236,7 @@ def _usable(source: Source) -> dict[str, Any]:
         "width": info.width,
         "height": info.height,
         "captions": len(source.clips),
+        "clips": clips,
         "licence": source.licence,
         "redistributable": source.redistributable,
         "content_category": source.content_category,
@@ -209,12 +245,23 @@ def _usable(source: Source) -> dict[str, Any]:
     }
 
 
+def _counts(
+    source: Source, duration_s: float, recipe: Recipe, analyser: CaptionAnalyser
+) -> tuple[ClipCount, ...]:
+    from tasks.captions.stage import all_analysed
+    from tasks.pairs.clip_counts import predicted_counts
+
+    analyses = all_analysed(analyser.analyse([clip.caption for clip in source.clips]), source)
+    return predicted_counts(source, duration_s, analyses, recipe)
+
+
 def _set_aside(id_: str, location: str, reason: str, message: str) -> dict[str, Any]:
     return {
         "id": id_,
         "video": location,
         "duration_s": None,
         "captions": None,
+        "clips": {},
         "reason": reason,
         "message": message,
     }

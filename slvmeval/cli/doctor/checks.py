@@ -26,7 +26,7 @@ from slvmeval.cli.doctor.cluster import check_cluster, profile_place
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 from slvmeval.cli.doctor.model_servers import check_model_servers
 from slvmeval.foreign_packages import OURS, foreign_packages, in_words
-from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
+from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, suggestion
 from storage_schemas.extras import is_installed, missing_package
 from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
@@ -142,8 +142,24 @@ def run_checks(
     findings.append(Finding("profile", CheckVerdict.OK, _described(site)))
     findings += [*check_store(Path(site.store)), *check_campaigns(Path(site.store)), *check_weights(site)]
     where = profile_place(options)
+    findings += check_placement(site, where)
     findings += check_servers(site, where, ask)
     return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s, per_kind=per_kind)]
+
+
+def check_placement(site: Profile, where: str) -> Iterator[Finding]:
+    """Check that the profile places work that exists: an aspect, an evaluator or a suite's dimension."""
+    from tasks.aspects.registry import aspect_names
+    from tasks.scoring.registry import BUILT_IN, added_evaluators
+    from tasks.scoring.suites.registry import suites
+
+    names = (*aspect_names(), *BUILT_IN, *added_evaluators())
+    for name in site.placement:
+        suite, _, dimension = name.partition(":")
+        known: Sequence[str] = tuple(suites()) if dimension else names
+        if suite not in known:
+            hint = suggestion(suite, known, "there are")
+            yield Finding("placement", CheckVerdict.WARN, f"{name} in {where} places nothing: {hint}")
 
 
 def check_python() -> Iterator[Finding]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
     from flows.score.options import EvaluateOptions
     from flows.score.results import EvaluationResult
+    from tasks.report.accuracy import MatrixCell
     from tasks.scoring.submitted import BatchRecords
 
 
@@ -56,7 +57,12 @@ def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
     from flows.score.evaluate_run import EVALUATE
     from slvmeval.cli.runs import finish
 
-    finish(run_flow(EVALUATE, options, site, run.direct, run.quiet), print_result, run)
+    def show(result: EvaluationResult) -> None:
+        print_result(result)
+        if parameters.pairs is None:
+            _print_accuracies(options, result)
+
+    finish(run_flow(EVALUATE, options, site, run.direct, run.quiet), show, run)
 
 
 def print_result(result: EvaluationResult) -> None:
@@ -89,6 +95,40 @@ def print_result(result: EvaluationResult) -> None:
             )
     for batch in result.batches:
         terminal.say(batch.in_words())
+
+
+def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> None:
+    """Print the accuracies of the evaluators that answered, and the command that makes a report of them."""
+    from storage_schemas.release import Release
+    from storage_schemas.store import Store
+    from tasks.report.accuracy import matrix_of
+    from tasks.report.judged_release import load_judged_release
+
+    answered = [one.label for one in result.evaluators if one.total.answered]
+    if not answered:
+        return
+    release = Release.open(Store.open(Path(options.store)), options.release, options.version)
+    matrix = matrix_of(load_judged_release(release))
+    columns = [column for column, name in enumerate(matrix.evaluators) if name in answered]
+    if not columns:
+        return
+    rows = [
+        (row.title, row.pairs, *(_accuracy_text(row.cells[column]) for column in columns))
+        for row in (*matrix.rows, *matrix.summary)
+    ]
+    titles = ("aspect", "pairs", *(matrix.evaluators[column] for column in columns))
+    heading = "Accuracy in %, with its 95 % interval clustered by source"
+    terminal.console().print(terminal.table(heading, titles, rows, numbers=len(titles) - 1))
+    terminal.say(f"next: slvmeval report {release.name} --store {options.store} --out report --open")
+
+
+def _accuracy_text(shown: MatrixCell) -> str:
+    if shown.accuracy is None:
+        return "–"
+    accuracy = f"{100 * shown.accuracy:.1f}"
+    if shown.interval is None:
+        return accuracy
+    return f"{accuracy} [{100 * shown.interval.low:.0f}, {100 * shown.interval.high:.0f}]"
 
 
 def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:

@@ -12,7 +12,7 @@ from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.against import AgainstOption, compared_with
-from slvmeval.cli.suite.scores import RatingsOption, SuiteArgument, print_left_out, the_suite
+from slvmeval.cli.suite.scores import RatingsOption, SuiteArgument, the_suite
 
 if TYPE_CHECKING:
     from tasks.report.table import Table
@@ -73,7 +73,7 @@ def ablations(
     for table in tables:
         _print_by_dimension(table)
     paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, made, tables)], [])
-    print_left_out(given.left_out)
+    terminal.say_left_out(given.left_out)
     terminal.say(f"{len(paths)} files: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)
 

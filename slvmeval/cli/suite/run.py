@@ -5,7 +5,7 @@ The result of a run, or its estimate, as printed in a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from flows.score.results import SuiteResult
     from flows.score.suite_run import SuiteRun
     from tasks.scoring.suites.estimate import DimensionEstimate
-    from tasks.scoring.user_files import UnusedLine
-
-
-_SHOWN_LEFT_OUT = 10
 
 
 def print_result(result: SuiteResult) -> None:
@@ -47,14 +43,7 @@ def print_result(result: SuiteResult) -> None:
     title = f"{result.title}: {result.videos} videos"
     terminal.console().print(terminal.table(title, columns, rows, numbers=7))
     _warn((one.dimension, one.stopped) for one in result.dimensions)
-    _say_left_out(result.left_out)
-
-
-def _say_left_out(left_out: Sequence[UnusedLine]) -> None:
-    """Print the first unusable rows of the files, and the number of the others."""
-    terminal.say(*(f"left out: {one.where}: {one.message}" for one in left_out[:_SHOWN_LEFT_OUT]))
-    if len(left_out) > _SHOWN_LEFT_OUT:
-        terminal.say(f"… and {len(left_out) - _SHOWN_LEFT_OUT} more; --json lists all")
+    terminal.say_left_out(result.left_out, see="--json")
 
 
 def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
@@ -90,7 +79,7 @@ def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
     for text in assumed:
         terminal.say(text)
     _warn(refused.items())
-    _say_left_out(run.left_out)
+    terminal.say_left_out(run.left_out, see="--json")
 
 
 def _print_estimate(run: SuiteRun, rows: list[DimensionEstimate]) -> None:

@@ -19,15 +19,12 @@ from slvmeval.cli.suite.against import AgainstOption, compared_with
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from storage_schemas.store import Store
     from storage_schemas.suite_score import SuiteScore
     from tasks.report.owned_folder import OwnedFolder
     from tasks.scoring.suites.base import Suite
     from tasks.scoring.suites.human_ratings import VideoKey
     from tasks.scoring.suites.manifest import VideoEntry
-    from tasks.scoring.user_files import UnusedLine
 
 
 SuiteArgument = Annotated[
@@ -211,16 +208,6 @@ def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[Suit
     return made, [row for row in rows if row.suite in ("", which)]
 
 
-_SHOWN = 10
-
-
-def print_left_out(left_out: Sequence[UnusedLine]) -> None:
-    """Print the first ratings of a file that were left out, and the number of the others."""
-    terminal.say(*(f"left out: {one.where}: {one.message}" for one in left_out[:_SHOWN]))
-    if len(left_out) > _SHOWN:
-        terminal.say(f"… and {len(left_out) - _SHOWN} more ratings")
-
-
 class AlignmentOptions(SiteParameters):
     """Options of `alignment`."""
 
@@ -299,7 +286,7 @@ def alignment(
     paths = write_tables(options.out, [table, left_out_table(left_out), *held_against], figures, page)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
-    print_left_out(given.left_out)
+    terminal.say_left_out(given.left_out)
     terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
     terminal.say(f"{len(paths)} files, and {PAGE}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)

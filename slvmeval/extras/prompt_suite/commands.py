@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from tasks.scoring.user_files import UnusedLine
 
 
-_SHOWN = 10
-
-
 def summary(made: Sequence[Made], left_out: Sequence[UnusedLine]) -> dict[str, Any]:
     """Return the result of each video, JSON-serialisable."""
     keys = ("prompt_id", "state", "failure", "message", "calls", "tokens_in", "tokens_out", "usd")
@@ -107,14 +104,7 @@ def say_expected(expected: Expected, prices: Prices, left_out: Sequence[UnusedLi
     )
     if prices.as_of:
         terminal.say(f"prices of {prices.as_of}, {prices.source}")
-    say_left_out(left_out)
-
-
-def say_left_out(rows: Sequence[UnusedLine], why: str = "left out") -> None:
-    """Print the first rows that were left out."""
-    terminal.say(*(f"{why}: {one.where}: {one.message}" for one in rows[:_SHOWN]))
-    if len(rows) > _SHOWN:
-        terminal.say(f"… and {len(rows) - _SHOWN} more")
+    terminal.say_left_out(left_out)
 
 
 FolderArgument = Annotated[
@@ -161,7 +151,7 @@ def make(
         terminal.print_json(summary(made, left_out))
     else:
         print_made(made, Path(result.out))
-        say_left_out(left_out)
+        terminal.say_left_out(left_out)
     failed = any(one.state in ("failed", "unfinished") for one in made)
     raise typer.Exit(terminal.SOME_SET_ASIDE if failed or left_out else 0)
 
@@ -238,7 +228,7 @@ def _accept(options: ReviewOptions) -> None:
             f"{len(imported.replaced)} files say what was replaced since, which stays: "
             f"{', '.join(imported.replaced[:10])}; save a file again to bring it back"
         )
-    say_left_out(imported.unfit, "does not fit")
+    terminal.say_left_out(imported.unfit, "does not fit")
     raise typer.Exit(terminal.SOME_SET_ASIDE if imported.unfit else 0)
 
 
@@ -293,7 +283,7 @@ def statistics(
     terminal.console().print(
         terminal.table(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1)
     )
-    say_left_out(left_out)
+    terminal.say_left_out(left_out)
     terminal.say(f"{len(paths)} files: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -171,8 +172,10 @@ def test_plan_says_what_is_missing_and_how_long_a_gpu_takes_and_writes_nothing(
     """`aesthetics` stands for an operation that needs a GPU, with a row in the table and without."""
     known = run(*first.words("build", "--dry-run", "--json")).json
     assert (known["pairs_missing"], known["frames"]["to_decode"]) == (0, 0)
+    assert (known["time"]["cpu_hours"], known["time"]["wall_s"]) == (0, 0)
+    assert "time: none" in run(*first.words("build", "--dry-run")).text
     fresh = replace(first, store=tmp_path / "new" / "store")
-    plan = fresh.words("build", "--dry-run")
+    plan = fresh.words("build", "--dry-run", "--workers", "3")
     new = run(*plan, "--json").json
     assert (new["pairs_missing"], new["frames"]["to_decode"]) == (4, 36)
     counts = {"planned": 1, "missing": 1, "frames_to_degrade": 6, "not_drawn": 0, "no_pair": {}}
@@ -183,6 +186,12 @@ def test_plan_says_what_is_missing_and_how_long_a_gpu_takes_and_writes_nothing(
     output = run(*plan).out
     assert "36 to decode" in output
     assert "GPU hours: 0\n" in output
+    # a film of 36 s takes a second per stage and more; how long its inspection takes depends on the machine
+    assert new["time"]["wall_s"] > 3
+    assert new["time"]["cpu_hours"] * 3600 > 3
+    assert new["time"]["workers"] == {"cpu": 3}
+    said = r"time: about \d+ (seconds|minutes?) on 3 workers, 0\.\d\d CPU hours \(estimate\)"
+    assert re.search(said, run(*plan).text)
 
     (operation,) = aspect("aesthetics").operations.values()
     monkeypatch.setattr(type(operation), "hardware", "gpu")
@@ -322,3 +331,11 @@ def test_a_pinned_recipe_makes_the_same_pairs(
     assert "0 pairs" in run(*words, tmp_path / "public").out
     run(*words, tmp_path / "own", "--private")
     assert len(list((tmp_path / "own").rglob("*.mp4"))) == 5
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_misspelled_folder_leaves_no_store_behind(tmp_path: Path, run: Run, more: tuple[str, ...]) -> None:
+    told = run("build", "-s", tmp_path / "vidoes", "--store", tmp_path / "store", "--direct", *more, code=1)
+    # although the recipe's weights are missing, too
+    assert "vidoes does not exist" in told.err
+    assert not list(tmp_path.iterdir())

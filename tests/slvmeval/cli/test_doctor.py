@@ -12,6 +12,7 @@ from infra.profile import Profile
 from slvmeval.cli.doctor.checks import (
     check_loopback,
     check_our_packages,
+    check_placement,
     check_store,
     check_versions,
     check_weights,
@@ -132,3 +133,12 @@ def test_a_bad_profile_exits_1(tmp_path: Path, run: Run, our_packages: Callable[
     file = tmp_path / "site.toml"
     file.write_text("stor = 1", encoding="utf-8")
     assert "Did you mean 'store'?" in run("doctor", "--profile", file, code=1).out
+
+
+def test_placed_work_that_does_not_exist_is_found() -> None:
+    good = {"color": "gpu", "coin": "cpu", "video-bench:action": "cpu"}
+    site = Profile(placement={**good, "colour": "gpu", "no-bench:x": "cpu"})
+    messages = [finding.message for finding in check_placement(site, "site.toml")]
+    colour, bench = messages
+    assert colour == "colour in site.toml places nothing: did you mean color?"
+    assert bench.startswith("no-bench:x in site.toml places nothing: did you mean video-bench")

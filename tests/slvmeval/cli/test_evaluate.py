@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     output = run(*words, "--summary", summary).out
     assert "release main, version 1: 6 pairs" in output
     assert "duration" in output
+    # the result first: accuracies, with intervals, and what makes a page of them
+    assert re.search(r"All pairs +6 .*\d\.\d \[\d+, \d+\]", output)
+    assert f"next: slvmeval report main --store {judged_store}" in output
     values = json.loads(summary.read_text())["evaluators"]
     assert values["coin"]["asked"] == 6
     assert values["duration"]["aspects"]["aesthetics"]["answered"] == 2

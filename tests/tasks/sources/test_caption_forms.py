@@ -5,6 +5,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,16 @@ def test_each_form_gives_the_same_clips(name: str) -> None:
     assert [(clip.start_s, clip.end_s, clip.caption) for clip in clips] == EXPECTED
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_alone_beside_a_video_is_found(name: str, tmp_path: Path) -> None:
+    captions = tmp_path / name
+    captions.write_text(FORMS[name], encoding="utf-8")
+    captions.with_suffix(".mp4").write_bytes(b"film")
+    (source,) = open_sources("folder", tmp_path).scan()
+    assert isinstance(source, Source)
+    assert [(clip.start_s, clip.end_s, clip.caption) for clip in source.clips] == EXPECTED
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -78,6 +90,36 @@ def test_another_form_is_refused_with_what_to_do(name: str, content: str | bytes
     with pytest.raises(SetAside, match=says) as caught:
         parse_captions(data, name)
     assert caught.value.reason is Reason.CAPTIONS_MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("other.csv", 'Start,end_time,text,note\r\n0,7.5,"A red boat, on <the> beach.",x\r\n'),
+        ("other.csv", "caption;from;to\nA red boat, on <the> beach.;00:00;00:07.5\n"),
+        ("none.csv", '0,7.5,"A red boat, on <the> beach."\n'),
+        ("none.tsv", "0\t7.5\tA red boat, on <the> beach.\n"),
+    ],
+)
+def test_a_table_with_another_first_line_is_refused_with_the_command_that_converts_it(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SetAside) as caught:
+        parse_captions(content.encode(), name)
+    command = re.search("`(.*)`", caught.value.message)
+    assert command is not None
+    (tmp_path / "OLD").write_bytes(content.encode())
+    subprocess.run(["/bin/sh", "-c", command[1]], cwd=tmp_path, check=True)
+    clips = clips_from_lines(parse_captions((tmp_path / "NEW").read_bytes(), name), name)
+    assert [(clip.start_s, clip.end_s, clip.caption) for clip in clips] == EXPECTED[:1]
+
+
+def test_a_table_whose_columns_are_not_known_is_shown_the_form_alone() -> None:
+    twice, quoted = "start,begin,end,text\n0,0,1,x", "start,end,text,it's\n0,1,x,y"
+    for content in ("a,b,c\n0,1,x", twice, quoted, "\nstart,end,text\n0,1,x", '"start'):
+        with pytest.raises(SetAside, match="the first line is start_s,end_s,caption") as caught:
+            parse_captions(content.encode(), "a.csv")
+        assert "printf" not in caught.value.message
 
 
 def found(root: Path, video: str, *captions: str) -> str:
