@@ -318,7 +318,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "recipe": str(site / "recipe.toml"),
         "release": "by-hand",
     }
-    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    words = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
     server.processes.run(
         PREFECT, "deployment", "run", "build-slvmeval/build-slvmeval", *words, "--watch", timeout=300
     )
