@@ -40,6 +40,9 @@ class Seeing(PairwiseJudge):
         if self.kill_after and len(ASKED.read_text().splitlines()) == self.kill_after:
             os.kill(os.getpid(), signal.SIGKILL)
         places = [at for at in range(len(first)) if first.frame_ids([at]) != second.frame_ids([at])]
+        if not places:
+            # of two equal videos it names the first
+            return JudgeAnswer("first", model="toy", usage=Usage(frames=2, tokens_in=1000))
         some = places[:2]
         one, two = (side.planes(some).astype(np.int16) for side in (first, second))
         seen = np.abs(one - two).mean() / self.steps

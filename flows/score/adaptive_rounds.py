@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,10 @@ class AdaptiveJudge:
     opened: set[str] = field(default_factory=set)
 
     def next_requests(
-        self, rows: Mapping[RowId, Judgement], retry: frozenset[str] = frozenset()
+        self,
+        rows: Mapping[RowId, Judgement],
+        retry: frozenset[str] = frozenset(),
+        waiting: Collection[str] = (),
     ) -> list[Request]:
         """Return the requests of all pairs with answers, and of those of the next round.
 
@@ -93,6 +96,8 @@ class AdaptiveJudge:
             The rows of the evaluator's requests.
         retry
             Failures that are asked again.
+        waiting
+            Keys of requests that wait in batches: their pairs are paid for.
         """
         wanted: list[Request] = []
         for search in self.searches.values():
@@ -103,8 +108,8 @@ class AdaptiveJudge:
                 held = [row for request in requests if (row := rows.get(request.ids[0])) is not None]
                 settled = [row for row in held if is_settled(_failure(row), retry)]
                 if pair.pair_id in self.opened or len(settled) == len(requests):
-                    points[pair.pair_id] = [_POINTS[row.preferred] for row in settled if row.preferred]
-                elif held:
+                    points[pair.pair_id] = points_of(requests, settled)
+                elif held or any(request.key in waiting for request in requests):
                     begun.append(pair.pair_id)
             # a run that was stopped between the two orders of a pair paid for one of them: they come first
             taken = {**points, **{pair_id: [] for pair_id in begun}}
@@ -119,6 +124,14 @@ class AdaptiveJudge:
         from tasks.statistics.adaptive import expected_pairs
 
         return expected_pairs(self.searches[aspect], self.count)
+
+
+def points_of(requests: Sequence[Request], settled: Sequence[Judgement]) -> list[float]:
+    """Return what a pair's answers count; nothing unless each order has one, as in the report's units."""
+    answered = [row for row in settled if row.preferred]
+    if {row.order for row in answered} != {request.order for request in requests}:
+        return []
+    return [_POINTS[row.preferred] for row in answered if row.preferred]
 
 
 def _failure(row: Judgement) -> str:

@@ -9,7 +9,7 @@ import itertools
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from tasks.scoring.base import Evaluator, PrefixJudge
 from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judging import Judging, JudgingWork
-from tasks.scoring.probes import probe_problem, probe_requests, probe_settings
+from tasks.scoring.probes import lenders, probe_problem, probe_requests, probe_settings
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
 from tasks.scoring.release_pairs import ReleasePairs, pairs_of_release
 from tasks.scoring.request import (
@@ -139,18 +139,22 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             beginnings=self._shared_beginnings(),
         )
         texts = {pair.aspect: self.work.text(pair.aspect, pair.dimension) for pair in self.wanted}
-        others = self.pairs.facts()
+        others = lenders(self.pairs.facts())
         for judge in self.judges:
             if judge.evaluator is not None:
                 judge.kind = Judging(judge.evaluator, judge.label, judge.choice, self.work)
                 probe, repeats = judge.choice.probe, options.repeats
-                judge.units = [
-                    request
-                    for pair in self.wanted
-                    for request in probe_requests(
-                        judge.evaluator, pair, texts[pair.aspect], repeats, probe, others
-                    )
-                ]
+                try:
+                    judge.units = [
+                        request
+                        for pair in self.wanted
+                        for request in probe_requests(
+                            judge.evaluator, pair, texts[pair.aspect], repeats, probe, others
+                        )
+                    ]
+                except UserInputError as problem:
+                    # no prompt to lend: the others are asked
+                    self.refuse(judge, problem)
         if options.adaptive:
             self._begin_searches()
         self.find_known()
@@ -187,21 +191,39 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         )
         if left := sorted({pair.aspect for pair in self.wanted} - set(searches)):
             self.progress.say(f"left out, since they have one severity only: {', '.join(left)}")
-        self.wanted = [pair for pair in self.wanted if pair.aspect in searches]
+        if any(pair.control for pair in self.wanted):
+            self.progress.say("controls are left out: they have no threshold")
+        self.wanted = [pair for pair in self.wanted if pair.aspect in searches and not pair.control]
         for judge in self.judges:
-            if judge.kind is not None:
+            if judge.usable:
                 requests = grouped(judge.units, lambda request: request.pair.pair_id)
                 judge.adaptive = AdaptiveJudge(searches, requests, options.round_pairs)
         # the answers of equal requests on other pairs count too
         self.copy_known()
-        self._choose_next(self.judges)
+        for judge in self.judges:
+            judge.units = []
+        self._choose_next([judge for judge in self.judges if judge.adaptive is not None])
 
-    def _choose_next(self, judges: Iterable[Judge]) -> None:
-        """Give evaluators the requests of their next rounds."""
-        for judge in judges:
-            if judge.adaptive is not None:
-                keys = [one.key for some in judge.adaptive.requests.values() for one in some]
-                judge.units = judge.adaptive.next_requests(self.rows_by_id(keys), self.work.retry)
+    def _choose_next(self, judges: Sequence[Judge]) -> bool:
+        """Give evaluators the requests of their next rounds; return whether one of them has to be asked.
+
+        A round whose requests all have the answers of equal ones on other pairs is followed by the next.
+        """
+        while True:
+            before = sum(len(judge.units) for judge in judges)
+            for judge in judges:
+                assert judge.adaptive is not None
+                assert isinstance(judge.kind, Judging)
+                every = [one for some in judge.adaptive.requests.values() for one in some]
+                rows = self.rows_by_id([one.key for one in every])
+                waiting = {one.key for one in judge.kind.in_batches(every)}
+                judge.units = judge.adaptive.next_requests(rows, self.work.retry, waiting)
+            if sum(len(judge.units) for judge in judges) <= before:
+                return False
+            self.copy_known()
+            known = self.rows.known()
+            if any(self.missing(judge, known) for judge in judges):
+                return True
 
     def next_round(self) -> bool:
         """Choose the next pairs of all evaluators that were not stopped, once everything is answered."""
@@ -214,10 +236,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         for judge in self.judges:
             if judge.usable and (why := self.work.spending.stopped(judge.name)):
                 judge.refused = why
-        usable = [judge for judge in self.judges if judge.usable]
-        before = sum(len(judge.units) for judge in usable)
-        self._choose_next(usable)
-        return sum(len(judge.units) for judge in usable) > before
+        return self._choose_next([judge for judge in self.judges if judge.usable])
 
     def _leave_out_batches(self) -> None:
         """Leave out evaluators whose requests wait in batches if this run would ask, and pay, again."""

@@ -57,6 +57,7 @@ class ReinsertWindow(OrderOperation[ReinsertParameters]):
     """
 
     name = "reinsert-window"
+    version = 2
     parameters_type = ReinsertParameters
 
     def most(self, clips: int, parameters: ReinsertParameters) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.detection import Detection, Estimate, Rate, detection
-from tasks.statistics.trials import Trial, Who, pair_points
+from tasks.statistics.trials import TiePolicy, Trial, Who, pair_points
 
 #: Evaluators that are one number of a video's pictures.
 TRIVIAL = ("duration", "size", "contrast", "sharpness", "motion", "scenes")
@@ -17,15 +18,17 @@ TRIVIAL = ("duration", "size", "contrast", "sharpness", "motion", "scenes")
 def detection_table(gathered: JudgedRelease) -> Table:
     """Return signal detection and the shortcut index, by aspect and for all aspects."""
     rows = []
-    for aspect in (*gathered.aspects, ALL):
+    judged = {trial.pair.aspect for trial in gathered.control_trials}
+    aspects = (*gathered.aspects, *sorted(judged - set(gathered.aspects)))
+    for aspect in (*aspects, ALL):
         damaged = gathered.by_who(_of(gathered.trials, aspect))
         controls = gathered.by_who(_of(gathered.control_trials, aspect))
         shortcut = shortcut_index(damaged, gathered)
         for who, name in gathered.names.items():
             if who in damaged or who in controls:
-                found = detection(damaged.get(who, ()), controls.get(who, ()), gathered.ties)
+                found = _detection(damaged.get(who, ()), controls.get(who, ()), gathered.ties)
                 rows.append({"aspect": aspect, "evaluator": name, **_values(found), **shortcut})
-    if len(gathered.aspects) < 2:
+    if len(aspects) == 1:
         rows = [row for row in rows if row["aspect"] != ALL]
     return Table(
         "signal-detection",
@@ -60,6 +63,16 @@ def detection_table(gathered: JudgedRelease) -> Table:
         "an end: no bound.",
         "" if rows else "No pair at the recipe's own severity was judged.",
     )
+
+
+def _detection(damaged: Sequence[Trial], controls: Sequence[Trial], ties: TiePolicy) -> Detection:
+    """Return signal detection; what is beyond the edit is of the aspects that have controls."""
+    found = detection(damaged, controls, ties)
+    have = {trial.pair.aspect for trial in controls}
+    comparable = [trial for trial in damaged if trial.pair.aspect in have]
+    if len(comparable) == len(damaged):
+        return found
+    return replace(found, beyond_edit=detection(comparable, controls, ties).beyond_edit)
 
 
 def shortcut_index(by_who: Mapping[Who, Sequence[Trial]], gathered: JudgedRelease) -> dict[str, Any]:

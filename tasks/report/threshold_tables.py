@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from tasks.pairs.strength_number import strength_number
@@ -17,16 +18,20 @@ _NO_LADDER = "The release has one severity only: a recipe with [severity] has se
 def threshold_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
     """Return the fitted thresholds, and accuracy by dose."""
     doses: dict[str, Dose] = {}
+    ladders: dict[str, list[Dose]] = defaultdict(list)
     for record in gathered.release.pairs() if gathered.main_strength else ():
         number = strength_number(record)
-        if number is None or number > 0:
-            doses[record.pair_id] = Dose(1.0 if number is None else number, record.clips_degraded)
+        if (number is None or number > 0) and record.clips_degraded > 0 and not record.control:
+            dose = Dose(1.0 if number is None else number, record.clips_degraded)
+            doses[record.pair_id] = dose
+            ladders[record.aspect].append(dose)
     fits: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     for aspect in gathered.aspects:
         here = [one for one in gathered.all_trials if one.pair.aspect == aspect]
         trials = [one for one in here if one.pair.pair_id in doses]
-        ladder = Ladder.of((doses[trial.pair.pair_id] for trial in trials), gathered.main_clips)
+        # all doses of the release, asked or not, as a search has them
+        ladder = Ladder.of(ladders[aspect], gathered.main_clips)
         for who, some in gathered.by_who(trials).items():
             units = units_of(some, gathered.ties)
             answers = [Answer(doses[one.pair.pair_id], one.points, one.pair.source_id) for one in units]

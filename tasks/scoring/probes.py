@@ -97,7 +97,7 @@ def probe_requests(
     Parameters
     ----------
     others
-        Pairs of which one, of another source with another prompt, lends its prompt.
+        Pairs of which one, of another source with another prompt, lends its prompt; see :func:`lenders`.
 
     Raises
     ------
@@ -137,6 +137,14 @@ def probe_requests(
 def evaluator_asks_both(evaluator: Evaluator, text: AspectText) -> bool:
     """Return whether an evaluator is asked in both orders."""
     return isinstance(evaluator, PairwiseJudge) and evaluator.asks_both_orders(text)
+
+
+def lenders(pairs: Iterable[PairFacts]) -> list[PairFacts]:
+    """Return one pair of each source and prompt, the first by id: any of them has the prompt to lend."""
+    first: dict[tuple[str, str], PairFacts] = {}
+    for pair in sorted(pairs, key=lambda one: one.pair_id):
+        first.setdefault((pair.source_id, pair.prompt_digest), pair)
+    return list(first.values())
 
 
 def _lender(pair: PairFacts, others: Sequence[PairFacts]) -> PairFacts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,7 +81,12 @@ def equivalence(
     if verdict == "inconclusive":
         # as alike within sources, and as many pairs a source, as here
         each = pairs / clustered.effective_n
-        needed = _pairs_needed(accuracy, published, half_90, margin, each)
+        a_source = pairs / max(clustered.clusters, 1)
+
+        def independent(count: int) -> float:
+            return count / each * _shrink(max(2, round(count / a_source)), count)
+
+        needed = _pairs_needed(accuracy, published, half_90, margin, independent)
     return Equivalence(verdict, accuracy - published, interval, needed)
 
 
@@ -109,9 +115,11 @@ def _verdict(interval: Interval, margin: float) -> Verdict:
     return "inconclusive"
 
 
-def _pairs_needed(accuracy: float, published: float, half: float, margin: float, each: float) -> int | None:
+def _pairs_needed(
+    accuracy: float, published: float, half: float, margin: float, independent: Callable[[int], float]
+) -> int | None:
     def decides(pairs: int) -> bool:
-        interval = _difference(accuracy, pairs / each, published, half)
+        interval = _difference(accuracy, independent(pairs), published, half)
         return _verdict(interval, margin) != "inconclusive"
 
     if not decides(_MOST_PAIRS):

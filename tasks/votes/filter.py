@@ -156,7 +156,8 @@ def control_verdict(ratings: Iterable[Rating], rule: FilterRule, clear: float | 
     decided = votes >= rule.workers_per_pair if clear is None else enough(votes, clear, rule.workers_per_pair)
     if not decided:
         return FilterVerdict.UNDECIDED
-    equal = 2 * counts["C"] > votes if clear is None else clear < 0.5
+    # weak damage is not clear either, so C has to lead where votes are weighed, too
+    equal = 2 * counts["C"] > votes and (clear is None or clear < 0.5)
     return FilterVerdict.KEPT if equal else FilterVerdict.EXCLUDED_UNEQUAL
 
 

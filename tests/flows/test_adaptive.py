@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
+from flows.score.adaptive_rounds import AdaptiveJudge, points_of
 from flows.score.evaluate_run import Evaluation, estimate
 from flows.score.options import EvaluateOptions
 from flows.score.results import RequestProgress
@@ -140,3 +141,40 @@ def test_estimate_is_of_the_requests_that_are_expected(store: Path, seeing: Path
     assert 8 <= row.requests <= 2 * pairs_of(store)
     assert row.cost.tokens_in == 1000 * row.requests
     assert not requests(seeing)
+
+
+@pytest.mark.parametrize("probe", ["blind", "equal"])
+def test_adaptive_run_of_a_probe_asks_what_pairs_share_once(store: Path, seeing: Path, probe: str) -> None:
+    choice = choice_from_text("seeing").model_copy(update={"probe": probe})
+    (one,) = evaluate_inline(asked(store, precision=1.2, evaluators=(choice,))).evaluators
+    rows = JudgementsStore(Store.open(store)).rows()
+    keys = {row.key for row in rows}
+    # a film is judged in two orders at most, and all films have the same prompt
+    assert one.asked == len(keys) <= FILMS * 2
+    assert one.total.left == 0
+
+
+def test_pairs_with_requests_in_a_batch_are_begun(store: Path, seeing: Path) -> None:
+    evaluation = Evaluation(asked(store, "seeing"), RequestProgress(quiet=True))
+    evaluation.prepare(ask_servers=False)
+    (judge,) = evaluation.judges
+    assert judge.adaptive is not None
+    chosen = {unit.pair.pair_id for unit in judge.units}
+    waiting = next(some[0].key for pair_id, some in judge.adaptive.requests.items() if pair_id not in chosen)
+    # of a run that has ended: what is paid for is not left behind
+    fresh = AdaptiveJudge(judge.adaptive.searches, judge.adaptive.requests, 4)
+    assert waiting in {one.key for one in fresh.next_requests({}, waiting={waiting})}
+
+
+def test_a_pair_counts_once_each_order_has_an_answer(store: Path, seeing: Path) -> None:
+    evaluate_inline(asked(store, "seeing", precision=50.0))
+    evaluation = Evaluation(asked(store, "seeing", precision=50.0), RequestProgress(quiet=True))
+    evaluation.prepare(ask_servers=False)
+    (judge,) = evaluation.judges
+    assert judge.adaptive is not None
+    rows = JudgementsStore(Store.open(store)).rows()
+    pair_id = rows[0].pair_id
+    requests_of = judge.adaptive.requests[pair_id]
+    answers = [row for row in rows if row.pair_id == pair_id]
+    assert len(points_of(requests_of, answers)) == 2
+    assert points_of(requests_of, answers[:1]) == []

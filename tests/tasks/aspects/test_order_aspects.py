@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
+from storage_schemas.ids import digest_value
 from storage_schemas.rng import keyed_rng
 from tasks.aspects.base import Arrangement, ClipSpan
 from tasks.aspects.comprehensiveness import RemoveClips
@@ -20,6 +21,8 @@ SIZES = st.integers(2, 40).flatmap(lambda clips: st.tuples(st.just(clips), st.in
 SEEDS = st.integers(0, 10_000)
 REMOVE, REINSERT = RemoveClips(), ReinsertWindow()
 some = settings(max_examples=60)
+REMOVE_VERSION, REMOVE_DRAWS = 1, "f115da96e9614658"
+REINSERT_VERSION, REINSERT_DRAWS = 2, "c8c07a3878f74527"
 
 
 def rearranged(operation: Any, clips: int, count: int, seed: int, **overrides: Any) -> Arrangement:
@@ -101,3 +104,14 @@ def test_windows_of_a_size_are_equally_likely_and_smaller_ones_lie_within() -> N
         widening = [set(window(12, count, keyed_rng("window", number))) for count in range(1, 13)]
         assert [len(places) for places in widening] == list(range(1, 13))
         assert all(one < more for one, more in pairwise(widening))
+
+
+@pytest.mark.parametrize(
+    ("operation", "version", "expected"),
+    [(REMOVE, REMOVE_VERSION, REMOVE_DRAWS), (REINSERT, REINSERT_VERSION, REINSERT_DRAWS)],
+    ids=["remove", "reinsert"],
+)
+def test_draws_change_only_with_the_version(operation: Any, version: int, expected: str) -> None:
+    """Ids of pairs have the operation's version: other draws under the same one would be other pairs' ids."""
+    orders = [list(rearranged(operation, 20, 5, seed).order) for seed in range(50)]
+    assert (operation.version, digest_value(orders)[:16]) == (version, expected)

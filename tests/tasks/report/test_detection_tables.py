@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,24 @@ def test_a_release_without_controls_has_the_shortcuts_alone(tmp_path: Path) -> N
     row = cell(table.rows, "sees", "comprehensiveness")
     assert (row["hits"], row["shortcut"], row["controls"]) == (1.0, 1.0, 0)
     assert "alarms" not in row
+
+
+def test_controls_alone_have_rows(gathered: JudgedRelease) -> None:
+    controls = {one.pair.pair_id for one in gathered.control_trials}
+    rows = [row for row in gathered.rows if row.pair_id in controls]
+    alone = load_judged_release(gathered.release, judgements=rows)
+    assert alone.aspects == []
+    shown = detection_table(alone).rows
+    assert {row["aspect"] for row in shown} > {"all"}
+    assert all(row.get("hits") is None and row["alarms"] is not None for row in shown)
+
+
+def test_all_pairs_compare_damage_and_edits_of_the_same_aspects(gathered: JudgedRelease) -> None:
+    kept, *others = {one.pair.aspect for one in gathered.control_trials}
+    few = replace(
+        gathered, control_trials=tuple(one for one in gathered.control_trials if one.pair.aspect == kept)
+    )
+    of = {(row["aspect"], row["evaluator"]): row for row in detection_table(few).rows}
+    assert others
+    for name in JUDGES:
+        assert of["all", name]["d_beyond"] == pytest.approx(of[kept, name]["d_beyond"])

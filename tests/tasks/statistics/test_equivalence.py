@@ -72,6 +72,11 @@ def test_the_pairs_that_would_decide_do() -> None:
     clustered = ClusteredInterval(0.6, 1.0, 30, 15.0)
     alike = equivalence(0.88, clustered, 30, 0.901, 0.025)
     assert alike.pairs == pytest.approx(2 * found.pairs, abs=2)
+    # few sources widen the interval also of more pairs: fewer than there are cannot decide
+    of_three = equivalence(0.88, ClusteredInterval(0.6, 1.0, 3, 40.0), 120, 0.901, 0.025)
+    assert of_three.verdict == "inconclusive"
+    assert of_three.pairs is not None
+    assert of_three.pairs > 120
     # the published interval alone is too wide, or the difference is the margin
     assert of(0.66, 100, 0.66, 0.15).pairs is None
     assert of(0.8, 100, 0.9, 0.01).pairs is None
