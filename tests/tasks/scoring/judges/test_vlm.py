@@ -31,6 +31,7 @@ from tasks.llm.vision_models import VLM_MODELS, VlmModel
 from tasks.scoring.base import AspectText
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import read_intervals
+from tasks.scoring.judges import frame_images
 from tasks.scoring.judges.frame_images import _KeptImages
 from tasks.scoring.judges.vlm import IntervalJudge, VideoJudge, vlm_model
 from tasks.scoring.judges.vlm_text import Descriptions, TextJudge
@@ -328,6 +329,8 @@ def test_what_does_not_fit_is_not_sent(videos: Videos) -> None:
 
 
 def test_an_image_is_made_once_for_both_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    # other tests of this process may have sent the same frames
+    monkeypatch.setattr(frame_images, "_kept", _KeptImages(frame_images.KEPT_BYTES))
     fresh = FrameList([noise(1), noise(2)]), FrameList([noise(1), noise(3)])
     read: list[int] = []
     rgb = FrameList.rgb
