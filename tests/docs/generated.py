@@ -186,7 +186,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 
 def documents() -> list[Path]:
     """Return every document of the repository that people read."""
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("slurm/*.md")])
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("slurm/*.md"), *ROOT.glob("bench/*.md")])
 
 
 def renewed(text: str) -> str:
