@@ -62,7 +62,27 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         patch.setenv("SLVMEVAL_FETCH_SMALL", "0")
         # to list all fonts of the machine takes seconds: once is enough
         patch.setenv("MPLCONFIGDIR", str(Path("build/caches/matplotlib").absolute()))
+        # each client loads the authorities that it trusts: one is enough where all servers are on loopback
+        patch.setenv("SSL_CERT_FILE", str(_one_authority()))
         yield
+
+
+def _one_authority() -> Path:
+    """Return a file with the first of the authorities whom clients trust; to load them all takes 16 ms.
+
+    It is where processes of other users may read it, too.
+    """
+    import certifi
+
+    path = Path("build/tests/one-authority.pem").absolute()
+    if not path.exists():
+        end = "-----END CERTIFICATE-----\n"
+        first = certifi.contents().partition(end)[0] + end
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(first[first.index("-----BEGIN") :])
+        draft.replace(path)
+    return path
 
 
 @pytest.fixture(scope="session")
