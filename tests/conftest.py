@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from storage_schemas import secrets
 from storage_schemas.proxies import mend_proxies
 
 pytest_plugins = [
@@ -53,6 +54,15 @@ def _quick_collections() -> None:
     """Let it pass over what earlier test files left, too: else each collection walks through all of it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """Forget the secrets that a test file gave: they would be replaced in the texts of other tests."""
+    before = dict(secrets._reported)
+    yield
+    secrets._reported.clear()
+    secrets._reported.update(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
