@@ -50,9 +50,10 @@ class ServeOptions(terminal.DeskParameters):
         description="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
     )
     private_audience: PrivateAudience = False
-    platform: Annotated[tuple[str, ...], Given(metavar="prolific|mturk")] = Field(
+    platform: Annotated[tuple[str, ...], Given(metavar="prolific|mturk|prolific-unsigned")] = Field(
         default=(),
-        description="Also admit workers with this platform's parameters, without a token.",
+        description="Also admit workers of this platform: with Prolific's signed token, or with ids that "
+        "nobody signs.",
     )
     texts: exchange.TextsOption = None
     processes: Annotated[int, Given(panel=RARE)] = Field(
