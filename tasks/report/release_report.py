@@ -23,6 +23,7 @@ from tasks.report.release_facts import content_tables, damaged_sources, facts_ta
 from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
 from tasks.report.threshold_tables import threshold_tables
+from tasks.report.wording_tables import wording_tables
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
@@ -49,6 +50,15 @@ SECTIONS = (
     ),
     ORDER,
     REPEATS,
+    Section(
+        "wordings",
+        "Wordings",
+        "Wordings of the prompts",
+        "How much of a difference can the words of a request make?",
+        ("wordings", "wording-variance"),
+        folded=("accuracy-by-wording",),
+        missing="wordings (ask with --prompts and a folder for each)",
+    ),
     PREFERENCES,
     COMPARISONS,
     JURIES,
@@ -177,6 +187,7 @@ def report_of(
         *repeat_tables(gathered),
         *preference_tables(gathered),
         *probe_tables(gathered),
+        *wording_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),
