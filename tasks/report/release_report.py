@@ -22,6 +22,7 @@ from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
+from tasks.report.specificity_tables import specificity_tables
 from tasks.report.threshold_tables import threshold_tables
 from tasks.report.wording_tables import wording_tables
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
@@ -81,6 +82,16 @@ SECTIONS = (
         ("psychometric-points", "severity-clips", "severity-strength"),
         ("psychometric-points", "severity-clips", "severity-strength"),
         missing="severity (needs a recipe with [severity])",
+    ),
+    Section(
+        "specificity",
+        "Specificity",
+        "What moves the dimensions of a suite",
+        "Does a dimension fall with the damage that it claims to measure, and with no other?",
+        ("specificity-summary",),
+        ("specificity",),
+        ("specificity",),
+        missing="dimensions of a suite (ask with dimension=all)",
     ),
     Section(
         "where",
@@ -188,6 +199,7 @@ def report_of(
         *preference_tables(gathered),
         *probe_tables(gathered),
         *wording_tables(gathered),
+        *specificity_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),

@@ -14,6 +14,7 @@ from pathlib import Path
 from storage_schemas.errors import UserInputError
 from tasks.llm.prompt_files import require_prompts
 from tasks.scoring.registry import EvaluatorChoice, factory
+from tasks.scoring.suites.registry import suites
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
 
@@ -55,7 +56,7 @@ def in_wordings(
     made = [
         choice.model_copy(update={"settings": {**choice.settings, "prompts": folder}, "wording": name})
         for choice in every
-        if "prompts" in inspect.signature(factory(choice.use)).parameters
+        if choice.use in suites() or "prompts" in inspect.signature(factory(choice.use)).parameters
         for name, folder in wordings.items()
     ]
     if not made:
