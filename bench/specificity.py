@@ -31,20 +31,22 @@ ROOT = Path(__file__).resolve().parents[1]
 RELEASE = "specificity"
 TRIVIAL = ("duration", "size", "contrast", "sharpness", "motion", "scenes")
 JUDGE = "locot2v-bench?dimension=all&visual=cpu-approx"
-CLIPS_PER_PAIR = 2
+#: Longer side of the frames, px.
+LONG_SIDE = 384
 RECIPE = f"""base = "cpu-approx"
 name = "{RELEASE}"
-clips_per_pair = {CLIPS_PER_PAIR}
+clips_per_pair = 1
 pairs_per_bin = 100
+long_side = {LONG_SIDE}
 
 [severity]
-strengths = ["weak", "medium"]
+strengths = ["weak"]
 """
 
 
-def cut(film: Path, captions: bytes, folder: Path, pieces: int) -> None:
-    """Cut a film into pieces of as many clips each, with their captions."""
-    clips = [json.loads(line) for line in captions.decode().splitlines() if line.strip()]
+def cut(film: Path, captions: bytes, folder: Path, pieces: int, most: int) -> None:
+    """Cut the first clips of a film into pieces of as many clips each, with their captions."""
+    clips = [json.loads(line) for line in captions.decode().splitlines() if line.strip()][:most]
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(pieces):
         some = clips[len(clips) * number // pieces : len(clips) * (number + 1) // pieces]
@@ -52,7 +54,7 @@ def cut(film: Path, captions: bytes, folder: Path, pieces: int) -> None:
         target = folder / f"piece-{number}.mp4"
         if not target.exists():
             draft = target.with_name(f"draft-{number}.tmp.mp4")
-            sizes = ["-an", "-vf", "scale=512:-2", "-c:v", "libx264", "-preset", "veryfast", "-crf", "18"]
+            sizes = ["-an", "-vf", f"scale={LONG_SIDE}:-2", "-c:v", "libx264", "-preset", "veryfast"]
             run_ffmpeg("-ss", str(start), "-i", film, "-t", f"{end - start:.3f}", *sizes, draft)
             draft.replace(target)
         lines = [
@@ -72,7 +74,7 @@ def slvmeval(*arguments: str | Path) -> None:
 
 PAGE = """# What moves a dimension?
 
-`python -m bench.specificity --pieces {pieces}` made this page;
+`python -m bench.specificity --pieces {pieces} --clips {clips}` made this page;
 [evaluating](../evaluating.md#dimensions-of-a-suite) explains it.
 
 A dimension of a suite claims to measure one thing. Here each one that runs on a CPU scores all pairs,
@@ -90,9 +92,10 @@ understand nothing.
 {findings}
 ## Limits
 
-- **One film.** {pieces} pieces of *Big Buck Bunny* are the sources, {pairs} pairs in all. Pieces of one
-  film are more alike than films are, so the intervals are too narrow for films in general, and with
-  {pieces} sources they are wide all the same.
+- **One film.** {pieces} pieces of the first {clips} clips of *Big Buck Bunny*, at a longer side of {side}
+  px, are the sources; {pairs} pairs in all, each with one damaged clip. Pieces of one film are more alike
+  than films are, so the intervals are too narrow for films in general, and with {pieces} sources they are
+  wide all the same.
 - **Dimensions**: {dimensions}, with optical flow by OpenCV's DIS in place of RAFT, on one frame a second
   as all videos of a release have. The other dimensions of LoCoT2V-Bench, and all of Video-Bench, need
   weights or a model server; the same two commands ask them. The seven of the human expectation
@@ -123,13 +126,14 @@ def main() -> None:
     """Build, judge and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--pieces", type=int, default=10)
+    parser.add_argument("--clips", type=int, default=60, help="number of the film's first clips")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "specificity")
     parser.add_argument("--films", type=Path)
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     work: Path = options.work
     films = Films.find(options.films, work / "films", ROOT / "build" / "demo")
-    cut(films.bunny, read_captions("big_buck_bunny.jsonl"), work / "sources", options.pieces)
+    cut(films.bunny, read_captions("big_buck_bunny.jsonl"), work / "sources", options.pieces, options.clips)
     write_atomic(work / "recipe.toml", RECIPE.encode())
     site = ("--store", work / "store", "--model-folder", films.model_folder)
     site += ("--workers", str(options.workers), "--direct", "--quiet")
@@ -145,6 +149,8 @@ def main() -> None:
     names = dict.fromkeys(row["evaluator"] for row in matrix.rows if row["claims"])
     page = PAGE.format(
         pieces=options.pieces,
+        clips=options.clips,
+        side=LONG_SIDE,
         pairs=len([one for one in release.pairs() if not one.control]),
         summary=markdown_text(summary),
         findings=findings(list(summary.rows)),

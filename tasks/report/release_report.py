@@ -15,7 +15,7 @@ from tasks.report.judged_release import JudgedRelease
 from tasks.report.jury_tables import report_juries
 from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
-from tasks.report.people_tables import agreement_table, filter_tables, retention_table
+from tasks.report.people_tables import agreement_table, filter_tables, protocol_table, retention_table
 from tasks.report.preference_tables import preference_tables
 from tasks.report.probe_tables import probe_tables
 from tasks.report.published import Published, hold_against
@@ -106,7 +106,7 @@ SECTIONS = (
         "Filter",
         "People and their filter",
         "Which pairs people kept, whether the others change the result, and how well people agree.",
-        ("retention", "filter-correlation", "agreement"),
+        ("retention", "filter-correlation", "agreement", "protocols"),
         ("filter-accuracies",),
         ("filter-accuracies",),
         missing="people and their filter (needs votes: slvmeval annotate)",
@@ -206,6 +206,7 @@ def report_of(
         retention_table(gathered),
         *filter_tables(gathered),
         agreement_table(gathered),
+        protocol_table(gathered),
         *severity_tables(gathered),
         *threshold_tables(gathered),
         localisation_table(gathered),
