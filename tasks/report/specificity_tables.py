@@ -47,7 +47,7 @@ def _cells(gathered: JudgedRelease) -> Iterator[_Cell]:
     claims: dict[str, Sequence[str] | None] = {}
     scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
-        told = json.loads(row.details) if '"claims"' in row.details else {}
+        told = _told(row)
         found = _scores(row, told)
         if found is not None and ("claims" in told or (row.use or row.evaluator) in TRIVIAL):
             name = gathered.names[row.evaluator, row.settings]
@@ -70,6 +70,13 @@ def _cells(gathered: JudgedRelease) -> Iterator[_Cell]:
         if auc is not None:
             claimed = claims[name]
             yield _Cell(name, aspect, strength, None if claimed is None else aspect in claimed, auc)
+
+
+def _told(row: Judgement) -> Mapping[str, Any]:
+    """Return what a row's details say of a dimension; a scorer says it of each video."""
+    told: Mapping[str, Any] = json.loads(row.details) if '"claims"' in row.details else {}
+    inner = told.get("high")
+    return inner if isinstance(inner, Mapping) and "claims" not in told else told
 
 
 def _scores(row: Judgement, told: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -23,7 +23,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 def rows_of(release: Release) -> list[Judgement]:
-    details = json.dumps({"dimension": "whole", "claims": [CLAIMED]})
+    # a scorer's details are of each video
+    said = {"dimension": "whole", "claims": [CLAIMED]}
+    details = json.dumps({"high": said, "low": said})
     scorer = scored(
         "suite.whole",
         release.pairs(),
