@@ -453,6 +453,7 @@ class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult
     """Lets evaluators judge pairs."""
 
     name = EVALUATE_FLOW_NAME
+    runs_as = "evaluation"
     parameters = EvaluateParameters
     progress = RequestProgress
 

@@ -125,7 +125,12 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         if hasattr(part, sign)
     }
     made: Any
-    settings: dict[str, Any] = {"metavar": how.metavar, "help": text, **_of_path(how), **limits}
+    settings: dict[str, Any] = {
+        "metavar": how.metavar,
+        "help": text,
+        **_of_path(how, field.annotation),
+        **limits,
+    }
     if is_argument:
         made = typer.Argument(**settings)
     else:
@@ -156,11 +161,14 @@ def _metavar(annotation: Any, how: Given) -> str | None:
     return "N" if {int, float} & {annotation, *get_args(annotation)} else None
 
 
-def _of_path(how: Given) -> dict[str, Any]:
-    """Return what Typer checks of a path."""
-    return (
+def _of_path(how: Given, annotation: Any) -> dict[str, Any]:
+    """Return what Typer checks of a path, which it leaves a text: an empty one is not the working folder."""
+    if not how.path and Path not in (annotation, *get_args(annotation)):
+        return {}
+    checks = (
         {"dir_okay": False} if how.no_folder else {"file_okay": False, "exists": True} if how.folder else {}
     )
+    return {"path_type": str, **checks}
 
 
 def _of_profile(variable: str) -> bool:
@@ -188,17 +196,17 @@ def _kind(annotation: Any, how: Given, many: bool, required: bool) -> Any:
 
 def _filled(model: type[Frozen], values: Mapping[str, Any]) -> Any:
     """Return a model with the values that were given; paths that are texts are made absolute."""
-    return validated(
-        model,
-        {
-            name: _value(value, given(model.model_fields[name]).path)
-            for name, value in values.items()
-            if value is not None
-        },
-    )
+    of_model = {name: value for name, value in values.items() if value is not None}
+    for name, value in of_model.items():
+        field = model.model_fields[name]
+        how = given(field)
+        if _of_path(how, field.annotation) and "" in (value if isinstance(value, list) else [value]):
+            raise typer.BadParameter("is empty: give a path", param_hint=_flags(name, how, None)[0])
+        of_model[name] = _value(value, how.path)
+    return validated(model, of_model)
 
 
 def _value(value: Any, path: bool) -> Any:
     if isinstance(value, list):
         return tuple(_value(one, path) for one in value)
-    return str(value.expanduser().resolve()) if path else value
+    return str(Path(value).expanduser().resolve()) if path else value

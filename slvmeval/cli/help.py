@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,14 @@ class CompactCommand(TyperCommand):
             if isinstance(parameter, TyperArgument):
                 # the name says what it is
                 parameter.display_type_rich = lambda ctx: ""  # type: ignore[method-assign]
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return a parser that refuses a second value of an option that takes one."""
+        parser = super().make_parser(ctx)
+        for option in {*parser._long_opt.values(), *parser._short_opt.values()}:
+            if option.action == "store":
+                option.process = partial(_once, option)  # type: ignore[method-assign]
+        return parser
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return ``--help``, a switch without a value."""
@@ -68,6 +77,13 @@ class CompactGroup(TyperGroup):
     def get_help_option(self, ctx: Any) -> Any:
         """Return ``--help``."""
         return _switch(super().get_help_option(ctx))
+
+
+def _once(option: Any, value: Any, state: Any) -> None:
+    """Keep an option's value, as the parser does."""
+    if option.dest in state.opts:
+        raise typer.BadParameter("is given twice", param=option.obj)
+    type(option).process(option, value, state)
 
 
 def _switch(option: Any) -> Any:

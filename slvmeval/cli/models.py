@@ -14,7 +14,7 @@ from pydantic import Field
 from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -72,13 +72,10 @@ def list_models(options: ListOptions) -> None:
     from tasks.models.hub import ModelHub
 
     hub = ModelHub(_folders(options))
-    rows = [_row(hub, name) for name in hub.names()]
-    if options.as_json:
-        terminal.print_json(rows)
-        return
-    terminal.say(f"models in {', '.join(map(str, hub.model_folders))}")
+    rows = [_row(hub, name) for name in chosen(options, hub.names())]
+    lines = [f"models in {', '.join(map(str, hub.model_folders))}"]
     for row in rows:
-        terminal.say(f"{row['name']}: {row['role']}")
+        lines.append(f"{row['name']}: {row['role']}")
         memory = f"needs {size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
         facts = (
             row["kind"],
@@ -86,11 +83,12 @@ def list_models(options: ListOptions) -> None:
             memory,
             row["licence"],
         )
-        terminal.say(f"  {', '.join(fact for fact in facts if fact)}")
+        lines.append(f"  {', '.join(fact for fact in facts if fact)}")
         where = {"present": row["path"], "wrong": row["problem"], "missing": row["command"]}
-        terminal.say(f"  {row['state']}: {where[row['state']]}")
+        lines.append(f"  {row['state']}: {where[row['state']]}")
         if row["caveat"]:
-            terminal.say(f"  {row['caveat']}")
+            lines.append(f"  {row['caveat']}")
+    terminal.show(options.as_json, rows, *lines)
 
 
 def _row(hub: ModelHub, name: str) -> dict[str, Any]:

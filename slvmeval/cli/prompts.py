@@ -30,14 +30,13 @@ def register(parent: typer.Typer) -> None:
 
 def list_prompts(options: ListOptions) -> None:
     """Print the prompts: who sends them, where a paper prints their wording, what a replacement needs."""
+    from storage_schemas.errors import UserInputError, suggestion
     from tasks.llm.prompt_files import prompt_catalogue
 
     prompts = [one for one in prompt_catalogue().values() if not options.names or one.area in options.names]
     if not prompts:
-        areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
-        raise typer.BadParameter(
-            f"there is no area {options.names[0]!r}, only {', '.join(areas)}", param_hint="NAME"
-        )
+        areas, name = dict.fromkeys(one.area for one in prompt_catalogue().values()), options.names[0]
+        raise UserInputError(f"list prompts {name}: {suggestion(name, areas, 'the areas are')}")
     if options.as_json:
         terminal.print_json({one.key: one.model_dump(exclude={"area", "name"}) for one in prompts})
         return
@@ -77,13 +76,13 @@ def export(
     Example: `slvmeval prompts export my-prompts judges descriptions`
     """
     from storage_schemas.commit import write_atomic
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UserInputError, suggestion
     from tasks.llm.prompt_files import prompt_catalogue
 
     areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
     for name in options.area or ():
         if name not in areas:
-            raise typer.BadParameter(f"there is no area {name!r}, only {', '.join(areas)}", param_hint="AREA")
+            raise UserInputError(f"prompts export: {suggestion(name, areas, 'the areas are')}")
     if options.folder.exists() and not options.folder.is_dir():
         raise UserInputError(f"{options.folder} is a file: name a folder")
     written = stayed = 0

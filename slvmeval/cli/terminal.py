@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +20,6 @@ from storage_schemas.model import Frozen
 from storage_schemas.printable import printable, printable_json
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from rich.console import Console
     from rich.table import Table
 
@@ -120,14 +119,26 @@ def print_json(value: Any) -> None:
     typer.echo(printable_json(json.dumps(value, indent=1, ensure_ascii=False)))
 
 
-def print_factories(built_in: Mapping[str, str], added: Mapping[str, EntryPoint], as_json: bool) -> None:
-    """Print where evaluators or suites come from: built-in ones, then those of installed packages."""
-    rows = {**built_in, **{name: point.value for name, point in added.items()}}
+@dataclass(frozen=True)
+class Grid:
+    """A table for a person; the `numbers` columns after the first one are aligned right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    numbers: int = 0
+
+
+def show(as_json: bool, value: Any, *parts: str | Grid) -> None:
+    """Print a result: one JSON value for programs, tables and lines for a person."""
     if as_json:
-        print_json(rows)
+        print_json(value)
         return
-    for name, where in rows.items():
-        say(f"{name:<20} {where}")
+    for part in parts:
+        if isinstance(part, str):
+            say(part)
+        else:
+            console().print(table(part.title, part.columns, part.rows, part.numbers))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> Table:

@@ -41,6 +41,7 @@ from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, read_manifest
+from storage_schemas.value_problems import problem_text
 from tasks.pairs.verify import verified_consumes
 from tasks.publish.release import release_checksum, set_aside_inputs, source_inputs, write_tables
 from tasks.report.owned_folder import OwnedFolder
@@ -289,7 +290,9 @@ def read_packed_list(path: Path) -> PackedList:
             )
         return PackedList.model_validate_json(text)
     except (ValidationError, AttributeError, ValueError) as problem:
-        raise IntegrityError(f"{path} is not the list of a packed release: {problem}") from problem
+        raise IntegrityError(
+            f"{path} is not the list of a packed release: {problem_text(problem)}"
+        ) from problem
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
 from storage_schemas.regular_files import open_regular, read_regular_text
 from storage_schemas.release import Release
-from storage_schemas.value_problems import value_problem
+from storage_schemas.value_problems import problem_text, value_problem
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.statistics.cells import Cell, cells_of
 
@@ -293,7 +293,8 @@ def read_submission(path: Path) -> Submission:
         _refuse(path, [*listed, f"… and {more} more"] if more else listed)
     except (ValueError, RecursionError) as problem:
         raise UserInputError(
-            f"{path} is not JSON of a submission: {str(problem)[:200]}. `slvmeval submission make` writes one"
+            f"{path} is not JSON of a submission: {problem_text(problem)[:200]}. "
+            f"`slvmeval submission make` writes one"
         ) from problem
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
@@ -54,7 +54,7 @@ class ExportOptions(terminal.DeskParameters):
 
     out: Annotated[Path, Given(metavar="FILE")] = Field(description="A new file, FILE.csv or FILE.jsonl.")
     campaign: CampaignArgument = None
-    links: Annotated[str, Given(metavar="token|worker|none")] = Field(
+    links: Annotated[Literal["token", "worker", "none"], Given(metavar="token|worker|none")] = Field(
         default="token",
         description="token: a link for one worker per task; worker: links into which the platform inserts "
         "its "
@@ -76,9 +76,9 @@ class ExportOptions(terminal.DeskParameters):
     every: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include tasks that already have their votes."
     )
-    encoding: Annotated[str, Given(metavar="utf-8|utf-8-sig|cp932", panel=RARE)] = Field(
-        default="utf-8", description="Encoding of the file."
-    )
+    encoding: Annotated[
+        Literal["utf-8", "utf-8-sig", "cp932"], Given(metavar="utf-8|utf-8-sig|cp932", panel=RARE)
+    ] = Field(default="utf-8", description="Encoding of the file.")
     private_audience: PrivateAudience = False
 
 
@@ -92,17 +92,10 @@ def export(
 
     Example: `slvmeval annotate export demo-1 --store STORE --public-url https://HOST --out tasks.csv`
     """
-    from typing import cast, get_args
-
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.exchange.mapping import Encoding
-    from tasks.annotation.exchange.task_table import LINKS, TableOptions, check_target, task_rows, write_table
+    from tasks.annotation.exchange.task_table import TableOptions, check_target, task_rows, write_table
     from tasks.annotation.installation import installation_key
 
-    if given.links not in LINKS:
-        raise UserInputError(f"--links {given.links}: choose {', '.join(LINKS)}")
-    if given.encoding not in get_args(Encoding):
-        raise UserInputError(f"--encoding {given.encoding}: choose {', '.join(get_args(Encoding))}")
     check_target(given.out)
     with opened_desk(given) as (opened, desk):
         name = pairs_campaign(desk, given.campaign, "send raters links (`slvmeval annotate links`)")
@@ -121,7 +114,7 @@ def export(
         )
     if not rows:
         raise UserInputError(f"campaign {name} has no tasks to write: every pair has its votes (see --all)")
-    write_table(given.out, rows, cast(Encoding, given.encoding))
+    write_table(given.out, rows, given.encoding)
     terminal.say(f"{len(rows)} tasks of campaign {name} in {given.out}")
     left_out = sum(task.source_id not in free for task in tasks) if given.links == "none" else 0
     if left_out:
@@ -261,7 +254,7 @@ def publish(
     as_json, quiet = run.as_json, run.quiet
     log_to_stderr(quiet or as_json)
     with (
-        BuildProgress(options.open_store().cache, quiet or as_json) as progress,
+        BuildProgress(options.open_store().cache, quiet or as_json, "annotation") as progress,
         annotation(options, progress) as prepared,
     ):
         if given.dry_run:

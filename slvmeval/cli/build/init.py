@@ -65,6 +65,10 @@ def init(
     from slvmeval.new_files import write_new_files
 
     if options.kind is not None:
+        if options.cluster:
+            raise typer.BadParameter(
+                "a project has it, the package of an evaluator not", param_hint="--cluster"
+            )
         new(options.folder, options.kind)
         return
     write_new_files(options.folder, project_files(options.folder.resolve().name, options.cluster))

@@ -69,7 +69,7 @@ def scan(
     from tasks.recipe import load_recipe
     from tasks.sources.registry import open_sources
 
-    data_set, recipe = source_root(options.root), load_recipe(options.recipe)
+    data_set, recipe = source_root(options.root, "KIND:PATH"), load_recipe(options.recipe)
     if data_set.options.get("unpack"):
         raise UserInputError("sources scan writes nothing and cannot unpack: remove unpack=true")
     adapter = open_sources(
@@ -151,7 +151,7 @@ def categorise(
     from tasks.sources.content_categories import CATEGORIES_NAME, CategoryLine, append_content_category
     from tasks.sources.registry import open_sources
 
-    data_set, site = source_root(options.root), options.site()
+    data_set, site = source_root(options.root, "KIND:PATH"), options.site()
     for name in options.category or ():
         if not name.strip():
             raise UserInputError("CATEGORY is empty: name a category")

@@ -1,4 +1,4 @@
-"""``slvmeval slurm`` prints job scripts; ``slvmeval serve-llm`` starts a language model server for builds."""
+"""``slvmeval serve-llm`` starts a language model server for builds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from flows.parameters import RARE, Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.names import NAME_RULE, is_name
 
 if TYPE_CHECKING:
@@ -236,10 +236,11 @@ def _memory_note(served: VllmModel) -> str:
     return note
 
 
-def list_served(_options: ListOptions) -> None:
+def list_served(options: ListOptions) -> None:
     """Print the models that the papers serve."""
     from infra.vllm import VLLM_MODELS
 
+    served = {name: VLLM_MODELS[name] for name in chosen(options, VLLM_MODELS)}
     columns = ("model", "GPUs", "context", "images", "videos", "server", "repository")
     rows = [
         (
@@ -251,6 +252,10 @@ def list_served(_options: ListOptions) -> None:
             one.server,
             one.repository,
         )
-        for name, one in VLLM_MODELS.items()
+        for name, one in served.items()
     ]
-    terminal.console().print(terminal.table("models that the papers serve", columns, rows, numbers=4))
+    terminal.show(
+        options.as_json,
+        {name: one.model_dump(mode="json") for name, one in served.items()},
+        terminal.Grid("models that the papers serve", columns, rows, numbers=4),
+    )

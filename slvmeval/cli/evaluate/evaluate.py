@@ -16,7 +16,7 @@ from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.evaluate.evaluators import list_evaluators
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 
 if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
@@ -192,11 +192,10 @@ def export_judgements(
 
 def batches(options: ListOptions) -> None:
     """Print the batches whose answers are not collected yet: id, age, and what the provider last reported."""
-    found = [batch for records in _records(options) for batch in records.batches()]
-    for batch in found:
-        terminal.say(batch.in_words())
-    if not found:
-        terminal.say("no batch waits for answers")
+    waiting = {batch.id: batch for records in _records(options) for batch in records.batches()}
+    found = [waiting[id_] for id_ in chosen(options, waiting)]
+    lines = [batch.in_words() for batch in found] or ["no batch waits for answers"]
+    terminal.show(options.as_json, [batch.as_json() for batch in found], *lines)
 
 
 class GiveUpOptions(SiteParameters):

@@ -1,4 +1,4 @@
-"""``slvmeval evaluators``: those that there are, and the package of a new one."""
+"""Evaluators: ``slvmeval list evaluators``, and the package of a new one, ``slvmeval init --kind``."""
 
 from __future__ import annotations
 

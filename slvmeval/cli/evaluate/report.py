@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 import typer
 from pydantic import Field
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from storage_schemas.release import Release
-    from tasks.publish.submission import Submission
+    from tasks.publish.submission import Checked, Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
     from tasks.report.published import Against
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 
 TiesOption = Annotated[
-    str,
+    Literal["half", "wrong", "dropped"],
     Given(("--ties",), "half|wrong|dropped", RARE),
     Field(description="How an answer without a winner counts."),
 ]
 IntervalOption = Annotated[
-    str,
+    Literal["clustered", "wilson", "paper"],
     Given(("--interval",), "clustered|wilson|paper", RARE),
     Field(description="The interval on the page; the CSV has all."),
 ]
 FailuresOption = Annotated[
-    str,
+    Literal["ignored", "half", "wrong"],
     Given(("--failures",), "ignored|half|wrong", RARE),
     Field(description="How a request without an answer counts."),
 ]
@@ -110,17 +110,10 @@ def report(
 
     Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
     """
-    from storage_schemas.errors import UserInputError
     from storage_schemas.written_pages import remember_page
-    from tasks.report.accuracy import INTERVAL_KINDS
     from tasks.report.published import read_published
     from tasks.report.write import write_report
 
-    if options.interval not in INTERVAL_KINDS:
-        raise UserInputError(
-            f"--interval {options.interval}: choose {', '.join(INTERVAL_KINDS[:-1])} or {INTERVAL_KINDS[-1]}"
-        )
-    _counting(options)
     published = None if options.against is None else read_published(options.against)
     with terminal.step_bar("report", options.quiet) as step:
         made: Report
@@ -302,17 +295,7 @@ class Counting(TypedDict):
 
 
 def _counting(options: JudgedOptions) -> Counting:
-    from typing import get_args
-
-    from storage_schemas.errors import UserInputError
-    from tasks.statistics.trials import FailurePolicy, TiePolicy
-
-    ties, failures = options.ties, options.failures
-    for option, given, policy in (("ties", ties, TiePolicy), ("failures", failures, FailurePolicy)):
-        known = get_args(policy)
-        if given not in known:
-            raise UserInputError(f"--{option} {given}: choose {', '.join(known[:-1])} or {known[-1]}")
-    return Counting(ties=cast("TiePolicy", ties), failures=cast("FailurePolicy", failures))
+    return Counting(ties=options.ties, failures=options.failures)
 
 
 def _print_against(against: Against) -> None:
@@ -385,6 +368,7 @@ def make(
 
     Example: `slvmeval submission make mine.json -e my-judge --card card.toml --store STORE`
     """
+    from storage_schemas.errors import UserInputError, suggestion
     from storage_schemas.judgements import JudgementsStore
     from tasks.llm.usage import load_prices
     from tasks.publish.submission import UsedPrices, make_submission, read_card
@@ -398,10 +382,14 @@ def make(
     who = read_card(options.card)
     used = load_prices(None if options.prices is None else str(options.prices))
     pairs = [record.pair_id for record in opened.pairs()]
+    judged = JudgementsStore(opened.store).rows(pair_ids=pairs)
+    if options.evaluator not in (names := sorted({row.evaluator for row in judged})):
+        hint = suggestion(options.evaluator, names, "answered by")
+        raise UserInputError(f"{options.evaluator} has no answers on release {opened.name}: {hint}")
     rows = [
         row
-        for row in JudgementsStore(opened.store).rows([options.evaluator], pairs)
-        if row.settings.startswith(options.settings)
+        for row in judged
+        if row.evaluator == options.evaluator and row.settings.startswith(options.settings)
     ]
     made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
     _write_submission(options.file, made, opened)
@@ -543,18 +531,18 @@ def leaderboard(
     from storage_schemas.written_pages import remember_page
     from tasks.publish.leaderboard import write_leaderboard
     from tasks.publish.submission import check_submission
-    from tasks.report.accuracy import INTERVAL_KINDS
 
-    if options.interval not in INTERVAL_KINDS:
-        raise UserInputError(f"--interval {options.interval}: choose {', '.join(INTERVAL_KINDS)}")
     opened = Release.open(terminal.open_store(options), options.release)
-    checked, refused = [], {}
+    checked: list[Checked] = []
+    refused: dict[str, str] = {}
     for file in _submission_files(options.files):
         try:
             checked.append(check_submission(file, opened))
         except UserInputError as problem:
             refused[file.name] = str(problem).replace(str(file), file.name)
             terminal.tell(str(problem))
+    if not checked:
+        raise UserInputError(f"none of the submissions is valid: {options.out} is left as it was")
     page = write_leaderboard(
         opened, checked, options.out.resolve(), refused=refused, interval=options.interval
     )
@@ -570,6 +558,8 @@ def _submission_files(given: Sequence[Path]) -> list[Path]:
 
     files = []
     for path in given:
+        if not path.exists():
+            raise UserInputError(f"there is no {path}")
         found = sorted(path.glob("*.json")) if path.is_dir() else [path]
         if not found:
             raise UserInputError(f"{path} has no submission (no *.json)")

@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 _SHORT = 12
 
 
+def check_aspects(release: Release, names: Sequence[str]) -> None:
+    """Refuse the name of an aspect that a release does not have.
+
+    Raises
+    ------
+    UserInputError
+        With the nearest name.
+    """
+    from storage_schemas.errors import UserInputError, suggestion
+
+    for name in names:
+        if name not in (planned := release.info["planned"]):
+            raise UserInputError(
+                f"--aspect {name}: {suggestion(name, planned, f'release {release.name} has pairs of')}"
+            )
+
+
 def register(parent: typer.Typer) -> None:
     """Add the command."""
     parent.command(rich_help_panel="Releases")(pairs)
@@ -39,6 +56,7 @@ def pairs(options: PairsCommandOptions) -> None:
     Example: `slvmeval pairs demo --store STORE --aspect color`, `slvmeval pairs --pair 3f2a91 --store STORE`
     """
     opened = terminal.open_release(options)
+    check_aspects(opened, options.aspects)
     if options.pair_ids:
         for pair_id in options.pair_ids:
             _show(opened, pair_id, options.as_json)

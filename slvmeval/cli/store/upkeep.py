@@ -1,7 +1,8 @@
-"""``slvmeval verify``, ``gc`` and ``schema``: check, clean up and describe a store."""
+"""``slvmeval verify``, ``gc`` and ``list schemas``: check, clean up and describe a store."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from pydantic import Field
 
 from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -266,28 +267,33 @@ _SCHEMAS = ("recipe", "profile", "tables")
 
 def list_schemas(options: ListOptions) -> None:
     """Print the schemas that are named; without a name, which there are."""
-    from storage_schemas.errors import UserInputError, suggestion
-
-    for name in options.names:
-        if name not in _SCHEMAS:
-            raise UserInputError(f"list schemas {name}: {suggestion(name, _SCHEMAS, 'the schemas are')}")
-        _print_schema(name)
+    names = chosen(options, _SCHEMAS)
     if not options.names:
-        terminal.say(*_SCHEMAS)
+        terminal.show(options.as_json, names, *names)
+        return
+    for name in names:
+        schema = _schema(name)
+        # a JSON Schema is JSON for a person too
+        lines = [line for table, fields in schema.items() for line in (table, *_columns(fields), "")]
+        terminal.show(options.as_json or name != "tables", schema, *(lines if name == "tables" else ()))
 
 
-def _print_schema(name: str) -> None:
+def _schema(name: str) -> dict[str, Any]:
     if name == "recipe":
         from tasks.recipe import Recipe
 
-        terminal.print_json(Recipe.model_json_schema())
-    elif name == "profile":
+        return Recipe.model_json_schema()
+    if name == "profile":
         from infra.profile import profile_schema
 
-        terminal.print_json(profile_schema())
-    else:
-        for table, schema in table_schemas().items():
-            terminal.say(table, *(f"  {field.name:<20} {field.type}" for field in schema), "")
+        return profile_schema()
+    return {
+        table: {field.name: str(field.type) for field in schema} for table, schema in table_schemas().items()
+    }
+
+
+def _columns(fields: Mapping[str, str]) -> list[str]:
+    return [f"  {name:<20} {kind}" for name, kind in fields.items()]
 
 
 def table_schemas() -> dict[str, pa.Schema]:

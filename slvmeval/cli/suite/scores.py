@@ -113,6 +113,7 @@ def leaderboard(
 
     Example: `slvmeval suite leaderboard video-bench --out BOARD --store STORE`
     """
+    from storage_schemas.errors import UserInputError
     from storage_schemas.written_pages import remember_page
     from tasks.report.suite_leaderboard import board_table, write_board
     from tasks.scoring.suites.leaderboard import (
@@ -127,6 +128,10 @@ def leaderboard(
     held = terminal.open_store(options)
     made = the_suite(held, options.suite)
     rows, others = current(ScoresStore(held).rows(made.name), options.settings or ())
+    if not rows:
+        raise UserInputError(
+            f"there are no scores of {made.name} in {held.root}: `slvmeval suite run {made.name}`"
+        )
     rows = common_prompts(rows) if options.common else rows
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
     table = board_table(board)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
@@ -16,13 +16,12 @@ from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, Only
 from slvmeval.cli.evaluate.report import FailuresOption, TiesOption
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from tasks.extras.meta_sets.proxy_result import ProxyResult
     from tasks.statistics.cells import Cell
-    from tasks.statistics.trials import FailurePolicy, TiePolicy
 
 
 STUDY_PANEL = "The study"
@@ -82,7 +81,7 @@ def proxy_study(
 
     if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval list evaluators`", param_hint="--evaluator")
-    policy, _ = tie_policy(given.ties), rate_of(given.fps)
+    rate_of(given.fps)
     study = ProxyPairs(
         path=str(given.fetv.expanduser().resolve()),
         videos=terminal.path_text(given.videos),
@@ -97,7 +96,7 @@ def proxy_study(
     site = parameters.site()
     options = evaluate_options(parameters, site, pairs_from=study)
     ran = run_flow(EVALUATE, options, site, run.direct, run.quiet)
-    result = study_result(options, study, policy)
+    result = study_result(options, study, given.ties)
     if given.out is not None:
         _write(result, given.out)
     if run.as_json:
@@ -143,26 +142,6 @@ def _write(result: ProxyResult, folder: Path) -> None:
         write_atomic(folder / name, content)
 
 
-def tie_policy(text: str) -> TiePolicy:
-    """Return what a tie counts."""
-    from tasks.statistics.trials import TiePolicy
-
-    if text not in get_args(TiePolicy):
-        raise typer.BadParameter(f"choose one of {', '.join(get_args(TiePolicy))}", param_hint="--ties")
-    return cast(TiePolicy, text)
-
-
-def failure_policy(text: str) -> FailurePolicy:
-    """Return what a failed request counts."""
-    from tasks.statistics.trials import FailurePolicy
-
-    if text not in get_args(FailurePolicy):
-        raise typer.BadParameter(
-            f"choose one of {', '.join(get_args(FailurePolicy))}", param_hint="--failures"
-        )
-    return cast("FailurePolicy", text)
-
-
 def percent(share: float | None) -> str:
     """Return a share as a table shows it."""
     return "–" if share is None else f"{100 * share:.1f}"
@@ -195,18 +174,19 @@ def list_sets(options: ListOptions) -> None:
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
     own = descriptions()
-    if options.as_json:
-        sets = {
-            name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
-            for name, one in SETS.items()
-        }
-        terminal.print_json(sets)
-        return
+    sets = {name: SETS[name] for name in chosen(options, SETS)}
     rows = [
         (name, one.title, ", ".join(own.get(name, {})) or "those of this project")
-        for name, one in SETS.items()
+        for name, one in sets.items()
     ]
-    terminal.console().print(terminal.table("Sets", ("name", "title", "aspects"), rows))
+    terminal.show(
+        options.as_json,
+        {
+            name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
+            for name, one in sets.items()
+        },
+        terminal.Grid("Sets", ("name", "title", "aspects"), rows),
+    )
 
 
 class CheckOptions(Frozen):
@@ -283,11 +263,10 @@ def agreement(
     from tasks.extras.meta_sets.agreement import agreements
     from tasks.extras.meta_sets.provider import meta_set_from_text
 
-    policy = tie_policy(options.ties)
     pairs = meta_set_from_text(options.where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(options)).rows(pair_ids=list(gold))
-    rates = agreements(rows, pairs.facts(), gold, policy, failure_policy(options.failures))
+    rates = agreements(rows, pairs.facts(), gold, options.ties, options.failures)
     if options.as_json:
         terminal.print_json(
             [

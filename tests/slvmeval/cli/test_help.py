@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 import slvmeval
 from slvmeval.cli.main import app
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.store import Store
 from tests.slvmeval.cli.running import Run
 
 CONTEXT: Any = None
@@ -96,7 +97,17 @@ def test_help_has_a_short_name(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["--bogus", "bild", "build --workers 0", "build", "build --dry-run", "captions show", "suite nothing"],
+    [
+        "--bogus",
+        "bild",
+        "init x --kind judge --cluster",
+        "status --store=",
+        "build --workers 0",
+        "build",
+        "build --dry-run",
+        "captions show",
+        "suite nothing",
+    ],
 )
 def test_wrong_usage_exits_2(words: str, run: Run) -> None:
     assert "Usage:" in run(*words.split(), code=2).err
@@ -180,6 +191,17 @@ def test_what_cannot_be_meant_is_said_before_any_work(
     said = run("build", "--store", store, *words.split(), code=1).err
     assert message in said
     assert not store.exists()
+
+
+@pytest.mark.parametrize("kind", ["models", "served-models", "suites", "meta-sets", "batches", "schemas"])
+def test_list_knows_json_and_names(kind: str, tmp_path: Path, run: Run) -> None:
+    store = ("--store", Store.create(tmp_path / "store").root)
+    assert run("list", kind, "--json", *store).json is not None
+    assert f"list {kind} no-such: " in run("list", kind, "no-such", *store, code=1).err
+
+
+def test_sources_scan_names_its_own_argument(run: Run) -> None:
+    assert "error: KIND:PATH foldr:/x: " in run("sources", "scan", "foldr:/x", code=1).err
 
 
 def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:

@@ -100,14 +100,21 @@ def test_what_cannot_be_meant_is_said(judged_store: Path, tmp_path: Path, run: R
     report = ("report", "--store", judged_store, "--out", tmp_path / "out")
     for words, message in (
         ((), "nobody has judged release"),
-        (("--interval", "bayes"), "--interval bayes: choose clustered, wilson or paper"),
-        (("--ties", "never"), "--ties never: choose half, wrong or dropped"),
-        (("--failures", "never"), "--failures never: choose ignored, half or wrong"),
         (("-e", "cion"), "no judgement of release"),
         (("--against", "papr"), "--against papr: No such file or directory; write paper, or the path"),
     ):
         assert message in run(*report, *words, code=1).err
         assert not (tmp_path / "out").exists()
+
+
+def test_pairs_of_an_aspect_that_the_release_has_not_are_refused(judged_store: Path, run: Run) -> None:
+    words = ("--aspect", "aestetics", "--store", judged_store)
+    assert "did you mean aesthetics?" in run("pairs", *words, code=1).err
+
+
+@pytest.mark.parametrize("option", ["--interval", "--ties", "--failures"])
+def test_report_with_a_choice_that_there_is_not_is_wrong_usage(option: str, tmp_path: Path, run: Run) -> None:
+    assert "is not one of" in run("report", "--out", tmp_path / "out", option, "never", code=2).error
 
 
 def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: Run) -> None:
@@ -117,12 +124,14 @@ def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: 
     card.write_text('name = "A coin"\nauthors = ["A. Person"]\n')
     more = ("-e", "coin", "--card", card, *store)
     make = ("submission", "make", file, *more)
-    assert "here are none" in run(*make, code=1).err
+    assert "there are none" in run(*make, code=1).err
     run(*evaluate, "--aspect", "aesthetics")
     assert "nothing in place of" in run(*make, code=1).err
     assert not list(tmp_path.glob("*.json"))
     run(*evaluate)
     assert "answers, 0 of them failures" in run(*make).out
+    assert "did you mean coin?" in run("submission", "make", file, "-e", "cion", *more[2:], code=1).err
+    assert "is given twice" in run(*make, "-e", "duration", code=2).error
     output = run("submission", "check", file, *store).out
     assert "A coin: " in output
     assert "aesthetics" in output
@@ -138,3 +147,7 @@ def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: 
     assert str(tmp_path) not in page
     run("leaderboard", file, *store, "--out", board, "--interval", "wilson")
     assert "broken.json" not in (board / "index.html").read_text(encoding="utf-8")
+    before = (board / "index.html").read_bytes()
+    assert "there is no" in run("leaderboard", tmp_path / "no.json", *store, "--out", board, code=1).err
+    assert "none of the" in run("leaderboard", broken, *store, "--out", board, code=1).err
+    assert (board / "index.html").read_bytes() == before

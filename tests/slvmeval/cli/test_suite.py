@@ -276,6 +276,9 @@ def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, run: Run) ->
     board = ("--out", tmp_path / "out", *store)
     assert "there are no scores" in run("suite", "leaderboard", *board, code=1).err
     run("suite", "scores", tmp_path / "x.csv", *store, code=1)
+    none_of_it = run("suite", "leaderboard", "planted", *board, code=1)
+    assert "there are no scores of planted" in none_of_it.err
+    assert not (tmp_path / "out").exists()
     assert "did you mean planted" in run("suite", "leaderboard", "planed", *board, code=1).err
-    assert "planted_suite_code:Planted" in run("list", "suites").out
+    assert "planted_suite_code:Planted" in run("list", "suites", "planted").out
     run("suite", "run", "planted", "--help")
