@@ -16,6 +16,7 @@ from pydantic import Field
 
 from flows.annotate.parameters import Database
 from flows.parameters import OUTPUT, RARE, DryRun, Given, ReleaseParameters, SiteParameters
+from storage_schemas.first_of_many import first_lines
 from storage_schemas.model import Frozen
 from storage_schemas.printable import printable, printable_json
 
@@ -94,9 +95,7 @@ MAX_LISTED = 10
 
 def say_first(lines: Sequence[str], see: str = "") -> None:
     """Print the first lines of a list and the number of the others; `see` says what shows all."""
-    say(*lines[:MAX_LISTED])
-    if len(lines) > MAX_LISTED:
-        say(f"… and {len(lines) - MAX_LISTED} more" + (f": see {see}" if see else ""))
+    say(*first_lines(lines, MAX_LISTED, see))
 
 
 def say_left_out(rows: Sequence[UnusedLine], why: str = "left out", see: str = "") -> None:
@@ -129,14 +128,16 @@ class Grid:
     numbers: int = 0
 
 
-def show(as_json: bool, value: Any, *parts: str | Grid) -> None:
-    """Print a result: one JSON value for programs, tables and lines for a person."""
+def show(as_json: bool, value: Any, *parts: str | Grid | Callable[[], object]) -> None:
+    """Print a result: one JSON value for programs; for a person tables, lines, and what functions print."""
     if as_json:
         print_json(value)
         return
     for part in parts:
         if isinstance(part, str):
             say(part)
+        elif callable(part):
+            part()
         else:
             console().print(table(part.title, part.columns, part.rows, part.numbers))
 

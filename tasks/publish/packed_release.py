@@ -31,6 +31,7 @@ from storage_schemas.commit import (
     write_atomic,
 )
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
+from storage_schemas.first_of_many import first_names
 from storage_schemas.ids import artifact_id, digest_file, digest_value
 from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.model import Frozen
@@ -90,11 +91,10 @@ def check_may_leave(release: Release) -> None:
     """Raise UserInputError, with their names, if sources of a release may not be redistributed."""
     kept = [row for row in release.sources() if not row.redistributable]
     if kept:
-        named = ", ".join(f"{row.title} ({row.licence})" for row in kept[:10])
-        more = f" and {len(kept) - 10} more" if len(kept) > 10 else ""
+        named = first_names([f"{row.title} ({row.licence})" for row in kept], 10)
         raise UserInputError(
             f"release {release.name} cannot be handed on: the licences of {len(kept)} of its sources do not "
-            f"allow it: {named}{more}. Build a release without them, or export only the recipe, with which "
+            f"allow it: {named}. Build a release without them, or export only the recipe, with which "
             "whoever has the sources makes the same pairs (export --recipe-only)"
         )
 

@@ -163,26 +163,23 @@ def import_(
     if result.left_out or place.exists():
         # an older report does not apply to these rows
         write_report(place, result.left_out)
-    if options.as_json:
-        terminal.print_json(
-            {
-                "campaign": name,
-                "rows": result.rows,
-                "accepted": result.accepted,
-                "known": result.known,
-                "dry_run": options.dry_run,
-                "left_out": [
-                    {"file": row.file, "line": row.line, "reason": row.reason.value, "message": row.message}
-                    for row in result.left_out
-                ],
-            }
-        )
-    else:
-        terminal.say(result.in_words())
-        for row in result.left_out[:20]:
-            terminal.say(f"  {row.file}:{row.line}: {row.reason.value}: {row.message}")
-        if result.left_out:
-            terminal.say(f"all {len(result.left_out)} rows that were left out: {place}")
+    terminal.show(
+        options.as_json,
+        {
+            "campaign": name,
+            "rows": result.rows,
+            "accepted": result.accepted,
+            "known": result.known,
+            "dry_run": options.dry_run,
+            "left_out": [
+                {"file": row.file, "line": row.line, "reason": row.reason.value, "message": row.message}
+                for row in result.left_out
+            ],
+        },
+        result.in_words(),
+        *(f"  {row.file}:{row.line}: {row.reason.value}: {row.message}" for row in result.left_out[:20]),
+        *([f"all {len(result.left_out)} rows that were left out: {place}"] if result.left_out else []),
+    )
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -259,28 +256,27 @@ def publish(
     ):
         if given.dry_run:
             plan = prepared.plan()
-            if as_json:
-                terminal.print_json({**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")})
-            else:
-                terminal.say(*plan.in_words())
+            terminal.show(
+                as_json, {**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")}, *plan.in_words()
+            )
             return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
-    if as_json:
-        terminal.print_json(
-            {
-                "campaign": result.campaign.model_dump(mode="json"),
-                "pairs": result.shown,
-                "new": result.new,
-                "retired": result.retired,
-                "withheld_sources": list(result.withheld),
-                "withheld_pairs": result.withheld_pairs,
-                "failed": dict(result.failed),
-                "failed_pairs": result.failed_pairs,
-            }
-        )
-    else:
-        terminal.say(result.in_words(), *(f"  {why}" for why in result.failed.values()))
-        terminal.say(f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}")
+    terminal.show(
+        as_json,
+        {
+            "campaign": result.campaign.model_dump(mode="json"),
+            "pairs": result.shown,
+            "new": result.new,
+            "retired": result.retired,
+            "withheld_sources": list(result.withheld),
+            "withheld_pairs": result.withheld_pairs,
+            "failed": dict(result.failed),
+            "failed_pairs": result.failed_pairs,
+        },
+        result.in_words(),
+        *(f"  {why}" for why in result.failed.values()),
+        f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}",
+    )
     if not result.complete:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -354,13 +350,13 @@ def translate(
         result = translate_captions(
             captions, parameters, Servers(site.model_servers, root), translations, step
         )
-    if options.as_json:
-        terminal.print_json(
-            {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}
-        )
-    else:
-        command = "publish" if options.prompt_suite is None else "publish-ratings"
-        terminal.say(result.in_words(), f"`slvmeval annotate {command}` shows them.")
+    command = "publish" if options.prompt_suite is None else "publish-ratings"
+    terminal.show(
+        options.as_json,
+        {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())},
+        result.in_words(),
+        f"`slvmeval annotate {command}` shows them.",
+    )
     if result.failed:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -404,12 +400,13 @@ def collect(
             (collect_ratings if one.kind == "ratings" else collect_campaign)(opened, desk, one.name)
             for one in selected
         ]
-    if options.as_json:
-        rows = [asdict(one) | {"complete": one.complete} for one in done]
-        terminal.print_json([{key: _plain(value) for key, value in row.items()} for row in rows])
-    else:
-        nothing = "nothing is published yet: slvmeval annotate publish"
-        terminal.say(*([one.in_words() for one in done] or [nothing]))
+    rows = [asdict(one) | {"complete": one.complete} for one in done]
+    nothing = "nothing is published yet: slvmeval annotate publish"
+    terminal.show(
+        options.as_json,
+        [{key: _plain(value) for key, value in row.items()} for row in rows],
+        *([one.in_words() for one in done] or [nothing]),
+    )
     if any(isinstance(one, CollectedRatings) and one.waiting for one in done):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 

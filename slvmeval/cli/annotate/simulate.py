@@ -77,13 +77,12 @@ def simulate(
         for rule in get_args(RuleName)
     ]
     pays = [result.answers * campaign.pay_for(options.seconds) / options.runs for result in results]
-    if options.as_json:
-        rows = [{**asdict(one), "pay_of_a_run": pay} for one, pay in zip(results, pays, strict=True)]
-        terminal.print_json(
-            {"runs": options.runs, "seed": options.seed, "currency": campaign.currency, "rules": rows}
-        )
-        return
-    _print(results, pays, campaign, options.runs)
+    rows = [{**asdict(one), "pay_of_a_run": pay} for one, pay in zip(results, pays, strict=True)]
+    terminal.show(
+        options.as_json,
+        {"runs": options.runs, "seed": options.seed, "currency": campaign.currency, "rules": rows},
+        lambda: _print(results, pays, campaign, options.runs),
+    )
 
 
 def _counts(text: str) -> dict[Behaviour, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -65,15 +66,13 @@ def status(
                 tallies,
             )
             states.append(campaign_state(facts, utc(), rate=options.rate))
-    if options.as_json:
-        terminal.print_json([*map(_json, states), *map(_ratings_json, rated)])
-        return
-    for ratings in rated:
-        _print_ratings(ratings)
-    if not states and not rated:
-        terminal.say("nothing is published yet: slvmeval annotate publish")
-    for state in states:
-        _print(state)
+    terminal.show(
+        options.as_json,
+        [*map(_json, states), *map(_ratings_json, rated)],
+        *(partial(_print_ratings, one) for one in rated),
+        *(partial(_print, one) for one in states),
+        *([] if states or rated else ["nothing is published yet: slvmeval annotate publish"]),
+    )
 
 
 def _print(state: CampaignState) -> None:

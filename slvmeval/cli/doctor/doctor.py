@@ -59,12 +59,12 @@ def doctor(options: DoctorOptions) -> None:
     )
     counts = Counter(finding.verdict for finding in findings)
     wrong, unseen = counts[CheckVerdict.FAIL], counts[CheckVerdict.UNSEEN]
-    if options.as_json:
-        terminal.print_json([vars(finding) for finding in findings])
-    else:
-        for finding in findings:
-            terminal.say(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}")
-        terminal.say(_summary(wrong, unseen))
+    terminal.show(
+        options.as_json,
+        [vars(finding) for finding in findings],
+        *(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}" for finding in findings),
+        _summary(wrong, unseen),
+    )
     if wrong or unseen:
         raise typer.Exit(1 if wrong else terminal.SOME_SET_ASIDE)
 

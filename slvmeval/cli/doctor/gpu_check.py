@@ -80,10 +80,9 @@ def gpu_check(options: GpuCheckParameters) -> None:
         if in_job
         else check_gpu(request, terminal.tell)
     )
-    if options.as_json:
-        terminal.print_json(report.model_dump())
-    elif not report.problem:
-        _print(report)
+    terminal.show(
+        options.as_json, report.model_dump(), *([lambda: _print(report)] if not report.problem else [])
+    )
     if report.problem:
         terminal.tell(f"error: {report.problem}")
     if report.failed:

@@ -138,21 +138,17 @@ def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
     rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.as_json))
-    if run.as_json:
-        basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
-        refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
-        output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
-        terminal.print_json({**output, "basis": basis, "refused": refused})
-        return
-    if rows:
-        _print_estimate(evaluation, rows)
-    elif not any(judge.refused for judge in evaluation.judges):
-        terminal.say("nothing is left to ask: every request was made before")
-    for judge in evaluation.judges:
-        if judge.basis:
-            terminal.say(f"{judge.label}: {judge.basis}")
-        if judge.refused:
-            terminal.say(f"{judge.label} cannot be used: {judge.refused}")
+    basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
+    refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
+    output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
+    nothing = [] if refused else ["nothing is left to ask: every request was made before"]
+    terminal.show(
+        run.as_json,
+        {**output, "basis": basis, "refused": refused},
+        *([lambda: _print_estimate(evaluation, rows)] if rows else nothing),
+        *(f"{label}: {text}" for label, text in basis.items()),
+        *(f"{label} cannot be used: {why}" for label, why in refused.items()),
+    )
 
 
 def _print_estimate(evaluation: Evaluation, rows: list[EvaluatorEstimate]) -> None:

@@ -191,9 +191,7 @@ def compare(
     if table.rows:
         # a terminal is narrow; the page has the rest
         shown = tuple(column for column in table.columns if column.key not in _ON_THE_PAGE_ONLY)
-        columns, rows = _numbers_first(replace(table, columns=shown))
-        numbers = sum(column.is_number for column in shown)
-        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+        terminal.show(False, None, _grid(replace(table, columns=shown)))
     terminal.say(*verdict(made))
     if options.out is None:
         return
@@ -239,16 +237,11 @@ def jury(
 
     gathered = _judged_pairs(options)
     tables = jury_tables(gathered, chosen_members(gathered, options.evaluators), options.most, options.price)
-    if options.as_json:
-        terminal.print_json(json.loads(json_text({table.name: table for table in tables})))
-        return
-    for table in tables:
-        if not table.rows:
-            terminal.say(f"{table.title}: {table.empty}")
-            continue
-        columns, rows = _numbers_first(table)
-        numbers = sum(column.is_number for column in table.shown)
-        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+    terminal.show(
+        options.as_json,
+        json.loads(json_text({table.name: table for table in tables})),
+        *(_grid(table) if table.rows else f"{table.title}: {table.empty}" for table in tables),
+    )
 
 
 def _judged_release(
@@ -301,22 +294,19 @@ def _counting(options: JudgedOptions) -> Counting:
 def _print_against(against: Against) -> None:
     for line in (*against.problems, *against.absent):
         terminal.tell(line)
-    for table in against.tables:
-        columns, rows = _numbers_first(table)
-        numbers = sum(column.is_number for column in table.shown)
-        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+    terminal.show(False, None, *map(_grid, against.tables))
     if not against.tables:
         terminal.say(f"nothing of {against.title} can be compared with this release")
 
 
-def _numbers_first(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return titles and rows with the numbers directly after the first text, for a terminal."""
+def _grid(table: Table) -> terminal.Grid:
+    """Return a table for a terminal, with the numbers directly after the first text."""
     texts = [place for place, column in enumerate(table.shown) if not column.is_number]
     numbers = [place for place, column in enumerate(table.shown) if column.is_number]
     order = [*texts[:1], *numbers, *texts[1:]]
-    return [table.shown[place].title for place in order], [
-        [row[place] for place in order] for row in table.cells()
-    ]
+    titles = [table.shown[place].title for place in order]
+    rows = [[row[place] for place in order] for row in table.cells()]
+    return terminal.Grid(table.title, titles, rows, len(numbers))
 
 
 submissions = CommandGroup(
@@ -441,13 +431,11 @@ def check(
     from tasks.publish.submission import check_submission
 
     submission = check_submission(options.file, terminal.open_release(options)).submission
-    if options.as_json:
-        terminal.print_json(submission.model_dump(mode="json", exclude={"answers"}))
-        return
-    terminal.say(f"{submission.card.name}: {len(submission.answers)} answers, in order")
+    lines = [f"{submission.card.name}: {len(submission.answers)} answers, in order"]
     for aspect, one in submission.accuracies.items():
         accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
-        terminal.say(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
+        lines.append(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
+    terminal.show(options.as_json, submission.model_dump(mode="json", exclude={"answers"}), *lines)
 
 
 class PushOptions(ReleaseParameters):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,14 +69,15 @@ def compare(
     comparison = compare_analyses(
         _analyses_of(stored, options.first), _analyses_of(stored, options.second), options.examples
     )
-    if options.as_json:
-        terminal.print_json(
-            {"first": options.first, "second": options.second, **comparison.model_dump(mode="json")}
-        )
-    elif options.as_csv:
-        _print_csv(comparison)
-    else:
-        _print_comparison(comparison, options.first, options.second, _captions(opened))
+    terminal.show(
+        options.as_json,
+        {"first": options.first, "second": options.second, **comparison.model_dump(mode="json")},
+        *(
+            [lambda: _print_csv(comparison)]
+            if options.as_csv
+            else [lambda: _print_comparison(comparison, options.first, options.second, _captions(opened))]
+        ),
+    )
 
 
 class ShowOptions(SiteParameters):
@@ -109,11 +111,8 @@ def show(
     rows = [row for row in rows if options.clip is None or row["clip"] == options.clip]
     if not rows:
         raise UserInputError(f"source {options.source!r} has no clip {options.clip}")
-    if options.as_json:
-        terminal.print_json(rows)
-        return
-    for row in sorted(rows, key=lambda row: int(row["clip"])):
-        _print_clip(row)
+    in_order = sorted(rows, key=lambda row: int(row["clip"]))
+    terminal.show(options.as_json, rows, *(partial(_print_clip, row) for row in in_order))
 
 
 def _analyses_of(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAnalysis]:

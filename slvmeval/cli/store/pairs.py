@@ -66,17 +66,6 @@ def pairs(options: PairsCommandOptions) -> None:
         for record in opened.pairs(source_id=options.source)
         if not options.aspects or record.aspect in options.aspects
     ]
-    if options.as_json:
-        terminal.print_json(
-            [
-                {
-                    **record.model_dump(mode="json", exclude={"segments"}),
-                    "source_damage": opened.source(record.source_id).damage,
-                }
-                for record in records
-            ]
-        )
-        return
     rows = [
         (
             record.pair_id[:_SHORT],
@@ -92,20 +81,29 @@ def pairs(options: PairsCommandOptions) -> None:
     ]
     columns = ("pair", "clips", "frames", "aspect", "operation", "strength", "source")
     title = f"release {opened.name}, version {opened.version}: {len(rows)} pairs"
-    terminal.console().print(terminal.table(title, columns, rows, numbers=2))
+    terminal.show(
+        options.as_json,
+        [
+            {
+                **record.model_dump(mode="json", exclude={"segments"}),
+                "source_damage": opened.source(record.source_id).damage,
+            }
+            for record in records
+        ],
+        terminal.Grid(title, columns, rows, numbers=2),
+    )
 
 
 def _show(opened: Release, pair_id: str, as_json: bool) -> None:
     record = opened.pair(pair_id)
-    if as_json:
-        damage = opened.source(record.source_id).damage
-        terminal.print_json({**record.model_dump(mode="json"), "source_damage": damage})
-        return
+    damage = opened.source(record.source_id).damage
     from storage_schemas.source import DAMAGE_TEXTS
 
     row = opened.source(record.source_id)
     damaged = f", the video is {DAMAGE_TEXTS[row.damage]}" if row.damage else ""
-    terminal.say(
+    terminal.show(
+        as_json,
+        {**record.model_dump(mode="json"), "source_damage": damage},
         f"pair       {record.pair_id}",
         f"aspect     {record.aspect} ({record.category}), paper's dimension {record.dimension}",
         f"source     {row.title} ({record.source_id}), {row.licence}{damaged}",
@@ -117,10 +115,9 @@ def _show(opened: Release, pair_id: str, as_json: bool) -> None:
         f"           degraded {_intervals(record.high_intervals)}",
         f"low side   {record.low_frames} frames, {record.low_checksum[:16]}…",
         f"           degraded {_intervals(record.low_intervals)}",
+        *(f"skipped clip {clip}: {reason}" for (clip, reason) in record.passed_over.items()),
+        terminal.Grid("edit list", _COLUMNS, _edit_rows(record), numbers=4),
     )
-    for clip, reason in record.passed_over.items():
-        terminal.say(f"skipped clip {clip}: {reason}")
-    terminal.console().print(terminal.table("edit list", _COLUMNS, _edit_rows(record), numbers=4))
 
 
 _COLUMNS = ("position", "clip", "from frame", "frames", "low side from s", "kind", "made of")

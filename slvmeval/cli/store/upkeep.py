@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -122,36 +123,30 @@ def verify(
                 options.quiet or options.as_json,
             )
     pairs = None if checked is None else checked.manifest.content["pairs"]
-    if options.as_json:
-        terminal.print_json(
-            {
-                "release": name,
-                "version": number,
-                "pairs": pairs,
-                "deep": options.deep,
-                "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
-                "repaired": done,
-                "ffmpeg": {} if command is None else _as_json(command, compared),
-            }
-        )
-    else:
-        for damage in damages:
-            terminal.say(f"{damage.what}: {damage.problem}")
-        for line in done:
-            terminal.say(line)
-        how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
-        if checked is None:
-            how = "its manifest is damaged, so only the files of the store were checked"
-        verdict = f"{len(damages)} problems" if damages else "all good"
-        terminal.say(f"release {name}, version {number}: {how}, {verdict}")
-        if done:
-            terminal.say(
-                "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
-            )
-        elif damages:
-            terminal.say("--repair removes damaged artifacts, so that the next build recreates them")
-        if command is not None:
-            _show_compared(command, compared)
+    how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
+    if checked is None:
+        how = "its manifest is damaged, so only the files of the store were checked"
+    verdict = f"{len(damages)} problems" if damages else "all good"
+    remedy = "--repair removes damaged artifacts, so that the next build recreates them"
+    if done:
+        remedy = "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
+    terminal.show(
+        options.as_json,
+        {
+            "release": name,
+            "version": number,
+            "pairs": pairs,
+            "deep": options.deep,
+            "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
+            "repaired": done,
+            "ffmpeg": {} if command is None else _as_json(command, compared),
+        },
+        *(f"{damage.what}: {damage.problem}" for damage in damages),
+        *done,
+        f"release {name}, version {number}: {how}, {verdict}",
+        *([remedy] if damages else []),
+        *([] if command is None else [partial(_show_compared, command, compared)]),
+    )
     if damages or not all(source.compared.is_equal for source in compared):
         raise typer.Exit(1)
 

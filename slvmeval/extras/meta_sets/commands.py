@@ -99,11 +99,12 @@ def proxy_study(
     result = study_result(options, study, given.ties)
     if given.out is not None:
         _write(result, given.out)
-    if run.as_json:
-        terminal.print_json(result.as_json())
-    else:
-        _print_study(result)
-        terminal.say(*(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped))
+    terminal.show(
+        run.as_json,
+        result.as_json(),
+        lambda: _print_study(result),
+        *(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped),
+    )
     raise typer.Exit(ran.exit_code)
 
 
@@ -217,25 +218,20 @@ def check(
     loaded = pairs.loaded()
     counts = Counter((pair.aspect, pair.gold) for pair in loaded.pairs)
     aspects = sorted({aspect for aspect, _ in counts})
-    if options.as_json:
-        terminal.print_json(
-            {
-                "set": pairs.name,
-                "pairs": len(loaded.pairs),
-                "aspects": {
-                    name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects
-                },
-                "left_out": loaded.reasons(),
-                "examples": [vars(one) for one in loaded.left_out[: options.most]],
-            }
-        )
-    else:
-        rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
-        title = f"{pairs.title}: {len(loaded.pairs)} pairs"
-        terminal.console().print(terminal.table(title, ("aspect", "a", "b", "tie"), rows, numbers=3))
-        terminal.say(
-            *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: options.most])
-        )
+    rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
+    title = f"{pairs.title}: {len(loaded.pairs)} pairs"
+    terminal.show(
+        options.as_json,
+        {
+            "set": pairs.name,
+            "pairs": len(loaded.pairs),
+            "aspects": {name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects},
+            "left_out": loaded.reasons(),
+            "examples": [vars(one) for one in loaded.left_out[: options.most]],
+        },
+        terminal.Grid(title, ("aspect", "a", "b", "tie"), rows, numbers=3),
+        *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: options.most]),
+    )
     raise typer.Exit(terminal.SOME_SET_ASIDE if loaded.left_out else 0)
 
 
@@ -267,26 +263,19 @@ def agreement(
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(options)).rows(pair_ids=list(gold))
     rates = agreements(rows, pairs.facts(), gold, options.ties, options.failures)
-    if options.as_json:
-        terminal.print_json(
-            [
-                {
-                    "evaluator": one.evaluator,
-                    "settings": one.settings,
-                    "aspect": one.aspect,
-                    "with_ties": _cell(one.with_ties),
-                    "without_ties": _cell(one.without_ties),
-                    "calibrated": None
-                    if one.calibrated is None
-                    else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
-                }
-                for one in rates
-            ]
-        )
-        return
-    if not rates:
-        terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{options.where}' -e NAME")
-        return
+    values = [
+        {
+            "evaluator": one.evaluator,
+            "settings": one.settings,
+            "aspect": one.aspect,
+            "with_ties": _cell(one.with_ties),
+            "without_ties": _cell(one.without_ties),
+            "calibrated": None
+            if one.calibrated is None
+            else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
+        }
+        for one in rates
+    ]
     columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
     cells = [
         (
@@ -301,7 +290,10 @@ def agreement(
         )
         for one in rates
     ]
-    terminal.console().print(terminal.table(pairs.title, columns, cells, numbers=6))
+    nobody = f"nobody judged this set yet: slvmeval evaluate --pairs '{options.where}' -e NAME"
+    terminal.show(
+        options.as_json, values, terminal.Grid(pairs.title, columns, cells, numbers=6) if rates else nobody
+    )
 
 
 def _cell(cell: Cell) -> dict[str, object]:
