@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from flows.parameters import RARE, Given, SiteParameters, given, validated
 from infra.profile import ENVIRONMENT_PREFIX, Profile
 from slvmeval.cli.help import HELP_ALL, CompactCommand, CompactGroup
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -67,15 +68,25 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
     """Return a command for Typer with an option for each field of the models that the command takes."""
     hints = get_type_hints(command, include_extras=True)
     models: dict[str, tuple[type[Frozen], tuple[str, ...]]] = {}
-    parameters = []
+    by_set: dict[str, tuple[str, str]] = {}
+    parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         model, names = _fields(hints[name])
         if model is None:
             parameters.append(parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY))
             continue
         models[name] = model, names
-        parameters += [_parameter(field, model.model_fields[field]) for field in names]
-    if any(
+        for field in names:
+            if given(model.model_fields[field]).by_set:
+                by_set[_key(field, model.model_fields[field])] = name, field
+            else:
+                parameters.append(_parameter(field, model.model_fields[field]))
+    own = next((one for one in parameters if _is_set(models, one.name)), None)
+    if by_set and own is None:
+        parameters.append(_parameter(_SET, _set_field(by_set, models)))
+    elif by_set and own is not None:
+        get_args(own.annotation)[1].help += f" Also {', '.join(by_set)}."
+    if by_set or any(
         given(model.model_fields[field]).panel == RARE for model, names in models.values() for field in names
     ):
         parameters.append(HELP_ALL)
@@ -83,15 +94,81 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
     @wraps(command)
     def run(**values: Any) -> R:
         values.pop(HELP_ALL.name, None)
+        settings, others = _split(values.get(own.name if own else _SET), by_set)
+        if own is not None:
+            values[own.name] = others
+        elif others:
+            key = others[0].partition("=")[0]
+            raise UserInputError(f"--set {key}: {suggestion(key, by_set, 'the settings are')}")
+        values.pop(_SET, None)
         for name, (model, names) in models.items():
-            of_model = {field: values.pop(field) for field in names}
-            values[name] = _filled(model, of_model)
+            said = {
+                field: given_values if _many(model.model_fields[field]) else given_values[-1]
+                for field in names
+                if (given_values := settings.get((name, field)))
+            }
+            of_model = {field: values.pop(field) for field in names if field in values}
+            try:
+                values[name] = _filled(model, of_model | said)
+            except UserInputError as problem:
+                key = str(problem).partition(":")[0]
+                if key.partition(".")[0] in said:
+                    raise typer.BadParameter(str(problem), param_hint="--set") from problem
+                raise
         return command(**values)
 
     del run.__wrapped__  # else Typer reads the original signature
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+#: The option of the settings that a command takes as ``KEY=VALUE``, if its models have none.
+_SET = "rare_settings"
+
+
+def _is_set(models: Mapping[str, tuple[type[Frozen], tuple[str, ...]]], name: str) -> bool:
+    """Return whether a parameter is a model's own ``--set``."""
+    fields = (model.model_fields[name] for model, names in models.values() if name in names)
+    return any("--set" in given(field).flags for field in fields)
+
+
+def _key(name: str, field: FieldInfo) -> str:
+    """Return what a field is called in ``KEY=VALUE``."""
+    flags = given(field).flags
+    return flags[0].removeprefix("--").replace("-", "_") if flags else name
+
+
+def _many(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is tuple
+
+
+def _set_field(
+    by_set: Mapping[str, tuple[str, str]], models: Mapping[str, tuple[type[Frozen], tuple[str, ...]]]
+) -> FieldInfo:
+    """Return the field of a command's rare settings, whose help names them all."""
+    texts = []
+    for key, (name, field) in by_set.items():
+        info = models[name][0].model_fields[field]
+        texts.append(f"{key}={given(info).metavar or '…'}: {(info.description or '').rstrip('.')}")
+    made = FieldInfo(annotation=tuple[str, ...], default=(), description=f"{'; '.join(texts)}.")
+    made.metadata.append(Given(("--set",), "KEY=VALUE", RARE))
+    return made
+
+
+def _split(
+    texts: list[str] | None, by_set: Mapping[str, tuple[str, str]]
+) -> tuple[dict[tuple[str, str], list[str]], list[str]]:
+    """Return the values of fields that ``KEY=VALUE`` texts give, and the texts that name no such field."""
+    settings: dict[tuple[str, str], list[str]] = {}
+    others = []
+    for text in texts or ():
+        key, _, value = text.partition("=")
+        if key in by_set:
+            settings.setdefault(by_set[key], []).append(value)
+        else:
+            others.append(text)
+    return settings, others
 
 
 def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:

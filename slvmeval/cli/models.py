@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, ModelFolders, SiteParameters
+from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
@@ -140,26 +140,25 @@ class AddOptions(SiteParameters):
         description="How the model is loaded: detector, inpainter, image-editor, u2net, served, or a "
         "package's kind.",
     )
-    licence: Annotated[str | None, Given(panel=RARE)] = Field(
+    licence: Annotated[str | None, Given(by_set=True)] = Field(
         default=None, description="Licence of the weights."
     )
-    repository: Annotated[str | None, Given(panel=RARE)] = Field(
+    repository: Annotated[str | None, Given(by_set=True)] = Field(
         default=None, description="Origin of the weights."
     )
-    revision: Annotated[str | None, Given(panel=RARE)] = Field(
+    revision: Annotated[str | None, Given(by_set=True)] = Field(
         default=None, description="Version at the origin; of ORG/MODEL by default the newest."
     )
-    memory: Annotated[float | None, Given(metavar="GB", panel=RARE)] = Field(
+    memory: Annotated[float | None, Given(metavar="GB", by_set=True)] = Field(
         default=None, ge=0, description="Memory needed on the device."
     )
-    files: Annotated[Literal["copy", "link", "in-place"], Given(metavar="copy|link|in-place", panel=RARE)] = (
-        Field(
-            default="copy",
-            description="Copy the files, make hard links, or leave them in place with the manifest next to "
-            "them.",
-        )
+    files: Annotated[
+        Literal["copy", "link", "in-place"], Given(metavar="copy|link|in-place", by_set=True)
+    ] = Field(
+        default="copy",
+        description="Copy the files, make hard links, or leave them in place with the manifest next to them.",
     )
-    pickled: Annotated[bool, Given(panel=RARE)] = Field(
+    pickled: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Accept pickled weights, which can run code when loaded."
     )
     model_folders: ModelFolders = ()
@@ -217,7 +216,7 @@ def _fetch(options: AddOptions) -> None:
             terminal.say(str(fetch_repository(options.name, options.revision, folder, progress=step)))
         return
     if options.revision is not None:
-        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--revision")
+        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--set revision=…")
     spec = model_spec(options.name)
     terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:

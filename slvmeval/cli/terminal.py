@@ -56,7 +56,7 @@ class RunSwitches(Frozen):
     """What a command does with a run, beside the run's parameters."""
 
     dry_run: DryRun = False
-    sample: Annotated[int | None, Given(panel=RARE)] = Field(
+    sample: Annotated[int | None, Given(by_set=True)] = Field(
         default=None,
         ge=1,
         description="With --dry-run, look at only this number of items per row and extrapolate.",

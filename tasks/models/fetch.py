@@ -194,7 +194,8 @@ def by_hand(spec: ModelSpec, source: HubRepository) -> str:
     of_own = ""
     if spec.name not in MODEL_SPECS:
         of_own = (
-            f" --kind {spec.kind} --repository {source.name} --revision {source.revision} --licence LICENCE"
+            f" --kind {spec.kind} --set repository={source.name} --set revision={source.revision} "
+            "--set licence=LICENCE"
         )
     return (
         "By hand: on a machine that can reach the hub\n"

@@ -8,7 +8,7 @@ import typer
 from pydantic import Field
 
 from flows.annotate.parameters import PrivateAudience
-from flows.parameters import RARE, Given
+from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import backups, exchange, filter, ratings, simulate
 from slvmeval.cli.declared import CommandGroup
@@ -42,10 +42,10 @@ class ServeOptions(terminal.DeskParameters):
     public_url: Annotated[str, Given(metavar="URL")] = Field(
         default="", description="The address that workers use; by default the campaign's public_url."
     )
-    behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]", panel=RARE)] = Field(
+    behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]", by_set=True)] = Field(
         default="", description="Trust X-Forwarded-For and -Proto from these addresses only."
     )
-    send_files: Annotated[str, Given(metavar="HEADER", panel=RARE)] = Field(
+    send_files: Annotated[str, Given(metavar="HEADER", by_set=True)] = Field(
         default="",
         description="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
     )
@@ -55,13 +55,13 @@ class ServeOptions(terminal.DeskParameters):
         description="Also admit workers with this platform's parameters, without a token.",
     )
     texts: exchange.TextsOption = None
-    processes: Annotated[int, Given(panel=RARE)] = Field(
+    processes: Annotated[int, Given(by_set=True)] = Field(
         default=1, ge=1, description="Number of server processes; more than one needs PostgreSQL."
     )
-    per_worker: Annotated[int, Given(("--max-per-worker",), panel=RARE)] = Field(
+    per_worker: Annotated[int, Given(("--max-per-worker",), by_set=True)] = Field(
         default=300, ge=0, description="Maximum requests per worker and minute; 0 for no limit."
     )
-    per_address: Annotated[int, Given(("--max-per-address",), panel=RARE)] = Field(
+    per_address: Annotated[int, Given(("--max-per-address",), by_set=True)] = Field(
         default=6000, ge=0, description="Maximum requests per address and minute; 0 for no limit."
     )
 

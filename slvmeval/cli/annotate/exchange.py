@@ -63,10 +63,10 @@ class ExportOptions(terminal.DeskParameters):
     public_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
         default="", description="Address of our pages, for links; by default the campaign's public_url."
     )
-    placeholder: Annotated[str, Given(panel=RARE)] = Field(
+    placeholder: Annotated[str, Given(by_set=True)] = Field(
         default="WORKER_ID", description="Placeholder that the platform replaces with its worker id."
     )
-    media_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
+    media_url: Annotated[str, Given(metavar="URL", by_set=True)] = Field(
         default="", description="Base address of the videos on the platform, without links."
     )
     language: Annotated[str, Given(metavar="en|ja", panel=RARE)] = Field(
@@ -77,7 +77,7 @@ class ExportOptions(terminal.DeskParameters):
         default=False, description="Include tasks that already have their votes."
     )
     encoding: Annotated[
-        Literal["utf-8", "utf-8-sig", "cp932"], Given(metavar="utf-8|utf-8-sig|cp932", panel=RARE)
+        Literal["utf-8", "utf-8-sig", "cp932"], Given(metavar="utf-8|utf-8-sig|cp932", by_set=True)
     ] = Field(default="utf-8", description="Encoding of the file.")
     private_audience: PrivateAudience = False
 
@@ -300,7 +300,7 @@ class TranslateOptions(ReleaseParameters):
         default="", description="The suite whose authors published that file."
     )
     prompts: OwnPrompts = None
-    plain_sampling: Annotated[bool, Given(panel=RARE)] = Field(
+    plain_sampling: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Omit vLLM's extra fields, for example for OpenAI's servers."
     )
     as_json: terminal.JsonOption = False

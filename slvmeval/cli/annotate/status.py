@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given
+from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
@@ -32,7 +32,7 @@ class StatusOptions(terminal.DeskParameters):
     """Options of `status`."""
 
     campaign: CampaignArgument = None
-    rate: Annotated[float | None, Given(metavar="AMOUNT", panel=RARE)] = Field(
+    rate: Annotated[float | None, Given(metavar="AMOUNT", by_set=True)] = Field(
         default=None, ge=0, description="Pay per task, for the cost; by default what the campaign pays."
     )
     as_json: terminal.JsonOption = False
@@ -43,7 +43,7 @@ def status(
 ) -> None:
     """Show the progress of campaigns: votes by aspect, pace, estimated end, cost and agreement.
 
-    Example: `slvmeval annotate status demo-1 --store STORE --rate 0.60`
+    Example: `slvmeval annotate status demo-1 --store STORE --set rate=0.60`
     """
     from slvmeval.web.annotation.organiser.campaign_state import Facts, Reading, campaign_state
     from slvmeval.web.annotation.organiser.rating_state import rating_state

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, OwnPrompts, SiteParameters
+from flows.parameters import Given, OwnPrompts, SiteParameters
 from flows.release.parameters import DEFAULT_RECIPE, RecipeName
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
@@ -45,7 +45,7 @@ class ScanOptions(SiteParameters):
 
     root: DataSetArgument
     recipe: RecipeName = DEFAULT_RECIPE
-    sample: Annotated[int, Given(panel=RARE)] = Field(
+    sample: Annotated[int, Given(by_set=True)] = Field(
         default=50, ge=0, description="Count the clips of at most this number of sources."
     )
     as_json: terminal.JsonOption = False
@@ -106,7 +106,7 @@ def scan(
         terminal.Grid(f"sources in {data_set.path}", columns, cells, numbers=2),
         lambda: print_counts([(Path(str(row["video"])).name, row["clips"]) for row in rows if row["clips"]]),
         *(
-            [f"captions:  those of {counted} of {usable} sources were looked at (--sample)"]
+            [f"captions:  those of {counted} of {usable} sources were looked at (--set sample=N)"]
             if 0 < counted < usable
             else []
         ),

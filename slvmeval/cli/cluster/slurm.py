@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, ModelFolders, SiteParameters
+from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.names import NAME_RULE, is_name
@@ -27,7 +27,7 @@ def register(parent: typer.Typer) -> None:
     KINDS["served-models"] = list_served
 
 
-#: The caption analyser's model and server; a model of one's own takes its place unless --name says otherwise.
+#: The caption analyser's model and server; a model of one's own takes its place unless `name` says otherwise.
 CAPTION_MODEL = "qwen3-8b"
 #: Memory of an H100 in GB that weights may take, so that some is left for a context.
 H100_WEIGHTS_GB = 70
@@ -45,7 +45,7 @@ class ServeLlmOptions(SiteParameters):
         description="A model of the papers, see `slvmeval list served-models`, or one of yours added with "
         "--kind served.",
     )
-    name: Annotated[str, Given(metavar="NAME")] = Field(
+    name: Annotated[str, Given(metavar="NAME", by_set=True)] = Field(
         default="", description="The server's name in recipes and profiles; by default the model's own."
     )
     submit: bool = Field(default=False, description="Submit the server to SLURM as a job of a GPU pool.")
@@ -55,7 +55,7 @@ class ServeLlmOptions(SiteParameters):
         default=False,
         description="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
     )
-    command: Annotated[str, Given(metavar="PROGRAM", panel=RARE)] = Field(
+    command: Annotated[str, Given(metavar="PROGRAM", by_set=True)] = Field(
         default="vllm", description="vLLM's program, in its separate environment."
     )
     port: int = Field(default=8000, description="Port of the printed command.")
@@ -65,7 +65,7 @@ class ServeLlmOptions(SiteParameters):
         "(tokens of prompt and answer "
         "together), images and videos (of one prompt; 2 videos for judges with frames_as=video).",
     )
-    more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", panel=RARE)] = Field(
+    more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", by_set=True)] = Field(
         default=(), description="An additional argument for vLLM."
     )
     model_folders: ModelFolders = ()
@@ -99,7 +99,7 @@ def serve_llm(
     name = options.name or served.server
     if not is_name(name):
         # used as the name of a file and of a job
-        raise UserInputError(f"--name {name!r}: use {NAME_RULE}")
+        raise UserInputError(f"--set name={name!r}: use {NAME_RULE}")
     place = Path(site.store).resolve()
     weights, revision = _weights(options.model, served, hub, required=options.submit)
     serving = vllm_command(

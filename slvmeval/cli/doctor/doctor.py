@@ -22,10 +22,10 @@ def register(app: typer.Typer) -> None:
 class DoctorOptions(GpuCheckParameters):
     """Options of `doctor`."""
 
-    ask: bool = Field(
+    ask: Annotated[bool, Given(by_set=True)] = Field(
         default=True, description="Send each model server one small request; paid ones charge it."
     )
-    probe_nodes: Annotated[int, Given(metavar="N")] = Field(
+    probe_nodes: Annotated[int, Given(metavar="N", by_set=True)] = Field(
         default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
     )
     script: bool = Field(

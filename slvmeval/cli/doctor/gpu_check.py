@@ -42,7 +42,7 @@ class GpuCheckParameters(SiteParameters):
         default=False, description="With --gpu: check this machine, although the profile has a GPU pool."
     )
     pool: terminal.GpuPoolOption = ""
-    max_wait: Annotated[float | None, Given(metavar="SECONDS")] = Field(
+    max_wait: Annotated[float | None, Given(metavar="SECONDS", by_set=True)] = Field(
         default=None, ge=1, description="Longest wait of a job for a node; by default 120, with --gpu 600."
     )
     model_folders: ModelFolders = ()

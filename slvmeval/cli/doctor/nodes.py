@@ -149,7 +149,7 @@ def _no_answer(probed: Probed, name: str, where: str, store: Path) -> tuple[Chec
         why = f" ({job.reason})" if job.reason else ""
         return CheckVerdict.UNSEEN, (
             f"{probed.node} was not checked: the probe job was still waiting{why} and was cancelled; try "
-            "again later or with a longer --max-wait"
+            "again later or with a longer --set max_wait=…"
         )
     if job is not None and job.there:
         return (

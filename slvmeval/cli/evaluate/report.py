@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 TiesOption = Annotated[
     Literal["half", "wrong", "dropped"],
-    Given(("--ties",), "half|wrong|dropped", RARE),
+    Given(("--ties",), "half|wrong|dropped", by_set=True),
     Field(description="How an answer without a winner counts."),
 ]
 IntervalOption = Annotated[
     Literal["clustered", "wilson", "paper"],
-    Given(("--interval",), "clustered|wilson|paper", RARE),
+    Given(("--interval",), "clustered|wilson|paper", by_set=True),
     Field(description="The interval on the page; the CSV has all."),
 ]
 FailuresOption = Annotated[
     Literal["ignored", "half", "wrong"],
-    Given(("--failures",), "ignored|half|wrong", RARE),
+    Given(("--failures",), "ignored|half|wrong", by_set=True),
     Field(description="How a request without an answer counts."),
 ]
 
@@ -76,7 +76,7 @@ class ReportOptions(JudgedOptions):
     )
     interval: IntervalOption = "clustered"
     campaigns: terminal.VotesOption = ()
-    pair_pages: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+    pair_pages: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=20,
         ge=0,
         description="Number of pairs with a page of their own: those on which the evaluators disagree most.",
@@ -89,7 +89,7 @@ class ReportOptions(JudgedOptions):
         default=None,
         description="Show published values beside the release's: those of the paper, or of a TOML file.",
     )
-    margin: Annotated[float, Given(metavar="POINTS")] = Field(
+    margin: Annotated[float, Given(metavar="POINTS", by_set=True)] = Field(
         default=10.0,
         ge=0.1,
         le=100,
@@ -159,7 +159,7 @@ class CompareOptions(JudgedOptions):
     out: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Also write a page, a figure, a table into it."
     )
-    points: Annotated[float, Given(metavar="N", panel=RARE)] = Field(
+    points: Annotated[float, Given(metavar="N", by_set=True)] = Field(
         default=5.0, description="How many pairs would show a difference of N points?"
     )
     open_it: OpenOption = False
@@ -215,7 +215,7 @@ class JuryOptions(JudgedOptions):
     price: Annotated[float | None, Given(("--max-dollars",), metavar="DOLLARS")] = Field(
         default=None, ge=0.0, description="Maximum price of a best jury per pair."
     )
-    most: Annotated[int, Given(("--max-members",), metavar="K")] = Field(
+    most: Annotated[int, Given(("--max-members",), metavar="K", by_set=True)] = Field(
         default=5, ge=1, description="Maximum size of the best juries."
     )
     as_json: terminal.JsonOption = False
@@ -339,10 +339,10 @@ class MakeOptions(ReleaseParameters):
         "lmms-eval (.jsonl), or pair, order, choice as CSV or JSON Lines.",
     )
     partial: bool = Field(default=False, description="With --answers: count missing answers as failures.")
-    settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", panel=RARE)] = Field(
+    settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", by_set=True)] = Field(
         default="", description="Prefix of the settings' checksum, if there are several."
     )
-    prices: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
+    prices: Annotated[Path | None, Given(metavar="FILE", by_set=True)] = Field(
         default=None, description="The price list used; by default the built-in one."
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, SiteParameters
+from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 
@@ -40,11 +40,11 @@ class CompareOptions(SiteParameters):
     second: Annotated[str, Given(("second",), metavar="NAME|RECIPE")] = Field(
         default="llm", description="The other analyser."
     )
-    examples: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+    examples: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=3, ge=0, description="Maximum number of disagreements to show per field."
     )
     as_json: terminal.JsonOption = False
-    as_csv: Annotated[bool, Given(("--csv",))] = Field(
+    as_csv: Annotated[bool, Given(("--csv",), by_set=True)] = Field(
         default=False, description="Print the two tables as CSV."
     )
 

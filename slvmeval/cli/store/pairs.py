@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
 
-from flows.parameters import ReleaseParameters
+from flows.parameters import Given, ReleaseParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 
@@ -45,7 +45,9 @@ class PairsCommandOptions(ReleaseParameters):
     """Options of `pairs`."""
 
     aspects: Aspects = ()
-    source: str | None = Field(default=None, description="Only pairs of this source id.")
+    source: Annotated[str | None, Given(by_set=True)] = Field(
+        default=None, description="Only pairs of this source id."
+    )
     pair_ids: PairIds = ()
     as_json: terminal.JsonOption = False
 

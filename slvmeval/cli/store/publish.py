@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OutOption = Annotated[Path, Given(("--out",), "DIR"), Field(description="Folder to write.")]
 OpenOption = Annotated[bool, Given(("--open",)), Field(description="Open it in the browser.")]
 RevisionOption = Annotated[
-    str, Given(("--revision",), "NAME"), Field(description="A branch, tag or commit of the dataset.")
+    str, Given(metavar="NAME", by_set=True), Field(description="A branch, tag or commit of the dataset.")
 ]
 
 
@@ -196,7 +196,7 @@ class ExportOptions(ReleaseParameters):
     private: bool = Field(
         default=False, description="Include sources that may not be redistributed, for internal use."
     )
-    votes: Annotated[bool, Given(panel=RARE)] = Field(
+    votes: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Include the votes of a filtered release."
     )
     packed: bool = Field(
@@ -215,7 +215,7 @@ class ExportOptions(ReleaseParameters):
         description="Write a task that this harness runs in place of a dataset: a row for each pair and "
         "order.",
     )
-    frames: Annotated[int, Given(("--max-frames",), panel=RARE)] = Field(
+    frames: Annotated[int, Given(("--max-frames",), by_set=True)] = Field(
         default=48, ge=2, description="With --harness: most pictures of a row, of both videos."
     )
     quiet: terminal.QuietOption = False
@@ -247,7 +247,7 @@ def export(
     if options.harness is not None:
         unfit = {
             "--recipe-only": options.recipe_only,
-            "--votes": options.votes,
+            "votes=true": options.votes,
             "--packed": packed,
             "--push": options.push,
         }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given
+from flows.parameters import Given
 from slvmeval.cli import terminal
 from storage_schemas.sizes import size_text
 
@@ -35,7 +35,7 @@ class StatusOptions(terminal.DeskParameters):
         "judges, campaigns, suites, disk.",
     )
     port: terminal.PortOption = 8019
-    browser: Annotated[bool, Given(panel=RARE)] = Field(
+    browser: Annotated[bool, Given(by_set=True)] = Field(
         default=True, description="Open the page in the browser at once."
     )
     as_json: terminal.JsonOption = False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters, Workers
+from flows.parameters import Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
@@ -44,7 +44,7 @@ class VerifyOptions(ReleaseParameters):
         ge=0,
         description="Also read N sources by the ffmpeg command on PATH, and compare every frame.",
     )
-    tolerance: Annotated[int, Given(metavar="STEPS", panel=RARE)] = Field(
+    tolerance: Annotated[int, Given(metavar="STEPS", by_set=True)] = Field(
         default=0,
         ge=0,
         le=255,
@@ -78,7 +78,7 @@ def verify(
     from tasks.media.ffmpeg_command import find_ffmpeg
 
     if options.tolerance and not options.against_ffmpeg:
-        raise UserInputError("--tolerance belongs to --against-ffmpeg N: give both")
+        raise UserInputError("--set tolerance=… belongs to --against-ffmpeg N: give both")
     command = find_ffmpeg() if options.against_ffmpeg else None
     damages: list[ReleaseDamage] = []
     try:
@@ -269,8 +269,9 @@ def list_schemas(options: ListOptions) -> None:
     for name in names:
         schema = _schema(name)
         # a JSON Schema is JSON for a person too
-        lines = [line for table, fields in schema.items() for line in (table, *_columns(fields), "")]
-        terminal.show(options.as_json or name != "tables", schema, *(lines if name == "tables" else ()))
+        tables = schema if name == "tables" else {}
+        lines = (line for table, fields in tables.items() for line in (table, *_columns(fields), ""))
+        terminal.show(options.as_json or not tables, schema, *lines)
 
 
 def _schema(name: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ SuiteArgument = Annotated[
 ]
 SettingsOption = Annotated[
     tuple[str, ...],
-    Given(("--checksum",), "CHECKSUM", RARE),
+    Given(("--checksum",), "CHECKSUM", by_set=True),
     Field(
         description="Use the settings with this prefix of their checksum instead of a dimension's newest "
         "ones."
@@ -230,7 +230,7 @@ class AlignmentOptions(SiteParameters):
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="The prompts, so that differences.html shows them."
     )
-    most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+    most_different: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=5, ge=0, description="Videos of each dimension in differences.html."
     )
     against: AgainstOption = None
@@ -242,8 +242,8 @@ def alignment(
     """Compare a suite with people: rank correlation, α, difference, stability, robustness.
 
     differences.html shows the videos on which both differ most, with the model's reasons. Stability needs
-    repeated scores (--repeats), robustness scores of blurred videos (--blur). Exit code 3: ratings were left
-    out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
+    repeated scores (--repeats), robustness scores of blurred videos (--set blur=…). Exit code 3: ratings were
+    left out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
 
     Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
     """

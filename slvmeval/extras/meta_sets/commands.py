@@ -45,13 +45,13 @@ class ProxyStudyOptions(Frozen):
     couples: Annotated[int | None, Given(("--max-pairs",), panel=STUDY_PANEL)] = Field(
         default=None, ge=1, description="At most so many joined prompts."
     )
-    score: Annotated[str, Given(panel=RARE)] = Field(default="alignment", description="FETV's human score.")
+    score: Annotated[str, Given(by_set=True)] = Field(default="alignment", description="FETV's human score.")
     aspect: Annotated[str, Given(panel=RARE)] = Field(
         default="comprehensiveness", description="The aspect that is degraded."
     )
-    strength: Annotated[str, Given(panel=RARE)] = Field(default="", description="How strongly.")
+    strength: Annotated[str, Given(by_set=True)] = Field(default="", description="How strongly.")
     seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Key of all draws.")
-    fps: Annotated[str, Given(panel=RARE)] = Field(
+    fps: Annotated[str, Given(by_set=True)] = Field(
         default="1", description="Frames a second that are looked at."
     )
     ties: TiesOption = "half"
@@ -60,7 +60,7 @@ class ProxyStudyOptions(Frozen):
 def proxy_study(
     parameters: Annotated[
         EvaluateParameters,
-        Only("evaluators", "evaluators_file", "max_dollars", "store", "model_folders", "workers", "profile"),
+        Only("evaluators", "max_dollars", "store", "model_folders", "workers", "profile"),
     ],
     run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
     given: ProxyStudyOptions,
@@ -194,7 +194,7 @@ class CheckOptions(Frozen):
     """Options of `check`."""
 
     where: SetArgument
-    most: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+    most: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=10, ge=0, description="Show so many of what is left out."
     )
     as_json: terminal.JsonOption = False

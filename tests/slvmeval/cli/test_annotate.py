@@ -180,7 +180,7 @@ def test_captions_are_translated_and_shown(store: Path, tmp_path: Path, annotate
     site = tmp_path / "site.toml"
     with FaultyServer(half) as server:
         site.write_text(f'store = "{store}"\n[model_servers]\ntranslation = "{server.url}"\n')
-        words = ("translate", "--profile", site, "--model", "tiny", "--plain-sampling", "--quiet")
+        words = ("translate", "--profile", site, "--model", "tiny", "--set", "plain_sampling=true", "--quiet")
         printed = annotate(*words, code=3).out
         assert "stay untranslated: tiny gave no translation in 3 attempts: it is not in Japanese" in printed
         assert "min_p" not in server.seen[0].body
@@ -207,8 +207,8 @@ def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
         ("translate --prompts /none", "is not a folder"),
     ):
         assert message in annotate(*words.split(), code=1).err, words
-    for choice in ("--links", "--encoding"):
-        assert "is not one of" in annotate("export", choice, "no", "--out", "x.csv", code=2).error
+    assert "is not one of" in annotate("export", "--links", "no", "--out", "x.csv", code=2).error
+    assert "encoding: must be" in annotate("export", "--set", "encoding=no", "--out", "x.csv", code=2).error
     name = annotate("publish", "--campaign", "a b", code=1).err
     assert "a campaign's name must be at most 64 letters" in name
     assert "--language ja" in annotate("translate", "--language", "", code=1).err

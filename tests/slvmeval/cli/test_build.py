@@ -278,10 +278,10 @@ def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     built: Built, ffmpeg: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     store = ("small", "--store", built.store, "--quiet")
-    verify = ("verify", *store, "--against-ffmpeg", "5", "--tolerance", "2")
+    verify = ("verify", *store, "--against-ffmpeg", "5", "--set", "tolerance=2")
     encode = ("materialise", *store, "--aspect", "temporal_flow", "--out", tmp_path / "mp4", "--encoder")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "belongs to --against-ffmpeg" in run("verify", *store, "--tolerance", "2", code=1).err
+    assert "belongs to --against-ffmpeg" in run("verify", *store, "--set", "tolerance=2", code=1).err
     assert "no ffmpeg on PATH" in run(*verify, code=1).err
     (tmp_path / "ffmpeg").symlink_to(ffmpeg)
     # the checks without ffmpeg have tests of their own

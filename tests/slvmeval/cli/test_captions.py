@@ -72,7 +72,7 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, cap
     text = captions("compare").out
     for said in ("3 clips of 1 sources", "color, clip 1 of s1", "llm: blue coat"):
         assert said in text
-    rows = list(csv.DictReader(captions("compare", "--csv").out.splitlines()))
+    rows = list(csv.DictReader(captions("compare", "--set", "csv=true").out.splitlines()))
     one = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))
     assert (one["first"], one["second"], one["overlap"]) == ("1", "2", "0.5000")
 
