@@ -58,7 +58,8 @@ def list_(options: ListOptions) -> None:
     operations need, and where they are. prompts: all that models get, and where a paper prints their wording.
     batches: handed over, with answers not collected yet. schemas: of recipe, profile, and the stored tables.
     served-models: those of the papers that run on a server. suites score generated videos; meta-sets are
-    other benchmarks that can be judged in place of a release.
+    other benchmarks that can be judged in place of a release; of uve:UVE it says what is in its
+    files, and what is left out and why (exit code 3).
 
     Example: `slvmeval list evaluators vlm-video`
     """

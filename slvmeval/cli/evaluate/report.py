@@ -17,8 +17,7 @@ from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import OtherPairs
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
-from slvmeval.cli.store.publish import OpenOption, OutOption, RevisionOption
-from storage_schemas.model import Frozen
+from slvmeval.cli.store.publish import OpenOption, OutOption
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -417,6 +416,10 @@ class CheckOptions(ReleaseParameters):
     """Options of `check`."""
 
     file: FileArgument
+    push: Annotated[str | None, Given(metavar="ORG/NAME")] = Field(
+        default=None, description="Upload it, if it is in order, to a dataset of the Hugging Face hub."
+    )
+    public: bool = Field(default=False, description="Everyone can read a dataset that --push makes.")
     as_json: terminal.JsonOption = False
 
 
@@ -426,72 +429,26 @@ def check(
 ) -> None:
     """Check a submission against its release: form, completeness, accuracies. Exit code 1: invalid.
 
+    With --push it is uploaded; HF_TOKEN or `hf auth login` log in.
+
     Example: `slvmeval submission check theirs.json --store STORE`
-    """
-    from tasks.publish.submission import check_submission
-
-    submission = check_submission(options.file, terminal.open_release(options)).submission
-    lines = [f"{submission.card.name}: {len(submission.answers)} answers, in order"]
-    for aspect, one in submission.accuracies.items():
-        accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
-        lines.append(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
-    terminal.show(options.as_json, submission.model_dump(mode="json", exclude={"answers"}), *lines)
-
-
-class PushOptions(ReleaseParameters):
-    """Options of `push`."""
-
-    file: FileArgument
-    repository: Annotated[str, Given(("repository",), "ORG/NAME")] = Field(
-        description="A dataset of the Hugging Face hub; a new one is made."
-    )
-    public: bool = Field(default=False, description="Everyone can read a dataset that is new.")
-
-
-@submissions.command()
-def push(
-    options: PushOptions,
-) -> None:
-    """Check a submission and upload it. HF_TOKEN or `hf auth login` log in.
-
-    Example: `slvmeval submission push mine.json my-lab/demo-answers --store STORE`
     """
     import tempfile
 
     from tasks.publish.hub_sharing import check_repository, push_submission
     from tasks.publish.submission import check_submission
 
-    check_repository(options.repository)
-    check_submission(options.file, terminal.open_release(options))
-    with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
-        terminal.say(push_submission(options.file, options.repository, options.public, Path(work)))
-
-
-class PullOptions(Frozen):
-    """Options of `pull`."""
-
-    repository: Annotated[str, Given(("repository",), "ORG/NAME")] = Field(
-        description="A dataset of the Hugging Face hub."
-    )
-    out: Annotated[Path, Given(metavar="DIR")] = Field(description="Folder for the submissions.")
-    revision: RevisionOption = "main"
-
-
-@submissions.command()
-def pull(
-    options: PullOptions,
-) -> None:
-    """Download the submissions of a dataset; `slvmeval leaderboard` reads the folder.
-
-    Example: `slvmeval submission pull my-lab/demo-answers --out SUBMISSIONS`
-    """
-    import tempfile
-
-    from tasks.publish.hub_sharing import pull_submissions
-
-    with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
-        for path in pull_submissions(options.repository, options.revision, options.out, Path(work)):
-            terminal.say(str(path))
+    if options.push is not None:
+        check_repository(options.push)
+    submission = check_submission(options.file, terminal.open_release(options)).submission
+    lines = [f"{submission.card.name}: {len(submission.answers)} answers, in order"]
+    for aspect, one in submission.accuracies.items():
+        accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
+        lines.append(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
+    terminal.show(options.as_json, submission.model_dump(mode="json", exclude={"answers"}), *lines)
+    if options.push is not None:
+        with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
+            terminal.tell(push_submission(options.file, options.push, options.public, Path(work)))
 
 
 class LeaderboardOptions(SiteParameters):

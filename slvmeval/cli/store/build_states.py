@@ -24,8 +24,9 @@ def refuse_while_running(store: Store, what: str) -> None:
 
     for run in run_states(store):
         if run["status"] == "running":
+            what_runs = "a build" if run["what"] == "build" else f"a run of {run['what']}"
             raise UserInputError(
-                f"{run['what']}: running in {store.root} (process {run['pid']} on {run['host']}): {what} "
+                f"{what_runs} is running in {store.root} (process {run['pid']} on {run['host']}): {what} "
                 "would take away what it needs; wait for it (slvmeval status --watch) or stop it; if that "
                 f"process no longer exists, remove {run['file']}"
             )

@@ -354,6 +354,9 @@ class PullOptions(SiteParameters):
     origin: Annotated[str, Given(("origin",), "ORG/NAME")] = Field(
         description="A dataset of the Hugging Face hub, or a folder that `export --packed` wrote."
     )
+    out: Annotated[Path | None, Given(metavar="DIR")] = Field(
+        default=None, description="Take the submissions of the dataset into this folder, not a release."
+    )
     revision: RevisionOption = "main"
     quiet: terminal.QuietOption = False
 
@@ -361,18 +364,25 @@ class PullOptions(SiteParameters):
 def pull(
     options: PullOptions,
 ) -> None:
-    """Bring a release that somebody handed on into a store, which is created if necessary.
+    """Bring a release that somebody handed on into a store, which is created if necessary, or submissions.
 
     It can then be opened, verified, judged and extended like one of your own. What the store has is not
     fetched again: repeating the command resumes. HF_TOKEN or `hf auth login` log in, HF_ENDPOINT names
     another hub.
 
-    Example: `slvmeval pull my-lab/demo --store STORE`
+    Example: `slvmeval pull my-lab/demo --store STORE`, `slvmeval pull my-lab/answers --out SUBMISSIONS`
     """
+    import tempfile
+
     from storage_schemas.store import Store
-    from tasks.publish.hub_sharing import check_repository, pull_release
+    from tasks.publish.hub_sharing import check_repository, pull_release, pull_submissions
     from tasks.publish.packed_release import unpack_folder
 
+    if options.out is not None:
+        with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
+            taken = pull_submissions(options.origin, options.revision, options.out, Path(work))
+        terminal.say(*map(str, taken))
+        return
     folder = Path(options.origin)
     if not folder.is_dir():
         check_repository(options.origin)

@@ -59,7 +59,6 @@ def register(app: typer.Typer) -> None:
     app.command()(manifest)
     app.command()(leaderboard)
     app.command()(scores)
-    app.command()(alignment)
     app.command()(correlations)
 
 
@@ -213,6 +212,10 @@ def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[Suit
     return made, [row for row in rows if row.suite in ("", which)]
 
 
+#: Every variant with scores.
+ALL = "all"
+
+
 class AlignmentOptions(SiteParameters):
     """Options of `alignment`."""
 
@@ -228,7 +231,15 @@ class AlignmentOptions(SiteParameters):
         default=None, description="Their manifest; by default the one in the folder."
     )
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
-        default=None, description="The prompts, so that differences.html shows them."
+        default=None,
+        description="The prompts, so that differences.html shows them; of variants, for a table by kind of "
+        "prompt.",
+    )
+    variants: Annotated[tuple[str, ...], Given(("--variant",), "NAME|all")] = Field(
+        default=(), description="Compare this variant of the suite with it, by agreement with people."
+    )
+    common: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="With --variant: count only videos that all have scored."
     )
     most_different: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=5, ge=0, description="Videos of each dimension in differences.html."
@@ -236,17 +247,8 @@ class AlignmentOptions(SiteParameters):
     against: AgainstOption = None
 
 
-def alignment(
-    options: AlignmentOptions,
-) -> None:
-    """Compare a suite with people: rank correlation, α, difference, stability, robustness.
-
-    differences.html shows the videos on which both differ most, with the model's reasons. Stability needs
-    repeated scores (--repeats), robustness scores of blurred videos (--set blur=…). Exit code 3: ratings were
-    left out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
-
-    Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
-    """
+def compare_with_people(options: AlignmentOptions) -> None:
+    """Write a suite's agreement with people, and the videos on which both differ most."""
     import math
 
     from tasks.report.difference_page import PAGE, write_differences

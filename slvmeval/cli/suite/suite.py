@@ -7,7 +7,7 @@ import typer
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
-from slvmeval.cli.suite import ablations, scores
+from slvmeval.cli.suite import alignment, scores
 from slvmeval.cli.suite.run import run
 
 app = CommandGroup(
@@ -19,7 +19,7 @@ app = CommandGroup(
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     scores.register(app)
-    ablations.register(app)
+    alignment.register(app)
     app.command()(run)
     parent.add_typer(app, name="suite", rich_help_panel="Judges")
     KINDS["suites"] = list_suites

@@ -171,9 +171,12 @@ def register(parent: typer.Typer) -> None:
 
 
 def list_sets(options: ListOptions) -> None:
-    """Print the sets that can be judged in place of a release, and their own aspects."""
+    """Print the sets that can be judged in place of a release; of NAME:PATH, what is in its files."""
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
+    if any(":" in name for name in options.names):
+        left_out = [_check_set(name, options.as_json) for name in options.names]
+        raise typer.Exit(terminal.SOME_SET_ASIDE if any(left_out) else 0)
     own = descriptions()
     sets = {name: SETS[name] for name in chosen(options, SETS)}
     rows = [
@@ -190,49 +193,31 @@ def list_sets(options: ListOptions) -> None:
     )
 
 
-class CheckOptions(Frozen):
-    """Options of `check`."""
-
-    where: SetArgument
-    most: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
-        default=10, ge=0, description="Show so many of what is left out."
-    )
-    as_json: terminal.JsonOption = False
-
-
-@app.command()
-def check(
-    options: CheckOptions,
-) -> None:
-    """Read a set's files and say what is in them: pairs by aspect and answer, and what is left out, and why.
-
-    No video is opened. Exit code 3: something is left out.
-
-    Example: `slvmeval meta-sets check uve:UVE`
-    """
+def _check_set(where: str, as_json: bool) -> bool:
+    """Print what is in a set's files, without opening a video; return whether something is left out."""
     from collections import Counter
 
     from tasks.extras.meta_sets.provider import meta_set_from_text
 
-    pairs = meta_set_from_text(options.where)
+    pairs = meta_set_from_text(where)
     loaded = pairs.loaded()
     counts = Counter((pair.aspect, pair.gold) for pair in loaded.pairs)
     aspects = sorted({aspect for aspect, _ in counts})
     rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
     title = f"{pairs.title}: {len(loaded.pairs)} pairs"
     terminal.show(
-        options.as_json,
+        as_json,
         {
             "set": pairs.name,
             "pairs": len(loaded.pairs),
             "aspects": {name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects},
             "left_out": loaded.reasons(),
-            "examples": [vars(one) for one in loaded.left_out[: options.most]],
+            "examples": [vars(one) for one in loaded.left_out[: terminal.MAX_LISTED]],
         },
         terminal.Grid(title, ("aspect", "a", "b", "tie"), rows, numbers=3),
-        *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: options.most]),
+        *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: terminal.MAX_LISTED]),
     )
-    raise typer.Exit(terminal.SOME_SET_ASIDE if loaded.left_out else 0)
+    return bool(loaded.left_out)
 
 
 class AgreementOptions(SiteParameters):

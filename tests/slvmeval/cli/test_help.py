@@ -24,7 +24,7 @@ from tests.slvmeval.cli.running import Run
 
 CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
-MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 68, 100, 45
+MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 64, 100, 45
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -51,10 +51,10 @@ COMMANDS = {
     "sources": "scan categorise",
     "models": "add verify",
     "judgements": "export import give-up",
-    "submission": "make check push pull",
+    "submission": "make check",
     "prompts": "export check from-paper",
-    "meta-sets": "check agreement proxy-study",
-    "suite": "run manifest leaderboard scores alignment ablations correlations aesthetics-bound",
+    "meta-sets": "agreement proxy-study",
+    "suite": "run manifest leaderboard scores alignment correlations aesthetics-bound",
     "suite prompts": "make review statistics",
     "captions": "compare show",
     "annotate": (
