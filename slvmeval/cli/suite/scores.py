@@ -1,4 +1,4 @@
-"""``slvmeval suite manifest|leaderboard|scores``: input and output of suites.
+"""``slvmeval suite leaderboard|scores``: input and output of suites.
 
 ``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
 dimensions.
@@ -16,7 +16,6 @@ from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.against import AgainstOption, compared_with
-from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -56,41 +55,9 @@ RatingsOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(manifest)
     app.command()(leaderboard)
     app.command()(scores)
     app.command()(correlations)
-
-
-class ManifestOptions(Frozen):
-    """Options of `manifest`."""
-
-    videos: Annotated[Path, Given(metavar="DIR")] = Field(description="Folder of the videos.")
-    out: Annotated[Path | None, Given(metavar="FILE")] = Field(
-        default=None, description="Path of the file; manifest.csv in the folder by default."
-    )
-
-
-def manifest(
-    options: ManifestOptions,
-) -> None:
-    """Write a first manifest of a folder; you fill in which prompt each video was made from.
-
-    The first folder of a path is taken as the model. Only you know the prompt. An existing file is not
-    replaced.
-
-    Example: `slvmeval suite manifest --videos DIR`
-    """
-    from storage_schemas.commit import write_atomic
-    from storage_schemas.errors import UserInputError
-    from tasks.scoring.suites.manifest import draft_manifest
-
-    target = options.out or options.videos / "manifest.csv"
-    if target.exists():
-        raise UserInputError(f"{target} is there already: remove it, or give another --out")
-    text, count = draft_manifest(options.videos)
-    write_atomic(target, text.encode())
-    terminal.say(f"{count} files: {target}; fill in the column prompt_id, and model where it is empty")
 
 
 class LeaderboardOptions(SiteParameters):

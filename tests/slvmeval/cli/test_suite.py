@@ -34,10 +34,10 @@ def test_from_a_folder_to_a_leaderboard(
     videos = tmp_path / "videos"
     for number, model in enumerate(("anna", "bert")):
         short_film(ffmpeg, videos / model / f"{number}.mp4", 1.0 + number, number * 90)
-    run("suite", "manifest", "--videos", videos)
+    run("init", videos, "--kind", "manifest")
     manifest = videos / "manifest.csv"
     assert manifest.read_text().splitlines()[1:] == ["anna,,0,anna/0.mp4", "bert,,0,bert/1.mp4"]
-    run("suite", "manifest", "--videos", videos, code=1)
+    run("init", videos, "--kind", "manifest", code=1)
     prompts = tmp_path / "prompts.csv"
     prompts.write_text("prompt_id,text,dimensions\np1,A ball,length;beauty;contest\n")
     profile = tmp_path / "site.toml"
