@@ -45,8 +45,8 @@ def every_command() -> dict[str, str]:
 #: The commands below each word, as the documents name them.
 COMMANDS = {
     "": (
-        "list captions init build demo doctor status verify pairs gc gallery materialise export pull evaluate "
-        "report compare jury leaderboard deploy run serve-llm"
+        "list captions init build demo doctor status verify pairs gc gallery materialise export pull "
+        "evaluate report compare jury leaderboard deploy run serve-llm"
     ),
     "sources": "scan categorise",
     "models": "add verify",
