@@ -111,10 +111,12 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
             try:
                 values[name] = _filled(model, of_model | said)
             except UserInputError as problem:
-                key = str(problem).partition(":")[0]
-                if key.partition(".")[0] in said:
-                    raise typer.BadParameter(str(problem), param_hint="--set") from problem
-                raise
+                field, _, why = str(problem).partition(":")
+                field = field.partition(".")[0]
+                if field not in said:
+                    raise
+                key = _key(field, model.model_fields[field])
+                raise typer.BadParameter(f"{key}:{why}", param_hint="--set") from problem
         return command(**values)
 
     del run.__wrapped__  # else Typer reads the original signature

@@ -27,10 +27,7 @@ def alignment(
     differences.html shows the videos on which both differ most, with the model's reasons. Stability needs
     repeated scores (--repeats), robustness scores of blurred videos (--set blur=…). Exit code 3: ratings were
     left out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
-
-    With --variant it compares the suite and its variants (`suite run NAME --variant`) in one table:
-    Spearman's ρ and Krippendorff's α by dimension, and ρ by kind of prompt; left-out ratings are in
-    ablations-left-out.csv.
+    With --variant one table has the suite and its variants, ρ and α by dimension.
 
     Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
     """

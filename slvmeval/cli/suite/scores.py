@@ -194,16 +194,15 @@ class AlignmentOptions(SiteParameters):
     videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Folder of the videos, so that differences.html shows them."
     )
-    manifest_file: Annotated[Path | None, Given(("--manifest",), "FILE")] = Field(
+    manifest_file: Annotated[Path | None, Given(("--manifest",), "FILE", RARE)] = Field(
         default=None, description="Their manifest; by default the one in the folder."
     )
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None,
-        description="The prompts, so that differences.html shows them; of variants, for a table by kind of "
-        "prompt.",
+        description="The prompts, for differences.html, or a table of variants.",
     )
     variants: Annotated[tuple[str, ...], Given(("--variant",), "NAME|all")] = Field(
-        default=(), description="Compare this variant of the suite with it, by agreement with people."
+        default=(), description="Compare this variant with the suite."
     )
     common: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="With --variant: count only videos that all have scored."
