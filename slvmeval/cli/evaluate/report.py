@@ -69,7 +69,7 @@ class JudgedOptions(ReleaseParameters):
 class ReportOptions(JudgedOptions):
     """Options of `report`."""
 
-    out: OutOption
+    out: OutOption = Path("report")
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME")] = Field(
         default=(), description="Only this one."
     )
@@ -457,7 +457,7 @@ class LeaderboardOptions(SiteParameters):
     files: Annotated[tuple[Path, ...], Given(("files",), "SUBMISSION")] = Field(
         description="JSON files, or folders of them."
     )
-    out: OutOption
+    out: OutOption = Path("leaderboard")
     interval: IntervalOption = "clustered"
     release: Annotated[str | None, Given(("--release",), "RELEASE")] = Field(
         default=None, description="NAME, or NAME@3; may be omitted if there is only one."

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 class GalleryOptions(ReleaseParameters):
     """Options of `gallery`."""
 
-    out: OutOption
+    out: OutOption = Path("gallery")
     public: bool = Field(
         default=False,
         description="Leave out what may not be redistributed, so that the pages may be published.",
@@ -73,7 +73,7 @@ def show_gallery(release: Release, target: Path, quiet: bool = False, private: b
 class MaterialiseOptions(ReleaseParameters):
     """Options of `materialise`."""
 
-    out: OutOption
+    out: OutOption = Path("videos")
     pair_ids: PairIds = ()
     aspects: Aspects = ()
     side: Annotated[Literal["high", "low"] | None, Given(metavar="high|low")] = Field(

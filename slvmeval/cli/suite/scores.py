@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
 class LeaderboardOptions(SiteParameters):
     """Options of `leaderboard`."""
 
-    out: OutOption
+    out: OutOption = Path("leaderboard")
     suite: SuiteArgument = None
     settings: SettingsOption = ()
     common: Annotated[bool, Given(("--common",))] = Field(
@@ -187,7 +187,7 @@ class AlignmentOptions(SiteParameters):
     """Options of `alignment`."""
 
     ratings: RatingsOption
-    out: OutOption
+    out: OutOption = Path("alignment")
     suite: SuiteArgument = None
     settings: SettingsOption = ()
     seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of the bootstrap.")
@@ -282,7 +282,7 @@ def _files(videos: Path | None, manifest: Path | None) -> dict[VideoKey, VideoEn
 class CorrelationsOptions(SiteParameters):
     """Options of `correlations`."""
 
-    out: OutOption
+    out: OutOption = Path("correlations")
     suite: SuiteArgument = None
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="The prompts, for tables by theme, category and the prompt's complexity."
