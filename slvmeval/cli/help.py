@@ -17,7 +17,10 @@ _WIDTH = 80
 
 
 class CompactCommand(TyperCommand):
-    """A command whose rare options are only named by ``--help``; ``--help-all`` explains them as well."""
+    """A command whose rare options are only named by ``--help``; ``--help-all`` explains them as well.
+
+    A word with one dash that is neither a short option nor a long one with a dash too few is a name.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -27,11 +30,21 @@ class CompactCommand(TyperCommand):
                 parameter.display_type_rich = lambda ctx: ""  # type: ignore[method-assign]
 
     def make_parser(self, ctx: Any) -> Any:
-        """Return a parser that refuses a second value of an option that takes one."""
-        parser = super().make_parser(ctx)
+        """Return the parser of the words: an id may begin with a dash, and a single value is given once."""
+        parser: Any = super().make_parser(ctx)
         for option in {*parser._long_opt.values(), *parser._short_opt.values()}:
             if option.action == "store":
-                option.process = partial(_once, option)  # type: ignore[method-assign]
+                option.process = partial(_once, option)
+        match_short = parser._match_short_opt
+
+        def match(word: str, state: Any) -> None:
+            known = word[:2] in parser._short_opt or f"-{word.partition('=')[0]}" in parser._long_opt
+            if known or len(word) == 2 or not parser._args:
+                match_short(word, state)
+            else:
+                state.largs.append(word)
+
+        parser._match_short_opt = match
         return parser
 
     def get_help_option(self, ctx: Any) -> Any:
