@@ -42,7 +42,7 @@ class ProxyStudyOptions(Frozen):
     models: Annotated[tuple[str, ...], Given(("--generator",), "NAME", panel=STUDY_PANEL)] = Field(
         default=(), description="Only this generating model."
     )
-    couples: Annotated[int | None, Given(("--max-pairs",), panel=STUDY_PANEL)] = Field(
+    couples: Annotated[int | None, Given(("--max-pairs",), by_set=True)] = Field(
         default=None, ge=1, description="At most so many joined prompts."
     )
     score: Annotated[str, Given(by_set=True)] = Field(default="alignment", description="FETV's human score.")

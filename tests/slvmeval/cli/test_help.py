@@ -24,7 +24,7 @@ from tests.slvmeval.cli.running import Run
 
 CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
-MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 62, 100, 45
+MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 63, 100, 45
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -58,7 +58,7 @@ COMMANDS = {
     "suite prompts": "make review statistics",
     "annotate": (
         "publish publish-ratings serve translate collect export import status links erase filter codes "
-        "quality decide simulate backup restore"
+        "quality decide reconcile simulate backup restore"
     ),
 }
 
