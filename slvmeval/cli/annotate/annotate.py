@@ -8,7 +8,7 @@ import typer
 from pydantic import Field
 
 from flows.annotate.parameters import PrivateAudience
-from flows.parameters import Given
+from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import backups, exchange, filter, ratings, reconcile, simulate
 from slvmeval.cli.declared import CommandGroup
@@ -36,11 +36,11 @@ class ServeOptions(terminal.DeskParameters):
     name: Annotated[str | None, Given(("name",), "RELEASE|CAMPAIGN")] = Field(
         default=None, description="Campaign or release to serve; by default everything published."
     )
-    host: str = Field(
+    host: Annotated[str, Given(panel=RARE)] = Field(
         default="127.0.0.1", description="Address to listen on; other than loopback needs --public-url."
     )
     port: int = Field(default=8017, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
-    public_url: Annotated[str, Given(metavar="URL")] = Field(
+    public_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
         default="", description="The address that workers use; by default the campaign's public_url."
     )
     behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]", by_set=True)] = Field(
@@ -56,7 +56,7 @@ class ServeOptions(terminal.DeskParameters):
         description="Also admit workers of this platform: with Prolific's signed token, or with ids that "
         "nobody signs.",
     )
-    texts: exchange.TextsOption = None
+    texts: Annotated[exchange.TextsOption, Given(panel=RARE)] = None
     processes: Annotated[int, Given(by_set=True)] = Field(
         default=1, ge=1, description="Number of server processes; more than one needs PostgreSQL."
     )
