@@ -83,7 +83,7 @@ of our tests, each with what people find in it.
 
 The rules were written with these captions as their tests, so their row is no measure of them. Held to the
 schema, an answer has its form, and hardly ever its sense: the path works, the model is too small for the
-task. So a form that fits says nothing about an analysis. `slvmeval captions compare` compares
+task. So a form that fits says nothing about an analysis. `slvmeval captions rules llm` compares
 analysers on your own captions; use rules where no model of the paper's size can be served.
 
 Decoding was greedy, with at most {most_tokens} tokens, {items} entries of {letters} letters in a field, and

@@ -55,7 +55,7 @@ def run_flow(
     if direct:
         options = flow.without_cluster(options)
     with (
-        flow.progress(options.open_store().cache, quiet) as progress,
+        flow.progress(options.open_store().cache, quiet, flow.runs_as) as progress,
         flow.prepared(options, progress) as run,
     ):
         if direct:

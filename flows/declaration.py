@@ -101,6 +101,8 @@ class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
         Noun for what is counted.
     one_loads
         Without worker pools, only one process loads models.
+    runs_as
+        What runs, as ``slvmeval status`` shows it.
     """
 
     name: ClassVar[str]
@@ -108,6 +110,7 @@ class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
     progress: ClassVar[type[BuildProgress]] = BuildProgress
     counted: ClassVar[str] = "tasks"
     one_loads: ClassVar[bool] = False
+    runs_as: ClassVar[str]
 
     @abstractmethod
     def options(self, parameters: Any, site: Profile) -> OptionsT:

@@ -169,7 +169,7 @@ def make_deployment(
 
 def check_schedule(cron: str | None, timezone: str | None) -> None:
     """Raise UserInputError if a schedule is invalid."""
-    for what, schedule in (("--cron", {"cron": cron}), ("--timezone", {"timezone": timezone})):
+    for what, schedule in (("--cron", {"cron": cron}), ("--set timezone=…", {"timezone": timezone})):
         try:
             CronSchedule.model_validate({"cron": "0 0 * * *"} | {k: v for k, v in schedule.items() if v})
         except ValidationError as problem:

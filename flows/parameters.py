@@ -51,6 +51,8 @@ class Given:
         Whether a path must not be a folder.
     folder
         Whether a path must be a folder that exists.
+    by_set
+        Whether the command line says it as ``--set NAME=VALUE``, as it is rarely needed.
     """
 
     flags: tuple[str, ...] = ()
@@ -62,6 +64,7 @@ class Given:
     form_only: bool = False
     no_folder: bool = False
     folder: bool = False
+    by_set: bool = False
 
 
 def given(field: FieldInfo) -> Given:
@@ -106,7 +109,7 @@ MaxTokens = Annotated[
 ]
 PriceList = Annotated[
     str | None,
-    Given(metavar="FILE", panel=RARE, path=True),
+    Given(metavar="FILE", path=True, by_set=True),
     Field(description="A price list that replaces the built-in one."),
 ]
 DryRun = Annotated[bool, Given(panel=LIMITS), Field(description="Only estimate the cost; send no requests.")]

@@ -161,7 +161,7 @@ def _run_on_worker(
     end_dead_runs(board, store)
     end_left_jobs(store, site)
     # no bars in the log of a worker
-    with declared.progress(store.cache, quiet=True) as progress:
+    with declared.progress(store.cache, quiet=True, what=declared.runs_as) as progress:
         if (run_id := _run_id()) is not None:
             progress.note_flow_run(str(run_id))
         try:

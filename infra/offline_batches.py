@@ -72,8 +72,8 @@ def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> Non
             process = subprocess.Popen(full, env={**VLLM_ENVIRONMENT, **os.environ}, start_new_session=True)
         except OSError as problem:
             raise PrerequisiteError(
-                f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or "
-                "load its environment in the pool's `setup`"
+                f"{command[0]} cannot be started ({problem.strerror}): name the program with "
+                "--set command=…, or load its environment in the pool's `setup`"
             ) from problem
         try:
             code = process.wait()

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _WRITE_EVERY_S = 1.0
 #: A stage's items are logged at most so often; its last item, and those set aside, always.
 LOG_EVERY_S = 10.0
-#: Number of finished builds whose files are kept.
+#: Number of finished runs of each flow whose files are kept.
 KEPT_RUNS = 5
 
 
@@ -42,9 +42,12 @@ class BuildProgress:
         file. Several instances in one process share the file. While it cannot be written, the build goes on.
     quiet
         Do not draw bars.
+    what
+        What runs: ``build``, or the name of another flow.
     """
 
-    def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
+    def __init__(self, cache: Path | None = None, quiet: bool = False, what: str = "build") -> None:
+        self._what = what
         self._run_file = None if cache is None else cache / f"run-{_host()}-{os.getpid()}.json"
         self._console = Console(stderr=True)
         self._bars = Progress(
@@ -179,6 +182,7 @@ class BuildProgress:
     def state(self, status: str) -> dict[str, Any]:
         """Return the content of this process's file."""
         return {
+            "what": self._what,
             "status": status,
             "host": _host(),
             "pid": os.getpid(),
@@ -214,10 +218,11 @@ class BuildProgress:
 
 
 def read_runs(cache: Path) -> list[dict[str, Any]]:
-    """Return the state of the builds of a store, newest first, each with the path of its `file`.
+    """Return the state of the runs of a store, newest first, each with the path of its `file`.
 
-    A build recorded as running whose process on this machine has ended has the status ``died``. Processes of
-    other machines cannot be checked. `over` is whether the process is known to have ended.
+    `what` is ``build`` or another flow. A run recorded as running whose process on this machine has ended
+    has the status ``died``. Processes of other machines cannot be checked. `over` is
+    whether the process is known to have ended.
     """
     runs = [run for path in cache.glob("run-*.json") if (run := read_run(path)) is not None]
     return sorted(runs, key=lambda run: (run["started_at"], run["updated_at"]), reverse=True)
@@ -233,6 +238,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
         known = {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")}
         # an older version wrote less
         return known | {
+            "what": run.get("what", "build"),
             "flow_run": run.get("flow_run"),
             "pools": run.get("pools", {}),
             "unfit": run.get("unfit", {}),
@@ -250,9 +256,12 @@ def process_tag(host: str, pid: int) -> str:
 
 
 def _remove_old_runs(cache: Path) -> None:
-    over = [run for run in read_runs(cache) if run["status"] != "running"]
-    for run in over[KEPT_RUNS:]:
-        Path(run["file"]).unlink(missing_ok=True)
+    kept = Counter[str]()
+    for run in read_runs(cache):
+        if run["status"] != "running":
+            kept[run["what"]] += 1
+            if kept[run["what"]] > KEPT_RUNS:
+                Path(run["file"]).unlink(missing_ok=True)
 
 
 def _host() -> str:

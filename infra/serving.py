@@ -129,8 +129,8 @@ def serve(
         server = subprocess.Popen(full, env=environment, start_new_session=True)
     except OSError as problem:
         raise PrerequisiteError(
-            f"{command[0]} cannot be started ({problem.strerror}): name the program with --command, or load "
-            "its environment in the pool's `setup`"
+            f"{command[0]} cannot be started ({problem.strerror}): name the program with --set command=…, or "
+            "load its environment in the pool's `setup`"
         ) from problem
     with ending():
         try:

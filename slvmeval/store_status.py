@@ -12,11 +12,12 @@ from storage_schemas.store import Store
 
 
 def run_states(store: Store) -> list[dict[str, Any]]:
-    """Return the known builds of a store: running ones first, each newest first.
+    """Return the known builds of a store and what else runs in it: running ones first, each newest first.
 
     A build recorded as running whose process on this machine is gone has ``died``.
     """
-    return sorted(read_runs(store.cache), key=lambda run: run["status"] != "running")
+    runs = [run for run in read_runs(store.cache) if run["what"] == "build" or run["status"] == "running"]
+    return sorted(runs, key=lambda run: run["status"] != "running")
 
 
 def status_values(store: Store) -> dict[str, Any]:

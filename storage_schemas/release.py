@@ -25,6 +25,7 @@ from storage_schemas.regular_files import entries, is_there, leads_nowhere, read
 from storage_schemas.set_aside import CONTROL_STAGE, SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
+from storage_schemas.value_problems import problem_text
 
 RELEASE = "release"
 FRAMES_FOLDER = "planes.zarr"
@@ -232,7 +233,9 @@ class Release:
                     row[name] = json.loads(row[name])
                 records.append(PairRecord.model_validate({**row, "segments": segments[row["pair_id"]]}))
         except (ValidationError, KeyError, ValueError) as problem:
-            raise IntegrityError(f"the pairs of {self.path} do not fit their tables: {problem}") from problem
+            raise IntegrityError(
+                f"the pairs of {self.path} do not fit their tables: {problem_text(problem)}"
+            ) from problem
         return records
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:

@@ -72,6 +72,13 @@ def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     return _SENTENCES[beginning].format_map(context) + (f".{hint}" if hint else "")
 
 
+def problem_text(problem: Exception) -> str:
+    """Return an error's message; of a validation, its first error in plain words."""
+    from pydantic import ValidationError
+
+    return first_error(problem) if isinstance(problem, ValidationError) else str(problem)
+
+
 def first_error(problem: ValidationError, known: Iterable[str] = ()) -> str:
     """Return the first error of a validation as ``field: what is wrong``; see :func:`value_problem`."""
     error = problem.errors(include_url=False)[0]

@@ -27,7 +27,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular
 from storage_schemas.row_store import add_part, new_name, parts_of, read_part, retry_read
 from storage_schemas.store import Store
-from storage_schemas.value_problems import first_error
+from storage_schemas.value_problems import first_error, problem_text
 
 #: A: the damage is clear in all degraded clips; B: weak, or not in all; C: failed in all (SPEC, section 4).
 Rating = Literal["A", "B", "C"]
@@ -453,7 +453,7 @@ class VotesStore:
                     rows.setdefault(_id(row), row)
         except (ValidationError, KeyError, ValueError) as problem:
             raise IntegrityError(
-                f"the {kind} of campaign {campaign} in {self.path} do not fit: {problem}"
+                f"the {kind} of campaign {campaign} in {self.path} do not fit: {problem_text(problem)}"
             ) from problem
         return [rows[id_] for id_ in sorted(rows) if not gone.covers(rows[id_].worker, rows[id_].at)]
 

@@ -18,6 +18,7 @@ class AnnotateFlow(FlowDeclaration[AnnotateOptions, Annotation, AnnotationResult
     """Publishes a release for annotation and collects the votes."""
 
     name = ANNOTATE_FLOW_NAME
+    runs_as = "annotation"
     parameters = AnnotateParameters
     counted = "sources"
 

@@ -140,6 +140,7 @@ class Annotation:
         """
         translated, problem = self.translate()
         published = self.publish(open_executor)
+        self.progress.say(published.in_words())
         collected = collect(self.release.store, self.desk, self.campaign.name)
         self.progress.say(collected.in_words())
         filtered = self.filter(collected)
@@ -182,9 +183,7 @@ class Annotation:
     def publish(self, open_executor: Callable[[], Executor]) -> PublishResult:
         """Write the missing videos and publish the pairs."""
         failed = self._write_videos(open_executor)
-        result = publish(self.desk, self.release, self.campaign, self.shown, failed)
-        self.progress.say(result.in_words())
-        return result
+        return publish(self.desk, self.release, self.campaign, self.shown, failed)
 
     def _write_videos(self, open_executor: Callable[[], Executor]) -> dict[str, str]:
         """Write the missing videos; return the reasons of failures by source id."""

@@ -29,6 +29,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
     """Builds a release."""
 
     name = FLOW_NAME
+    runs_as = "build"
     parameters = BuildParameters
     counted = "sources"
 

@@ -81,7 +81,7 @@ class BuildOptions(RunOptions):
         return value
 
 
-def source_root(text: str) -> SourceRoot:
+def source_root(text: str, what: str = "--sources") -> SourceRoot:
     """Parse ``KIND:PATH?KEY=VALUE&KEY=VALUE`` into a data set; a plain path is a folder.
 
     The adapter's options follow the ``?``, each value JSON or text. If a folder has that literal name, the
@@ -98,11 +98,11 @@ def source_root(text: str) -> SourceRoot:
     path, given = _split_options(rest)
     if kind in ADAPTERS:
         if not path:
-            raise UserInputError(f"--sources {text}: give the folder after the colon, {kind}:PATH")
+            raise UserInputError(f"{what} {text}: give the folder after the colon, {kind}:PATH")
         return SourceRoot(kind=kind, path=path, options=_adapter_options(kind, given, text))
     hint = did_you_mean(f"{kind}:{rest}", [f"{known}:{rest}" for known in ADAPTERS])
     raise UserInputError(
-        f"--sources {text}: unknown kind of source {kind!r}.{hint} Kinds: {', '.join(ADAPTERS)}"
+        f"{what} {text}: unknown kind of source {kind!r}.{hint} Kinds: {', '.join(ADAPTERS)}"
     )
 
 

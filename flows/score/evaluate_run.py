@@ -340,7 +340,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         servers = [server for kind in kinds if isinstance(kind, Judging) for server in kind.servers]
         names = {one.name for one in servers if one.offline is not None and waiting_batches(one.offline)}
         for name in sorted(names):
-            command = f"slvmeval serve-llm MODEL --name {name} --batch --submit"
+            command = f"slvmeval serve-llm MODEL --set name={name} --batch --submit"
             self.progress.say(f"batches of {name} wait for a job: `{command}`")
 
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Judgement]:
@@ -467,6 +467,7 @@ class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult
     """Lets evaluators judge pairs."""
 
     name = EVALUATE_FLOW_NAME
+    runs_as = "evaluation"
     parameters = EvaluateParameters
     progress = RequestProgress
 

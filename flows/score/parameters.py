@@ -79,10 +79,10 @@ class EvaluateParameters(ScoringParameters):
     pairs: OtherPairs = None
     pair_ids: PairIds = ()
     aspects: Aspects = ()
-    strengths: Annotated[tuple[str, ...], Given(("--strength",), "NAME", RARE)] = Field(
+    strengths: Annotated[tuple[str, ...], Given(("--strength",), "NAME", by_set=True)] = Field(
         default=(), description="Only pairs of this severity."
     )
-    clips: Annotated[tuple[int, ...], Given(panel=RARE)] = Field(
+    clips: Annotated[tuple[int, ...], Given(by_set=True)] = Field(
         default=(), description="Only pairs with this number of degraded clips."
     )
     most_per_aspect: Annotated[int | None, Given(("--max-per-aspect",), panel=_PAIRS)] = Field(
@@ -109,12 +109,12 @@ class EvaluateParameters(ScoringParameters):
         description="Find each evaluator's thresholds with few requests: the next severities follow from "
         "its answers. Needs a release with severities.",
     )
-    precision: Annotated[float, Given(panel=RARE)] = Field(
+    precision: Annotated[float, Given(by_set=True)] = Field(
         default=2.0,
         gt=1,
         description="With --adaptive: ratio of the ends of a threshold's interval at which to stop.",
     )
-    round_pairs: Annotated[int, Given(panel=RARE)] = Field(
+    round_pairs: Annotated[int, Given(by_set=True)] = Field(
         default=8,
         ge=1,
         description="With --adaptive: pairs per round, by evaluator and aspect; more with batches.",
@@ -156,13 +156,13 @@ class SuiteParameters(ScoringParameters):
         description="Number of prompts of each dimension, drawn at random; smaller draws are subsets.",
     )
     seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of that draw.")
-    fps: Annotated[str | None, Given(metavar="N|native", panel=RARE)] = Field(
+    fps: Annotated[str | None, Given(metavar="N|native", by_set=True)] = Field(
         default=None, description="Frames per second at which videos are sampled, or native."
     )
-    long_side: Annotated[int | None, Given(panel=RARE)] = Field(
+    long_side: Annotated[int | None, Given(by_set=True)] = Field(
         default=None, ge=4, description="Longer side of the frames in pixels."
     )
-    blur: Annotated[float, Given(metavar="PIXELS", panel=RARE)] = Field(
+    blur: Annotated[float, Given(metavar="PIXELS", by_set=True)] = Field(
         default=0.0, ge=0, description="Blur videos slightly; such scores are stored separately."
     )
     settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
@@ -173,6 +173,6 @@ class SuiteParameters(ScoringParameters):
         description="An ablation of the suite, or your name for changed settings; its scores are stored "
         "separately.",
     )
-    concurrency: Annotated[int | None, Given(panel=RARE)] = Field(
+    concurrency: Annotated[int | None, Given(by_set=True)] = Field(
         default=None, ge=1, description="Number of concurrent scores in one process."
     )

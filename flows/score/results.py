@@ -23,8 +23,8 @@ SAY_EVERY_S = 10.0
 class RequestProgress(BuildProgress):
     """Reports the number, rate and cost of requests at intervals."""
 
-    def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
-        super().__init__(cache, quiet)
+    def __init__(self, cache: Path | None = None, quiet: bool = False, what: str = "build") -> None:
+        super().__init__(cache, quiet, what)
         self._forget()
 
     def _forget(self) -> None:

@@ -303,6 +303,7 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
     """Lets a suite score videos."""
 
     name = SUITE_FLOW_NAME
+    runs_as = "suite"
     parameters = SuiteParameters
     progress = RequestProgress
     # each process would load the same models

@@ -177,7 +177,8 @@ def run_job(
             if job is not None and job.pending and time.monotonic() > end:
                 raise PrerequisiteError(
                     f"job {number} got no node of pools.{pool_name} within {wait_s:.0f} s "
-                    f"({job.reason or 'no reason given'}): wait longer with --max-wait, or look at `sinfo`"
+                    f"({job.reason or 'no reason given'}): wait longer with --set max_wait=…, or look at "
+                    "`sinfo`"
                 )
             time.sleep(poll_s)
         return _written(result, pool_name, number, state, log)

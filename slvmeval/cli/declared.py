@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from flows.parameters import RARE, Given, SiteParameters, given, validated
 from infra.profile import ENVIRONMENT_PREFIX, Profile
 from slvmeval.cli.help import HELP_ALL, CompactCommand, CompactGroup
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -67,15 +68,25 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
     """Return a command for Typer with an option for each field of the models that the command takes."""
     hints = get_type_hints(command, include_extras=True)
     models: dict[str, tuple[type[Frozen], tuple[str, ...]]] = {}
-    parameters = []
+    by_set: dict[str, tuple[str, str]] = {}
+    parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         model, names = _fields(hints[name])
         if model is None:
             parameters.append(parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY))
             continue
         models[name] = model, names
-        parameters += [_parameter(field, model.model_fields[field]) for field in names]
-    if any(
+        for field in names:
+            if given(model.model_fields[field]).by_set:
+                by_set[_key(field, model.model_fields[field])] = name, field
+            else:
+                parameters.append(_parameter(field, model.model_fields[field]))
+    own = next((one for one in parameters if _is_set(models, one.name)), None)
+    if by_set and own is None:
+        parameters.append(_parameter(_SET, _set_field(by_set, models)))
+    elif by_set and own is not None:
+        get_args(own.annotation)[1].help += f" Also {', '.join(by_set)}."
+    if by_set or any(
         given(model.model_fields[field]).panel == RARE for model, names in models.values() for field in names
     ):
         parameters.append(HELP_ALL)
@@ -83,15 +94,83 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
     @wraps(command)
     def run(**values: Any) -> R:
         values.pop(HELP_ALL.name, None)
+        settings, others = _split(values.get(own.name if own else _SET), by_set)
+        if own is not None:
+            values[own.name] = others
+        elif others:
+            key = others[0].partition("=")[0]
+            raise UserInputError(f"--set {key}: {suggestion(key, by_set, 'the settings are')}")
+        values.pop(_SET, None)
         for name, (model, names) in models.items():
-            of_model = {field: values.pop(field) for field in names}
-            values[name] = _filled(model, of_model)
+            said = {
+                field: given_values if _many(model.model_fields[field]) else given_values[-1]
+                for field in names
+                if (given_values := settings.get((name, field)))
+            }
+            of_model = {field: values.pop(field) for field in names if field in values}
+            try:
+                values[name] = _filled(model, of_model | said)
+            except UserInputError as problem:
+                field, _, why = str(problem).partition(":")
+                field = field.partition(".")[0]
+                if field not in said:
+                    raise
+                key = _key(field, model.model_fields[field])
+                raise typer.BadParameter(f"{key}:{why}", param_hint="--set") from problem
         return command(**values)
 
     del run.__wrapped__  # else Typer reads the original signature
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+#: The option of the settings that a command takes as ``KEY=VALUE``, if its models have none.
+_SET = "rare_settings"
+
+
+def _is_set(models: Mapping[str, tuple[type[Frozen], tuple[str, ...]]], name: str) -> bool:
+    """Return whether a parameter is a model's own ``--set``."""
+    fields = (model.model_fields[name] for model, names in models.values() if name in names)
+    return any("--set" in given(field).flags for field in fields)
+
+
+def _key(name: str, field: FieldInfo) -> str:
+    """Return what a field is called in ``KEY=VALUE``."""
+    flags = given(field).flags
+    return flags[0].removeprefix("--").replace("-", "_") if flags else name
+
+
+def _many(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is tuple
+
+
+def _set_field(
+    by_set: Mapping[str, tuple[str, str]], models: Mapping[str, tuple[type[Frozen], tuple[str, ...]]]
+) -> FieldInfo:
+    """Return the field of a command's rare settings, whose help names them all."""
+    texts = []
+    for key, (name, field) in by_set.items():
+        info = models[name][0].model_fields[field]
+        texts.append(f"{key}={given(info).metavar or '…'}: {(info.description or '').rstrip('.')}")
+    made = FieldInfo(annotation=tuple[str, ...], default=(), description=f"{'; '.join(texts)}.")
+    made.metadata.append(Given(("--set",), "KEY=VALUE", RARE))
+    return made
+
+
+def _split(
+    texts: list[str] | None, by_set: Mapping[str, tuple[str, str]]
+) -> tuple[dict[tuple[str, str], list[str]], list[str]]:
+    """Return the values of fields that ``KEY=VALUE`` texts give, and the texts that name no such field."""
+    settings: dict[tuple[str, str], list[str]] = {}
+    others = []
+    for text in texts or ():
+        key, _, value = text.partition("=")
+        if key in by_set:
+            settings.setdefault(by_set[key], []).append(value)
+        else:
+            others.append(text)
+    return settings, others
 
 
 def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
@@ -125,7 +204,12 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         if hasattr(part, sign)
     }
     made: Any
-    settings: dict[str, Any] = {"metavar": how.metavar, "help": text, **_of_path(how), **limits}
+    settings: dict[str, Any] = {
+        "metavar": how.metavar,
+        "help": text,
+        **_of_path(how, field.annotation),
+        **limits,
+    }
     if is_argument:
         made = typer.Argument(**settings)
     else:
@@ -156,11 +240,14 @@ def _metavar(annotation: Any, how: Given) -> str | None:
     return "N" if {int, float} & {annotation, *get_args(annotation)} else None
 
 
-def _of_path(how: Given) -> dict[str, Any]:
-    """Return what Typer checks of a path."""
-    return (
+def _of_path(how: Given, annotation: Any) -> dict[str, Any]:
+    """Return what Typer checks of a path, which it leaves a text: an empty one is not the working folder."""
+    if not how.path and Path not in (annotation, *get_args(annotation)):
+        return {}
+    checks = (
         {"dir_okay": False} if how.no_folder else {"file_okay": False, "exists": True} if how.folder else {}
     )
+    return {"path_type": str, **checks}
 
 
 def _of_profile(variable: str) -> bool:
@@ -188,17 +275,17 @@ def _kind(annotation: Any, how: Given, many: bool, required: bool) -> Any:
 
 def _filled(model: type[Frozen], values: Mapping[str, Any]) -> Any:
     """Return a model with the values that were given; paths that are texts are made absolute."""
-    return validated(
-        model,
-        {
-            name: _value(value, given(model.model_fields[name]).path)
-            for name, value in values.items()
-            if value is not None
-        },
-    )
+    of_model = {name: value for name, value in values.items() if value is not None}
+    for name, value in of_model.items():
+        field = model.model_fields[name]
+        how = given(field)
+        if _of_path(how, field.annotation) and "" in (value if isinstance(value, list) else [value]):
+            raise typer.BadParameter("is empty: give a path", param_hint=_flags(name, how, None)[0])
+        of_model[name] = _value(value, how.path)
+    return validated(model, of_model)
 
 
 def _value(value: Any, path: bool) -> Any:
     if isinstance(value, list):
         return tuple(_value(one, path) for one in value)
-    return str(value.expanduser().resolve()) if path else value
+    return str(Path(value).expanduser().resolve()) if path else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -29,8 +30,11 @@ class CompactCommand(TyperCommand):
                 parameter.display_type_rich = lambda ctx: ""  # type: ignore[method-assign]
 
     def make_parser(self, ctx: Any) -> Any:
-        """Return the parser of the words, for which an id may begin with a dash."""
+        """Return the parser of the words: an id may begin with a dash, and a single value is given once."""
         parser: Any = super().make_parser(ctx)
+        for option in {*parser._long_opt.values(), *parser._short_opt.values()}:
+            if option.action == "store":
+                option.process = partial(_once, option)
         match_short = parser._match_short_opt
 
         def match(word: str, state: Any) -> None:
@@ -86,6 +90,13 @@ class CompactGroup(TyperGroup):
     def get_help_option(self, ctx: Any) -> Any:
         """Return ``--help``."""
         return _switch(super().get_help_option(ctx))
+
+
+def _once(option: Any, value: Any, state: Any) -> None:
+    """Keep an option's value, as the parser does."""
+    if option.dest in state.opts:
+        raise typer.BadParameter("is given twice", param=option.obj)
+    type(option).process(option, value, state)
 
 
 def _switch(option: Any) -> Any:

@@ -93,14 +93,15 @@ def _store_of(folder: Path, site: SiteParameters) -> tuple[str, Path | None]:
 
 
 def _of_store(store: Store, options: str) -> Iterator[str]:
-    from infra.progress import read_runs
+    from slvmeval.store_status import run_states
     from storage_schemas.judgements import JudgementsStore
     from storage_schemas.release import Release, release_names
 
-    runs = sorted(read_runs(store.cache), key=lambda run: run["status"] != "running")
+    runs = run_states(store)
     if runs:
         state = {"died": "was killed", "failed": "failed", "running": "is running"}.get(runs[0]["status"])
-        yield f"last build: {state or 'ended'}, {runs[0]['updated_at']}"
+        last = "last build" if runs[0]["what"] == "build" else runs[0]["what"]
+        yield f"{last}: {state or 'ended'}, {runs[0]['updated_at']}"
     names = release_names(store)
     for name in names:
         release = Release.open(store, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -18,10 +18,27 @@ class ListOptions(SiteParameters):
     kind: Annotated[str, Given(("kind",), "KIND")] = Field(description="What to list, see above.")
     names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
         default=(),
-        description="Only these: an evaluator with all its settings, an area of prompts, a schema.",
+        description="Only these; of an evaluator all its settings, of prompts an area.",
     )
     model_folders: ModelFolders = ()
     as_json: terminal.JsonOption = False
+
+
+def chosen(options: ListOptions, names: Iterable[str]) -> list[str]:
+    """Return the names that were given, or all of a kind.
+
+    Raises
+    ------
+    UserInputError
+        For a name that there is not.
+    """
+    from storage_schemas.errors import UserInputError, suggestion
+
+    known = list(names)
+    for name in options.names:
+        if name not in known:
+            raise UserInputError(f"list {options.kind} {name}: {suggestion(name, known, 'there are')}")
+    return list(dict.fromkeys(options.names)) or known
 
 
 #: How to list each kind.
@@ -41,7 +58,8 @@ def list_(options: ListOptions) -> None:
     operations need, and where they are. prompts: all that models get, and where a paper prints their wording.
     batches: handed over, with answers not collected yet. schemas: of recipe, profile, and the stored tables.
     served-models: those of the papers that run on a server. suites score generated videos; meta-sets are
-    other benchmarks that can be judged in place of a release.
+    other benchmarks that can be judged in place of a release; of uve:UVE it says what is in its
+    files, and what is left out and why (exit code 3).
 
     Example: `slvmeval list evaluators vlm-video`
     """

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, ModelFolders, SiteParameters
+from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -72,13 +72,10 @@ def list_models(options: ListOptions) -> None:
     from tasks.models.hub import ModelHub
 
     hub = ModelHub(_folders(options))
-    rows = [_row(hub, name) for name in hub.names()]
-    if options.as_json:
-        terminal.print_json(rows)
-        return
-    terminal.say(f"models in {', '.join(map(str, hub.model_folders))}")
+    rows = [_row(hub, name) for name in chosen(options, hub.names())]
+    lines = [f"models in {', '.join(map(str, hub.model_folders))}"]
     for row in rows:
-        terminal.say(f"{row['name']}: {row['role']}")
+        lines.append(f"{row['name']}: {row['role']}")
         memory = f"needs {size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
         facts = (
             row["kind"],
@@ -86,11 +83,12 @@ def list_models(options: ListOptions) -> None:
             memory,
             row["licence"],
         )
-        terminal.say(f"  {', '.join(fact for fact in facts if fact)}")
+        lines.append(f"  {', '.join(fact for fact in facts if fact)}")
         where = {"present": row["path"], "wrong": row["problem"], "missing": row["command"]}
-        terminal.say(f"  {row['state']}: {where[row['state']]}")
+        lines.append(f"  {row['state']}: {where[row['state']]}")
         if row["caveat"]:
-            terminal.say(f"  {row['caveat']}")
+            lines.append(f"  {row['caveat']}")
+    terminal.show(options.as_json, rows, *lines)
 
 
 def _row(hub: ModelHub, name: str) -> dict[str, Any]:
@@ -142,26 +140,25 @@ class AddOptions(SiteParameters):
         description="How the model is loaded: detector, inpainter, image-editor, u2net, served, or a "
         "package's kind.",
     )
-    licence: Annotated[str | None, Given(panel=RARE)] = Field(
+    licence: Annotated[str | None, Given(by_set=True)] = Field(
         default=None, description="Licence of the weights."
     )
-    repository: Annotated[str | None, Given(panel=RARE)] = Field(
+    repository: Annotated[str | None, Given(by_set=True)] = Field(
         default=None, description="Origin of the weights."
     )
-    revision: Annotated[str | None, Given(panel=RARE)] = Field(
+    revision: Annotated[str | None, Given(by_set=True)] = Field(
         default=None, description="Version at the origin; of ORG/MODEL by default the newest."
     )
-    memory: Annotated[float | None, Given(metavar="GB", panel=RARE)] = Field(
+    memory: Annotated[float | None, Given(metavar="GB", by_set=True)] = Field(
         default=None, ge=0, description="Memory needed on the device."
     )
-    files: Annotated[Literal["copy", "link", "in-place"], Given(metavar="copy|link|in-place", panel=RARE)] = (
-        Field(
-            default="copy",
-            description="Copy the files, make hard links, or leave them in place with the manifest next to "
-            "them.",
-        )
+    files: Annotated[
+        Literal["copy", "link", "in-place"], Given(metavar="copy|link|in-place", by_set=True)
+    ] = Field(
+        default="copy",
+        description="Copy the files, make hard links, or leave them in place with the manifest next to them.",
     )
-    pickled: Annotated[bool, Given(panel=RARE)] = Field(
+    pickled: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Accept pickled weights, which can run code when loaded."
     )
     model_folders: ModelFolders = ()
@@ -219,7 +216,7 @@ def _fetch(options: AddOptions) -> None:
             terminal.say(str(fetch_repository(options.name, options.revision, folder, progress=step)))
         return
     if options.revision is not None:
-        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--revision")
+        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--set revision=…")
     spec = model_spec(options.name)
     terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:

@@ -30,17 +30,13 @@ def register(parent: typer.Typer) -> None:
 
 def list_prompts(options: ListOptions) -> None:
     """Print the prompts: who sends them, where a paper prints their wording, what a replacement needs."""
+    from storage_schemas.errors import UserInputError, suggestion
     from tasks.llm.prompt_files import prompt_catalogue
 
     prompts = [one for one in prompt_catalogue().values() if not options.names or one.area in options.names]
     if not prompts:
-        areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
-        raise typer.BadParameter(
-            f"there is no area {options.names[0]!r}, only {', '.join(areas)}", param_hint="NAME"
-        )
-    if options.as_json:
-        terminal.print_json({one.key: one.model_dump(exclude={"area", "name"}) for one in prompts})
-        return
+        areas, name = dict.fromkeys(one.area for one in prompt_catalogue().values()), options.names[0]
+        raise UserInputError(f"list prompts {name}: {suggestion(name, areas, 'the areas are')}")
     rows = [
         (
             one.key,
@@ -51,7 +47,11 @@ def list_prompts(options: ListOptions) -> None:
         for one in prompts
     ]
     titles = ("prompt", "sent by", "wording printed in", "needs")
-    terminal.console().print(terminal.table("Prompts", titles, rows))
+    terminal.show(
+        options.as_json,
+        {one.key: one.model_dump(exclude={"area", "name"}) for one in prompts},
+        terminal.Grid("Prompts", titles, rows),
+    )
 
 
 TargetArgument = Annotated[Path, Given(("folder",), "DIR"), Field(description="Where the files are written.")]
@@ -77,13 +77,13 @@ def export(
     Example: `slvmeval prompts export my-prompts judges descriptions`
     """
     from storage_schemas.commit import write_atomic
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UserInputError, suggestion
     from tasks.llm.prompt_files import prompt_catalogue
 
     areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
     for name in options.area or ():
         if name not in areas:
-            raise typer.BadParameter(f"there is no area {name!r}, only {', '.join(areas)}", param_hint="AREA")
+            raise UserInputError(f"prompts export: {suggestion(name, areas, 'the areas are')}")
     if options.folder.exists() and not options.folder.is_dir():
         raise UserInputError(f"{options.folder} is a file: name a folder")
     written = stayed = 0
@@ -127,18 +127,21 @@ def check(
     changed = [] if mistakes else sorted(own_prompts(options.folder))
     areas = dict.fromkeys(key.partition("/")[0] for key in changed)
     digests = {area: prompts_digest(options.folder, [area]) for area in areas}
-    if options.as_json:
-        terminal.print_json({"mistakes": mistakes, "changed": changed, "digests": digests})
-    elif mistakes:
-        terminal.say(*mistakes)
-    else:
-        terminal.say(
-            *(f"{key}: yours" for key in changed),
-            f"{len(changed)} prompts of {options.folder} replace the built-in ones."
-            if changed
-            else f"{options.folder} changes nothing: all of its prompts are the built-in ones.",
-            *(f"{area}: digest {digest}" for area, digest in digests.items()),
-        )
+    terminal.show(
+        options.as_json,
+        {"mistakes": mistakes, "changed": changed, "digests": digests},
+        *(
+            [*mistakes]
+            if mistakes
+            else [
+                *(f"{key}: yours" for key in changed),
+                f"{len(changed)} prompts of {options.folder} replace the built-in ones."
+                if changed
+                else f"{options.folder} changes nothing: all of its prompts are the built-in ones.",
+                *(f"{area}: digest {digest}" for area, digest in digests.items()),
+            ]
+        ),
+    )
     if mistakes:
         raise typer.Exit(1)
 
@@ -173,15 +176,14 @@ def from_paper(options: FromPaperOptions) -> None:
         **{key: f"not written: {why}" for key, why in taken.mistakes.items()},
         **dict.fromkeys(taken.strange, "other words than the paper that we know: compare it with yours"),
     }
-    if options.as_json:
-        counts = {"written": written, "existed": stayed}
-        terminal.print_json({"paper": taken.paper, **counts, "texts": sorted(taken.texts), "odd": odd})
-    else:
-        there = f"; {stayed} existed and are unchanged" if stayed else ""
-        terminal.say(
-            *(f"{key}: {what}" for key, what in odd.items()),
-            f"{written} prompts of {taken.paper} written into {options.folder}{there}.",
-            f"Read them, then `slvmeval prompts check {options.folder}`.",
-        )
+    counts = {"written": written, "existed": stayed}
+    there = f"; {stayed} existed and are unchanged" if stayed else ""
+    terminal.show(
+        options.as_json,
+        {"paper": taken.paper, **counts, "texts": sorted(taken.texts), "odd": odd},
+        *(f"{key}: {what}" for key, what in odd.items()),
+        f"{written} prompts of {taken.paper} written into {options.folder}{there}.",
+        f"Read them, then `slvmeval prompts check {options.folder}`.",
+    )
     if odd:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

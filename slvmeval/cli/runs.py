@@ -10,7 +10,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import typer
 
 from flows.release.result import BuildResult
-from slvmeval.cli.terminal import RunSwitches, console, counted, print_json, say, say_first, table
+from slvmeval.cli import terminal
+from slvmeval.cli.terminal import RunSwitches, console, counted, say, say_first, table
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow
 from storage_schemas.source import DAMAGE_TEXTS
@@ -73,10 +74,7 @@ def finish(result: R, show: Callable[[R], None], run: RunSwitches) -> NoReturn:
     """
     if run.summary is not None:
         write_summary(Path(run.summary), result.summary())
-    if run.as_json:
-        print_json(result.summary())
-    else:
-        show(result)
+    terminal.show(run.as_json, result.summary(), lambda: show(result))
     raise typer.Exit(result.exit_code)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +16,11 @@ from pydantic import Field
 
 from flows.annotate.parameters import Database
 from flows.parameters import OUTPUT, RARE, DryRun, Given, ReleaseParameters, SiteParameters
+from storage_schemas.first_of_many import first_lines
 from storage_schemas.model import Frozen
 from storage_schemas.printable import printable, printable_json
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from rich.console import Console
     from rich.table import Table
 
@@ -56,7 +56,7 @@ class RunSwitches(Frozen):
     """What a command does with a run, beside the run's parameters."""
 
     dry_run: DryRun = False
-    sample: Annotated[int | None, Given(panel=RARE)] = Field(
+    sample: Annotated[int | None, Given(by_set=True)] = Field(
         default=None,
         ge=1,
         description="With --dry-run, look at only this number of items per row and extrapolate.",
@@ -95,9 +95,7 @@ MAX_LISTED = 10
 
 def say_first(lines: Sequence[str], see: str = "") -> None:
     """Print the first lines of a list and the number of the others; `see` says what shows all."""
-    say(*lines[:MAX_LISTED])
-    if len(lines) > MAX_LISTED:
-        say(f"… and {len(lines) - MAX_LISTED} more" + (f": see {see}" if see else ""))
+    say(*first_lines(lines, MAX_LISTED, see))
 
 
 def say_left_out(rows: Sequence[UnusedLine], why: str = "left out", see: str = "") -> None:
@@ -120,14 +118,28 @@ def print_json(value: Any) -> None:
     typer.echo(printable_json(json.dumps(value, indent=1, ensure_ascii=False)))
 
 
-def print_factories(built_in: Mapping[str, str], added: Mapping[str, EntryPoint], as_json: bool) -> None:
-    """Print where evaluators or suites come from: built-in ones, then those of installed packages."""
-    rows = {**built_in, **{name: point.value for name, point in added.items()}}
+@dataclass(frozen=True)
+class Grid:
+    """A table for a person; the `numbers` columns after the first one are aligned right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    numbers: int = 0
+
+
+def show(as_json: bool, value: Any, *parts: str | Grid | Callable[[], object]) -> None:
+    """Print a result: one JSON value for programs; for a person tables, lines, and what functions print."""
     if as_json:
-        print_json(rows)
+        print_json(value)
         return
-    for name, where in rows.items():
-        say(f"{name:<20} {where}")
+    for part in parts:
+        if isinstance(part, str):
+            say(part)
+        elif callable(part):
+            part()
+        else:
+            console().print(table(part.title, part.columns, part.rows, part.numbers))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> Table:

@@ -113,7 +113,7 @@ MODEL = "Qwen/Qwen3-Next-80B-A3B-Instruct-FP8"
 #: Names of languages in prompts; users name other languages in full.
 LANGUAGE_NAMES = {"en": "English", "ja": "Japanese"}
 
-_ADVICE = "leave out the fields that only vLLM supports (--plain-sampling)"
+_ADVICE = "leave out the fields that only vLLM supports (--set plain_sampling=true)"
 #: Requests prepared at a time.
 _BATCH = 2000
 #: A longer translation is rejected, in characters (times the caption's length, plus): the model did not stop.

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.value_problems import value_problem
 from tasks.llm.answers import UnusableAnswer, clean_text
 from tasks.llm.json_answers import AnswerForm, value_in
 
@@ -69,7 +70,7 @@ def read_analysis(
         first = problem.errors()[0]
         # an unknown key is the answer's own text
         where = clean_text(".".join(map(str, first["loc"])))[:_LONGEST_KEY]
-        raise UnusableAnswer(f"{where}: {first['msg']}") from problem
+        raise UnusableAnswer(f"{where}: {value_problem(first)}") from problem
     return _cleaned(analysis, most_items, most_letters)
 
 

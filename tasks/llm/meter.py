@@ -29,7 +29,7 @@ MOST_EQUAL_REJECTIONS = 10
 _NUMBER = re.compile(r"\b[0-9a-f-]{8,}\b|\d+")
 #: How often a process checks whether another one stopped the requests, in seconds.
 _LOOK_EVERY_S = 1.0
-_NO_PRICE = "the limit in dollars cannot be enforced: {} has no price; add it with --prices"
+_NO_PRICE = "the limit in dollars cannot be enforced: {} has no price; add it with --set prices=…"
 
 
 @dataclass(frozen=True)

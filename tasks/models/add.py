@@ -89,7 +89,7 @@ def add_model(
     folder, target = folder.expanduser().resolve(), model_folder.expanduser().absolute() / name
     paths = _check_given(name, folder, spec, kind, pickled)
     if target.resolve() == folder and how != "in-place":
-        raise UserInputError(f"{folder} is already in the model folder: use --files in-place")
+        raise UserInputError(f"{folder} is already in the model folder: use --set files=in-place")
     if (target / MANIFEST).exists() or (target.exists() and target.resolve() != folder):
         raise PrerequisiteError(f"{target} already exists: remove it first, or choose another name")
 
@@ -160,7 +160,7 @@ def _check_given(
     if refused and not pickled:
         raise UserInputError(
             f"{folder / refused[0]} holds pickled weights, which can run code when loaded: remove it if "
-            "there are safetensors, convert it, or accept it with --pickled if you trust it"
+            "there are safetensors, convert it, or accept it with --set pickled=true if you trust it"
         )
     return paths
 
@@ -190,7 +190,7 @@ def _link(source: Path, target: Path) -> None:
     except OSError as problem:
         raise UserInputError(
             f"{source} cannot be linked to {target.parent} ({problem.strerror}): both must be on one file "
-            "system; copy the files, or use --files in-place"
+            "system; copy the files, or use --set files=in-place"
         ) from problem
 
 

@@ -20,6 +20,7 @@ from storage_schemas.commit import storage_errors
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.model import Frozen
 from storage_schemas.sizes import size_text
+from storage_schemas.value_problems import problem_text
 from tasks.models.hub import ModelHub
 from tasks.models.hub_access import HubProblem, ask_hub, hub_address
 from tasks.models.image_text import IMAGE_TEXT, check_type
@@ -177,7 +178,7 @@ def _spec_of(repository: str, name: str, revision: str | None) -> ModelSpec:
         raise PrerequisiteError(_said(asked, asked.source, problem)) from problem
     except ValidationError as problem:
         raise PrerequisiteError(
-            f"the hub at {hub_address()} does not answer like a model hub: {problem}"
+            f"the hub at {hub_address()} does not answer like a model hub: {problem_text(problem)}"
         ) from problem
     libraries = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
     if stated.model_type is not None and libraries:
@@ -193,7 +194,8 @@ def by_hand(spec: ModelSpec, source: HubRepository) -> str:
     of_own = ""
     if spec.name not in MODEL_SPECS:
         of_own = (
-            f" --kind {spec.kind} --repository {source.name} --revision {source.revision} --licence LICENCE"
+            f" --kind {spec.kind} --set repository={source.name} --set revision={source.revision} "
+            "--set licence=LICENCE"
         )
     return (
         "By hand: on a machine that can reach the hub\n"
@@ -208,7 +210,9 @@ def _stated(spec: ModelSpec, source: HubRepository) -> list[StatedFile]:
     try:
         stated = [StatedFile.model_validate(file) for file in _child(spec, source, None)["files"]]
     except (KeyError, ValidationError) as problem:
-        raise PrerequisiteError(f"{hub} does not answer like a model hub: {problem}") from problem
+        raise PrerequisiteError(
+            f"{hub} does not answer like a model hub: {problem_text(problem)}"
+        ) from problem
     check_known(spec, f"{source.name} of {hub}", {file.path: (file.size, file.sha256) for file in stated})
     named = {file.path for file in spec.files}
     weights = any(PurePosixPath(file.path).suffix == ".safetensors" for file in stated)

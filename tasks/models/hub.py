@@ -190,7 +190,7 @@ class ModelHub(Models):
         if unfinished is not None:
             raise IntegrityError(
                 f"{unfinished} has no {MANIFEST}: if it is a complete checkpoint, register it with "
-                f"`slvmeval models add {name} {unfinished} --files in-place`"
+                f"`slvmeval models add {name} {unfinished} --set files=in-place`"
                 + ("" if spec is None else f"; else remove it and fetch it with: {spec.command}")
             )
         repository = repository_name(name)

@@ -27,6 +27,7 @@ from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.provenance import provenance
 from storage_schemas.release import clip_path, frames_path
 from storage_schemas.store import PAIR, Store
+from storage_schemas.value_problems import problem_text
 from tasks.aspects.base import ClipNotDegradable, ClipSpan, OrderOperation
 from tasks.media.large_blocks import keep_large_blocks
 from tasks.models.base import Models
@@ -378,4 +379,6 @@ def read_pair(store: Store, pair_id: str) -> PairRecord:
     try:
         return PairRecord.model_validate_json(canonical_json(store.manifest(PAIR, pair_id).content))
     except ValidationError as problem:
-        raise IntegrityError(f"the record of pair {pair_id} does not fit: {problem}") from problem
+        raise IntegrityError(
+            f"the record of pair {pair_id} does not fit: {problem_text(problem)}"
+        ) from problem

@@ -184,8 +184,8 @@ def export_release(
         check_may_leave(release)
         if filtered_from(release) is not None and not votes:
             raise UserInputError(
-                f"release {release.name} is a filtered one, and its votes are part of it: --votes hands "
-                "them on too (they name no worker), or hand on the release that it was filtered from"
+                f"release {release.name} is a filtered one, and its votes are part of it: --set votes=true "
+                "hands them on too (they name no worker), or hand on the release that it was filtered from"
             )
     folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
     passed = [folder for folder in folders.values() if not folder.hidden]

@@ -20,6 +20,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.first_of_many import first_lines
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice, Failure, Judgement, Order, preferred
 from storage_schemas.pair import PairRecord
@@ -99,10 +100,9 @@ def judgements_from(
     coverage = f"{answered} answers to {len(wanted)} requests, {len(rows) - answered} without a choice"
     coverage += f", {len(missing)} missing" if missing else ""
     if problems:
-        listed = problems[:MOST_LISTED]
-        more = [f"… and {len(problems) - len(listed)} more"] if len(problems) > len(listed) else []
+        listed = first_lines(problems, MOST_LISTED)
         hint = ["--partial counts what is missing as failures"] if missing and not partial else []
-        raise UserInputError("\n  ".join([f"{path}: {coverage}", *listed, *more, *hint]))
+        raise UserInputError("\n  ".join([f"{path}: {coverage}", *listed, *hint]))
     name = evaluator or found.model
     if not name:
         raise UserInputError(f"{path} does not name a model: give the evaluator's name, --evaluator NAME")

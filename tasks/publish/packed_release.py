@@ -31,6 +31,7 @@ from storage_schemas.commit import (
     write_atomic,
 )
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
+from storage_schemas.first_of_many import first_names
 from storage_schemas.ids import artifact_id, digest_file, digest_value
 from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.model import Frozen
@@ -41,6 +42,7 @@ from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, read_manifest
+from storage_schemas.value_problems import problem_text
 from tasks.pairs.verify import verified_consumes
 from tasks.publish.release import release_checksum, set_aside_inputs, source_inputs, write_tables
 from tasks.report.owned_folder import OwnedFolder
@@ -89,11 +91,10 @@ def check_may_leave(release: Release) -> None:
     """Raise UserInputError, with their names, if sources of a release may not be redistributed."""
     kept = [row for row in release.sources() if not row.redistributable]
     if kept:
-        named = ", ".join(f"{row.title} ({row.licence})" for row in kept[:10])
-        more = f" and {len(kept) - 10} more" if len(kept) > 10 else ""
+        named = first_names([f"{row.title} ({row.licence})" for row in kept], 10)
         raise UserInputError(
             f"release {release.name} cannot be handed on: the licences of {len(kept)} of its sources do not "
-            f"allow it: {named}{more}. Build a release without them, or export only the recipe, with which "
+            f"allow it: {named}. Build a release without them, or export only the recipe, with which "
             "whoever has the sources makes the same pairs (export --recipe-only)"
         )
 
@@ -289,7 +290,9 @@ def read_packed_list(path: Path) -> PackedList:
             )
         return PackedList.model_validate_json(text)
     except (ValidationError, AttributeError, ValueError) as problem:
-        raise IntegrityError(f"{path} is not the list of a packed release: {problem}") from problem
+        raise IntegrityError(
+            f"{path} is not the list of a packed release: {problem_text(problem)}"
+        ) from problem
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.first_of_many import first_lines
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice, Failure, Judgement, Order, Preferred
 from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
 from storage_schemas.regular_files import open_regular, read_regular_text
 from storage_schemas.release import Release
-from storage_schemas.value_problems import value_problem
+from storage_schemas.value_problems import problem_text, value_problem
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.scoring.probes import PROBES
 from tasks.statistics.cells import Cell, cells_of
@@ -298,13 +299,13 @@ def read_submission(path: Path) -> Submission:
     except ValidationError as problem:
         listed = [
             f"{'.'.join(map(str, error['loc'])) or 'the file'}: {value_problem(error)}"
-            for error in problem.errors(include_input=False, include_url=False)[:MOST_LISTED]
+            for error in problem.errors(include_input=False, include_url=False)
         ]
-        more = problem.error_count() - len(listed)
-        _refuse(path, [*listed, f"… and {more} more"] if more else listed)
+        _refuse(path, first_lines(listed, MOST_LISTED))
     except (ValueError, RecursionError) as problem:
         raise UserInputError(
-            f"{path} is not JSON of a submission: {str(problem)[:200]}. `slvmeval submission make` writes one"
+            f"{path} is not JSON of a submission: {problem_text(problem)[:200]}. "
+            f"`slvmeval submission make` writes one"
         ) from problem
 
 
@@ -347,10 +348,7 @@ def _problems(submission: Submission, release: Release) -> Iterator[str]:
 
 
 def _first_of(problems: Iterable[str], words: str) -> Iterator[str]:
-    listed = list(problems)
-    yield from (words.format(one) for one in listed[:MOST_LISTED])
-    if len(listed) > MOST_LISTED:
-        yield f"… and {len(listed) - MOST_LISTED} more like it"
+    yield from first_lines([words.format(one) for one in problems], MOST_LISTED)
 
 
 def _wrong_orders(submission: Submission, known: set[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
-from storage_schemas.value_problems import first_error
+from storage_schemas.value_problems import first_error, problem_text
 from tasks.report.table import Column, Table
 
 #: The name for the values of the suite's own paper.
@@ -108,7 +108,7 @@ def read_suite_published(where: str, package: str) -> SuitePublished:
     except ValidationError as problem:
         raise UserInputError(f"--against {where}: {first_error(problem)}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as problem:
-        raise UserInputError(f"--against {where}: {problem}") from problem
+        raise UserInputError(f"--against {where}: {problem_text(problem)}") from problem
     return held
 
 

@@ -129,7 +129,7 @@ def alignment_table(
         "Spearman's ρ of the machine's score and the mean of a video's ratings. α: Krippendorff's, ordinal. "
         f"Mean difference: the machine's score minus a person's rating, with the middle {COVERS:.0%} of a "
         "bootstrap. TARA: share of videos with the same score in all repeats (--repeats). Moved by blur: "
-        "mean relative change of scores of the same videos, blurred (--blur).".replace("%", " %"),
+        "mean relative change of scores of the same videos, blurred (--set blur=…).".replace("%", " %"),
         "" if rows else "There are no scores.",
     )
 

@@ -22,7 +22,7 @@ from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Choice, Judgement, Order
 from storage_schemas.parquet import read_dicts, read_rows
 from storage_schemas.release import Release
-from storage_schemas.value_problems import first_error
+from storage_schemas.value_problems import first_error, problem_text
 from storage_schemas.votes import Vote, VotesStore, check_of, moment
 from tasks.votes.filter import FilterRule, FilterVerdict, PairOutcome, counting, pair_outcomes
 from tasks.votes.worker_model import worker_model
@@ -198,5 +198,7 @@ def _of_filtered(release: Release) -> ReleaseVotes:
             for row in read_dicts(release.path / OUTCOMES_FILE)
         ]
     except (TypeError, ValueError, KeyError) as problem:
-        raise IntegrityError(f"{release.path / OUTCOMES_FILE} is damaged: {problem}") from problem
+        raise IntegrityError(
+            f"{release.path / OUTCOMES_FILE} is damaged: {problem_text(problem)}"
+        ) from problem
     return ReleaseVotes(rule_of(release), tuple(votes), tuple(outcomes), filtered=True)

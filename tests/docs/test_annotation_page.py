@@ -100,7 +100,7 @@ def test_the_page_runs_from_monday_to_friday(
         if words[1] == "erase":
             words.append("--yes")
         if words[1] == "simulate":
-            words += ["--runs", "1"]
+            words += ["--set", "runs=1"]
         assert main(words) == 0, (line, capsys.readouterr().err)
     output = capsys.readouterr().out
     assert "cost: " in output

@@ -261,7 +261,8 @@ def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -
 @on_sqlite
 def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectServer, site: Path) -> None:
     words = ("deploy", "--profile", "site.toml")
-    server.slvmeval_here(*words, "--cron", "30 1 * * *", "--timezone", "Asia/Tokyo", "--release", "nights")
+    at = ("--cron", "30 1 * * *", "--set", "timezone=Asia/Tokyo")
+    server.slvmeval_here(*words, *at, "--release", "nights")
     nightly = deployed(server, "nightly")
     (schedule,) = nightly["schedules"]
     assert (schedule["schedule"]["cron"], schedule["schedule"]["timezone"]) == ("30 1 * * *", "Asia/Tokyo")
@@ -284,7 +285,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     assert not kept["active"]
     named = server.ask("/automations/filter", {})
     assert [result["name"] for result in named] == ["slvmeval: a run that is silent has crashed"]
-    server.slvmeval_here(*words, "--cron", "0 2 * * *", "--timezone", "UTC", "--release", "main")
+    server.slvmeval_here(*words, "--cron", "0 2 * * *", "--set", "timezone=UTC", "--release", "main")
 
 
 @on_sqlite
@@ -350,7 +351,7 @@ def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None
         ("run", "nightly", "--set", "sources"): "write KEY=VALUE",
         ("run", "nightly", "--set", "fresh=maybe"): "--set: ",
         ("deploy", "--cron", "a b"): '--cron: Invalid cron string: "a b"',
-        ("deploy", "--timezone", "Asia/Tokio"): "--timezone: Invalid timezone",
+        ("deploy", "--set", "timezone=Asia/Tokio"): "--set timezone=…: Invalid timezone",
         ("deploy", "--cron", "evaluate=a b", "--evaluator", "coin"): '--cron: Invalid cron string: "a b"',
         ("deploy", "--evaluator", "coyn"): "did you mean coin",
     }

@@ -303,7 +303,7 @@ def test_wrong_names_are_said(scored: Scored, marker: FaultyServer, tmp_path: Pa
         ({"fps": "fast"}, "fps is 'fast'"),
         ({"prompt_suite": str(tmp_path / "none.csv")}, "cannot be read"),
         ({"videos": str(tmp_path / "none")}, "there is no folder"),
-        ({"videos": str(tmp_path)}, "suite manifest --videos"),
+        ({"videos": str(tmp_path)}, "--kind manifest"),
         ({"prompt_suite": str(tmp_path / "bare.csv")}, "has no column text"),
         (
             {"suite": "locot2v-bench", "dimensions": ("flicker",)},

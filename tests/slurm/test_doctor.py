@@ -130,7 +130,7 @@ def test_a_time_that_the_partition_does_not_allow(
     slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     profile = changed(tmp_path, ('walltime = "00:20:00"', 'walltime = "1-12:00:00"'))
-    result = doctor(capsys, profile, store, "--probe-nodes=0", code=1)
+    result = doctor(capsys, profile, store, "--set", "probe_nodes=0", code=1)
     assert (
         "pools.h100.walltime: 1-12:00:00 is more than partition 'h100' allows, 1-00:00:00"
         in result["pool h100"][1]
@@ -142,7 +142,7 @@ def test_a_script_that_slurm_refuses(
     slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     profile = changed(tmp_path, ("[pools.cpu]", '[pools.cpu]\ndirectives = ["--nodelist=nowhere"]'))
-    verdict, words = doctor(capsys, profile, store, "--probe-nodes=0", code=1)["script cpu"]
+    verdict, words = doctor(capsys, profile, store, "--set", "probe_nodes=0", code=1)["script cpu"]
     assert verdict == "FAIL"
     assert "node" in words
     assert f"look at pools.cpu.directives in profile {profile}" in words
@@ -223,13 +223,13 @@ def test_a_busy_cluster_is_not_called_good_and_the_job_is_taken_away(
     quiet = ("-p", "cpu", "--exclusive", "--output=/dev/null")
     busy = [slurm.sbatch(*quiet, "-w", node, wrap="sleep 600") for node in ("c1", "c2")]
     slurm.wait(lambda: all(job["state"] == "RUNNING" for job in slurm.squeue()))
-    verdict, words = doctor(capsys, profile, store, "--max-wait", "3", code=3)["node of cpu"]
+    verdict, words = doctor(capsys, profile, store, "--set", "max_wait=3", code=3)["node of cpu"]
     assert verdict == "?"
     assert "was still waiting (" in words
-    assert "--max-wait" in words
+    assert "--set max_wait=…" in words
     slurm.wait(lambda: {int(job["id"]) for job in slurm.squeue()} == set(busy))
     # the last line for people
-    assert main(["doctor", "--profile", str(profile), "--store", str(store), "--probe-nodes=0"]) == 3
+    assert main(["doctor", "--profile", str(profile), "--store", str(store), "--set", "probe_nodes=0"]) == 3
     assert "nothing wrong was found, but 1 thing could not be checked" in capsys.readouterr().out
 
 
@@ -245,7 +245,7 @@ def test_each_kind_of_node_is_probed_with_what_the_pool_asks_for(
         assert [line.split(":")[0] for line in words.splitlines()] == ["c1", "c2"]
     finally:
         slurm.run("scontrol", "update", "NodeName=c2", "AvailableFeatures=", "ActiveFeatures=")
-    verdict, words = doctor(capsys, profile, store, "--probe-nodes", "5")["node of cpu"]
+    verdict, words = doctor(capsys, profile, store, "--set", "probe_nodes=5")["node of cpu"]
     assert [line.split(":")[0] for line in words.splitlines()] == ["c1", "c2"]
     # what the probes asked for, as SLURM has it
     asked = [

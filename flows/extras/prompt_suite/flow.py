@@ -16,6 +16,7 @@ class PromptsFlow(FlowDeclaration[PromptsOptions, PromptsRun, PromptsResult]):
     """Makes prompts from videos."""
 
     name = "prompts-slvmeval"
+    runs_as = "prompts"
     parameters = PromptsParameters
     counted = "videos"
 

@@ -31,7 +31,9 @@ class PromptsParameters(FlowParameters):
     )
     settings: PromptSettings = ()
     without_review: bool = Field(default=False, description="Use drafts that no person has reviewed.")
-    concurrency: int = Field(default=4, ge=1, description="Number of videos processed at once.")
+    concurrency: Annotated[int, Given(by_set=True)] = Field(
+        default=4, ge=1, description="Number of videos processed at once."
+    )
     max_dollars: MaxDollars = None
     max_tokens: MaxTokens = None
     prices: PriceList = None

@@ -36,17 +36,17 @@ class ServeOptions(terminal.DeskParameters):
     name: Annotated[str | None, Given(("name",), "RELEASE|CAMPAIGN")] = Field(
         default=None, description="Campaign or release to serve; by default everything published."
     )
-    host: str = Field(
+    host: Annotated[str, Given(panel=RARE)] = Field(
         default="127.0.0.1", description="Address to listen on; other than loopback needs --public-url."
     )
     port: int = Field(default=8017, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
-    public_url: Annotated[str, Given(metavar="URL")] = Field(
+    public_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
         default="", description="The address that workers use; by default the campaign's public_url."
     )
-    behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]", panel=RARE)] = Field(
+    behind_proxy: Annotated[str, Given(metavar="ADDRESS[,ADDRESS]", by_set=True)] = Field(
         default="", description="Trust X-Forwarded-For and -Proto from these addresses only."
     )
-    send_files: Annotated[str, Given(metavar="HEADER", panel=RARE)] = Field(
+    send_files: Annotated[str, Given(metavar="HEADER", by_set=True)] = Field(
         default="",
         description="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
     )
@@ -56,14 +56,14 @@ class ServeOptions(terminal.DeskParameters):
         description="Also admit workers of this platform: with Prolific's signed token, or with ids that "
         "nobody signs.",
     )
-    texts: exchange.TextsOption = None
-    processes: Annotated[int, Given(panel=RARE)] = Field(
+    texts: Annotated[exchange.TextsOption, Given(panel=RARE)] = None
+    processes: Annotated[int, Given(by_set=True)] = Field(
         default=1, ge=1, description="Number of server processes; more than one needs PostgreSQL."
     )
-    per_worker: Annotated[int, Given(("--max-per-worker",), panel=RARE)] = Field(
+    per_worker: Annotated[int, Given(("--max-per-worker",), by_set=True)] = Field(
         default=300, ge=0, description="Maximum requests per worker and minute; 0 for no limit."
     )
-    per_address: Annotated[int, Given(("--max-per-address",), panel=RARE)] = Field(
+    per_address: Annotated[int, Given(("--max-per-address",), by_set=True)] = Field(
         default=6000, ge=0, description="Maximum requests per address and minute; 0 for no limit."
     )
 

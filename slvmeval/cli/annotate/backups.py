@@ -81,7 +81,4 @@ def _in_words(done: BackedUp) -> str:
 def _say(done: BackedUp, words: str, as_json: bool) -> None:
     from dataclasses import asdict
 
-    if as_json:
-        terminal.print_json(asdict(done))
-    else:
-        terminal.say(words)
+    terminal.show(as_json, asdict(done), words)

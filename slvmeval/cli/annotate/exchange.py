@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
@@ -54,7 +54,7 @@ class ExportOptions(terminal.DeskParameters):
 
     out: Annotated[Path, Given(metavar="FILE")] = Field(description="A new file, FILE.csv or FILE.jsonl.")
     campaign: CampaignArgument = None
-    links: Annotated[str, Given(metavar="token|worker|none")] = Field(
+    links: Annotated[Literal["token", "worker", "none"], Given(metavar="token|worker|none")] = Field(
         default="token",
         description="token: a link for one worker per task; worker: links into which the platform inserts "
         "its "
@@ -63,10 +63,10 @@ class ExportOptions(terminal.DeskParameters):
     public_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
         default="", description="Address of our pages, for links; by default the campaign's public_url."
     )
-    placeholder: Annotated[str, Given(panel=RARE)] = Field(
+    placeholder: Annotated[str, Given(by_set=True)] = Field(
         default="WORKER_ID", description="Placeholder that the platform replaces with its worker id."
     )
-    media_url: Annotated[str, Given(metavar="URL", panel=RARE)] = Field(
+    media_url: Annotated[str, Given(metavar="URL", by_set=True)] = Field(
         default="", description="Base address of the videos on the platform, without links."
     )
     language: Annotated[str, Given(metavar="en|ja", panel=RARE)] = Field(
@@ -76,9 +76,9 @@ class ExportOptions(terminal.DeskParameters):
     every: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include tasks that already have their votes."
     )
-    encoding: Annotated[str, Given(metavar="utf-8|utf-8-sig|cp932", panel=RARE)] = Field(
-        default="utf-8", description="Encoding of the file."
-    )
+    encoding: Annotated[
+        Literal["utf-8", "utf-8-sig", "cp932"], Given(metavar="utf-8|utf-8-sig|cp932", by_set=True)
+    ] = Field(default="utf-8", description="Encoding of the file.")
     private_audience: PrivateAudience = False
 
 
@@ -92,17 +92,10 @@ def export(
 
     Example: `slvmeval annotate export demo-1 --store STORE --public-url https://HOST --out tasks.csv`
     """
-    from typing import cast, get_args
-
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.exchange.mapping import Encoding
-    from tasks.annotation.exchange.task_table import LINKS, TableOptions, check_target, task_rows, write_table
+    from tasks.annotation.exchange.task_table import TableOptions, check_target, task_rows, write_table
     from tasks.annotation.installation import installation_key
 
-    if given.links not in LINKS:
-        raise UserInputError(f"--links {given.links}: choose {', '.join(LINKS)}")
-    if given.encoding not in get_args(Encoding):
-        raise UserInputError(f"--encoding {given.encoding}: choose {', '.join(get_args(Encoding))}")
     check_target(given.out)
     with opened_desk(given) as (opened, desk):
         name = pairs_campaign(desk, given.campaign, "send raters links (`slvmeval annotate links`)")
@@ -121,7 +114,7 @@ def export(
         )
     if not rows:
         raise UserInputError(f"campaign {name} has no tasks to write: every pair has its votes (see --all)")
-    write_table(given.out, rows, cast(Encoding, given.encoding))
+    write_table(given.out, rows, given.encoding)
     terminal.say(f"{len(rows)} tasks of campaign {name} in {given.out}")
     left_out = sum(task.source_id not in free for task in tasks) if given.links == "none" else 0
     if left_out:
@@ -170,26 +163,23 @@ def import_(
     if result.left_out or place.exists():
         # an older report does not apply to these rows
         write_report(place, result.left_out)
-    if options.as_json:
-        terminal.print_json(
-            {
-                "campaign": name,
-                "rows": result.rows,
-                "accepted": result.accepted,
-                "known": result.known,
-                "dry_run": options.dry_run,
-                "left_out": [
-                    {"file": row.file, "line": row.line, "reason": row.reason.value, "message": row.message}
-                    for row in result.left_out
-                ],
-            }
-        )
-    else:
-        terminal.say(result.in_words())
-        for row in result.left_out[:20]:
-            terminal.say(f"  {row.file}:{row.line}: {row.reason.value}: {row.message}")
-        if result.left_out:
-            terminal.say(f"all {len(result.left_out)} rows that were left out: {place}")
+    terminal.show(
+        options.as_json,
+        {
+            "campaign": name,
+            "rows": result.rows,
+            "accepted": result.accepted,
+            "known": result.known,
+            "dry_run": options.dry_run,
+            "left_out": [
+                {"file": row.file, "line": row.line, "reason": row.reason.value, "message": row.message}
+                for row in result.left_out
+            ],
+        },
+        result.in_words(),
+        *(f"  {row.file}:{row.line}: {row.reason.value}: {row.message}" for row in result.left_out[:20]),
+        *([f"all {len(result.left_out)} rows that were left out: {place}"] if result.left_out else []),
+    )
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -261,33 +251,32 @@ def publish(
     as_json, quiet = run.as_json, run.quiet
     log_to_stderr(quiet or as_json)
     with (
-        BuildProgress(options.open_store().cache, quiet or as_json) as progress,
+        BuildProgress(options.open_store().cache, quiet or as_json, "annotation") as progress,
         annotation(options, progress) as prepared,
     ):
         if given.dry_run:
             plan = prepared.plan()
-            if as_json:
-                terminal.print_json({**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")})
-            else:
-                terminal.say(*plan.in_words())
+            terminal.show(
+                as_json, {**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")}, *plan.in_words()
+            )
             return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
-    if as_json:
-        terminal.print_json(
-            {
-                "campaign": result.campaign.model_dump(mode="json"),
-                "pairs": result.shown,
-                "new": result.new,
-                "retired": result.retired,
-                "withheld_sources": list(result.withheld),
-                "withheld_pairs": result.withheld_pairs,
-                "failed": dict(result.failed),
-                "failed_pairs": result.failed_pairs,
-            }
-        )
-    else:
-        terminal.say(result.in_words(), *(f"  {why}" for why in result.failed.values()))
-        terminal.say(f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}")
+    terminal.show(
+        as_json,
+        {
+            "campaign": result.campaign.model_dump(mode="json"),
+            "pairs": result.shown,
+            "new": result.new,
+            "retired": result.retired,
+            "withheld_sources": list(result.withheld),
+            "withheld_pairs": result.withheld_pairs,
+            "failed": dict(result.failed),
+            "failed_pairs": result.failed_pairs,
+        },
+        result.in_words(),
+        *(f"  {why}" for why in result.failed.values()),
+        f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}",
+    )
     if not result.complete:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -311,7 +300,7 @@ class TranslateOptions(ReleaseParameters):
         default="", description="The suite whose authors published that file."
     )
     prompts: OwnPrompts = None
-    plain_sampling: Annotated[bool, Given(panel=RARE)] = Field(
+    plain_sampling: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Omit vLLM's extra fields, for example for OpenAI's servers."
     )
     as_json: terminal.JsonOption = False
@@ -361,13 +350,13 @@ def translate(
         result = translate_captions(
             captions, parameters, Servers(site.model_servers, root), translations, step
         )
-    if options.as_json:
-        terminal.print_json(
-            {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}
-        )
-    else:
-        command = "publish" if options.prompt_suite is None else "publish-ratings"
-        terminal.say(result.in_words(), f"`slvmeval annotate {command}` shows them.")
+    command = "publish" if options.prompt_suite is None else "publish-ratings"
+    terminal.show(
+        options.as_json,
+        {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())},
+        result.in_words(),
+        f"`slvmeval annotate {command}` shows them.",
+    )
     if result.failed:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -411,12 +400,13 @@ def collect(
             (collect_ratings if one.kind == "ratings" else collect_campaign)(opened, desk, one.name)
             for one in selected
         ]
-    if options.as_json:
-        rows = [asdict(one) | {"complete": one.complete} for one in done]
-        terminal.print_json([{key: _plain(value) for key, value in row.items()} for row in rows])
-    else:
-        nothing = "nothing is published yet: slvmeval annotate publish"
-        terminal.say(*([one.in_words() for one in done] or [nothing]))
+    rows = [asdict(one) | {"complete": one.complete} for one in done]
+    nothing = "nothing is published yet: slvmeval annotate publish"
+    terminal.show(
+        options.as_json,
+        [{key: _plain(value) for key, value in row.items()} for row in rows],
+        *([one.in_words() for one in done] or [nothing]),
+    )
     if any(isinstance(one, CollectedRatings) and one.waiting for one in done):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 

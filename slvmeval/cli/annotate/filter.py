@@ -64,32 +64,28 @@ def filter_(
     people = _people(parent, options.campaigns, options.recipe)
     rows = retention_of(people.outcomes)
     if options.dry_run:
-        if options.as_json:
-            terminal.print_json([_plain(row) for row in rows])
-        else:
-            _print_retention(parent, people, rows)
+        terminal.show(
+            options.as_json, [_plain(row) for row in rows], lambda: _print_retention(parent, people, rows)
+        )
         return
     filtered = write_filtered(parent, people, options.name)
-    if options.as_json:
-        terminal.print_json(
-            {
-                "release": filtered.release.name,
-                "version": filtered.release.version,
-                "new": filtered.new,
-                "checksum": filtered.release.manifest.content_checksum,
-                "filtered_from": {"release": parent.name, "version": parent.version},
-                "rule": people.rule.model_dump(mode="json"),
-                "retention": [_plain(row) for row in rows],
-            }
-        )
-    else:
-        _print_retention(parent, people, rows)
-        what = "written" if filtered.new else "unchanged since it was written"
-        final, initial = rows[-1].final, rows[-1].initial
-        terminal.say(
-            f"release {filtered.release.name}, version {filtered.release.version}: {final} of {initial} "
-            f"pairs, {what}"
-        )
+    what = "written" if filtered.new else "unchanged since it was written"
+    final, initial = rows[-1].final, rows[-1].initial
+    terminal.show(
+        options.as_json,
+        {
+            "release": filtered.release.name,
+            "version": filtered.release.version,
+            "new": filtered.new,
+            "checksum": filtered.release.manifest.content_checksum,
+            "filtered_from": {"release": parent.name, "version": parent.version},
+            "rule": people.rule.model_dump(mode="json"),
+            "retention": [_plain(row) for row in rows],
+        },
+        lambda: _print_retention(parent, people, rows),
+        f"release {filtered.release.name}, version {filtered.release.version}: "
+        f"{final} of {initial} pairs, {what}",
+    )
     if rows[-1].undecided:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 

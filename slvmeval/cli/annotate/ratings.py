@@ -88,13 +88,14 @@ def publish_ratings(
             desk.campaigns.all(), made, names, options.campaign, options.settings, options.guides
         )
         result = publish(desk, root, key, wanted, made, material, rated.mini or 0, rated.seed, step)
-    if options.as_json:
-        output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
-        counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}
-        terminal.print_json({**output, **counts, "left_out": [asdict(one) for one in result.left_out]})
-    else:
-        terminal.say(result.in_words())
-        terminal.say_left_out(result.left_out, see="--json")
-        terminal.say(f"Next: slvmeval annotate serve {wanted.name} --store {root}")
+    output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
+    counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}
+    terminal.show(
+        options.as_json,
+        {**output, **counts, "left_out": [asdict(one) for one in result.left_out]},
+        result.in_words(),
+        lambda: terminal.say_left_out(result.left_out, see="--json"),
+        f"Next: slvmeval annotate serve {wanted.name} --store {root}",
+    )
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -33,14 +33,18 @@ class SimulateOptions(Frozen):
         "copying, colluding, knows-checks, reads-bytes.",
     )
     pairs: int = Field(default=500, ge=1, description="Number of pairs.")
-    gold: int = Field(default=12, ge=0, description="Number of gold pairs beside them.")
-    seconds: float = Field(
+    gold: Annotated[int, Given(by_set=True)] = Field(
+        default=12, ge=0, description="Number of gold pairs beside them."
+    )
+    seconds: Annotated[float, Given(by_set=True)] = Field(
         default=200.0, ge=1, description="Seconds to be watched of a pair's two videos together."
     )
     settings: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="Settings of the campaign, for its pay; TOML."
     )
-    runs: int = Field(default=10, ge=1, description="Campaigns to simulate under each rule.")
+    runs: Annotated[int, Given(by_set=True)] = Field(
+        default=10, ge=1, description="Campaigns to simulate under each rule."
+    )
     seed: int = Field(default=0, ge=0, description="Seed of the first run.")
     as_json: terminal.JsonOption = False
 
@@ -77,13 +81,12 @@ def simulate(
         for rule in get_args(RuleName)
     ]
     pays = [result.answers * campaign.pay_for(options.seconds) / options.runs for result in results]
-    if options.as_json:
-        rows = [{**asdict(one), "pay_of_a_run": pay} for one, pay in zip(results, pays, strict=True)]
-        terminal.print_json(
-            {"runs": options.runs, "seed": options.seed, "currency": campaign.currency, "rules": rows}
-        )
-        return
-    _print(results, pays, campaign, options.runs)
+    rows = [{**asdict(one), "pay_of_a_run": pay} for one, pay in zip(results, pays, strict=True)]
+    terminal.show(
+        options.as_json,
+        {"runs": options.runs, "seed": options.seed, "currency": campaign.currency, "rules": rows},
+        lambda: _print(results, pays, campaign, options.runs),
+    )
 
 
 def _counts(text: str) -> dict[Behaviour, int]:

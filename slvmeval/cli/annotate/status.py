@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given
+from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
@@ -31,7 +32,7 @@ class StatusOptions(terminal.DeskParameters):
     """Options of `status`."""
 
     campaign: CampaignArgument = None
-    rate: Annotated[float | None, Given(metavar="AMOUNT", panel=RARE)] = Field(
+    rate: Annotated[float | None, Given(metavar="AMOUNT", by_set=True)] = Field(
         default=None, ge=0, description="Pay per task, for the cost; by default what the campaign pays."
     )
     as_json: terminal.JsonOption = False
@@ -42,7 +43,7 @@ def status(
 ) -> None:
     """Show the progress of campaigns: votes by aspect, pace, estimated end, cost and agreement.
 
-    Example: `slvmeval annotate status demo-1 --store STORE --rate 0.60`
+    Example: `slvmeval annotate status demo-1 --store STORE --set rate=0.60`
     """
     from slvmeval.web.annotation.organiser.campaign_state import Facts, Reading, campaign_state
     from slvmeval.web.annotation.organiser.rating_state import rating_state
@@ -65,15 +66,13 @@ def status(
                 tallies,
             )
             states.append(campaign_state(facts, utc(), rate=options.rate))
-    if options.as_json:
-        terminal.print_json([*map(_json, states), *map(_ratings_json, rated)])
-        return
-    for ratings in rated:
-        _print_ratings(ratings)
-    if not states and not rated:
-        terminal.say("nothing is published yet: slvmeval annotate publish")
-    for state in states:
-        _print(state)
+    terminal.show(
+        options.as_json,
+        [*map(_json, states), *map(_ratings_json, rated)],
+        *(partial(_print_ratings, one) for one in rated),
+        *(partial(_print, one) for one in states),
+        *([] if states or rated else ["nothing is published yet: slvmeval annotate publish"]),
+    )
 
 
 def _print(state: CampaignState) -> None:

@@ -173,16 +173,15 @@ def quality(
     for name in names:
         counted = counting((vote for vote in votes if vote.campaign == name), (), FilterRule())
         alphas |= {(name, worker): one.alpha for worker, one in worker_agreement(counted).items()}
-    if options.as_json:
-        terminal.print_json(
-            {
-                "rules": {name: one.model_dump(mode="json") for name, one in rules.items()},
-                "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in rows],
-            }
-        )
-        return
     listed = [one for one in rows if options.everybody or one.flags or one.decision is not None]
-    _print_workers(listed, len(rows), alphas, rules)
+    terminal.show(
+        options.as_json,
+        {
+            "rules": {name: one.model_dump(mode="json") for name, one in rules.items()},
+            "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in rows],
+        },
+        lambda: _print_workers(listed, len(rows), alphas, rules),
+    )
 
 
 class DecideOptions(terminal.DeskParameters):
@@ -394,11 +393,9 @@ def erase(
         if not options.yes:
             _confirm(whom, affected)
         done = [erase_worker(desk, files, name, whom, options.by or user_name()) for name in affected]
-    if options.as_json:
-        terminal.print_json([asdict(one) for one in done])
-        return
-    for one in done:
-        terminal.say(*_in_words(one))
+    terminal.show(
+        options.as_json, [asdict(one) for one in done], *(line for one in done for line in _in_words(one))
+    )
 
 
 def _one_worker(desk: Desk, files: VotesStore, prefix: str, campaigns: Sequence[str]) -> str:

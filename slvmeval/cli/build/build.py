@@ -113,8 +113,6 @@ def finish(
     if summary is not None:
         # first without the gallery, so that the summary exists even if writing the gallery fails
         write_summary(summary, build_summary(result))
-    if not as_json:
-        print_summary(result)
     paths = {"release": release.path}
     if gallery is not None:
         from slvmeval.cli.store.publish import show_gallery
@@ -124,11 +122,12 @@ def finish(
             write_summary(summary, build_summary(result, paths["gallery"]))
     if summary is not None:
         paths["summary"] = summary.resolve()
-    if as_json:
-        terminal.print_json(build_summary(result, paths.get("gallery")))
-        return result.exit_code
-    for what, path in paths.items():
-        terminal.say(f"{what + ':':<9} {path}")
+    terminal.show(
+        as_json,
+        build_summary(result, paths.get("gallery")),
+        lambda: print_summary(result),
+        *(f"{what + ':':<9} {path}" for what, path in paths.items()),
+    )
     return result.exit_code
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from pydantic import Field
@@ -44,11 +44,13 @@ class InitOptions(Frozen):
         default=False,
         description="Also what a site with SLURM starts from: profiles, job scripts, a server on PostgreSQL.",
     )
-    kind: Shape | None = Field(
+    kind: Annotated[
+        Literal["judge", "scorer", "model-judge", "manifest"] | None,
+        Given(metavar="judge|scorer|model-judge|manifest"),
+    ] = Field(
         default=None,
-        description="Write the package of a new evaluator instead: a judge compares two videos, a scorer "
-        "rates "
-        "one; model-judge asks a model.",
+        description="Write the package of a new evaluator instead (a judge compares two videos, a scorer "
+        "rates one, model-judge asks a model), or the manifest of a folder of generated videos.",
     )
 
 
@@ -58,14 +60,23 @@ def init(
     """Write a project folder: a profile, a recipe, a place for videos, and a README with the next commands.
 
     Nothing is overwritten. With `--kind` it writes the package of a new evaluator, which installs, passes its
-    test and judges; its name is the folder's.
+    test and judges; its name is the folder's. With `--kind manifest` it writes a first manifest.csv into a
+    folder of videos for `suite run`: the first folder of a path is taken as the model, and you fill in which
+    prompt each video was made from.
 
     Example: `slvmeval init my-benchmark`, `slvmeval init my-judge --kind judge`
     """
     from slvmeval.new_files import write_new_files
 
     if options.kind is not None:
-        new(options.folder, options.kind)
+        if options.cluster:
+            raise typer.BadParameter(
+                "a project has it, the package of an evaluator not", param_hint="--cluster"
+            )
+        if options.kind == "manifest":
+            _write_manifest(options.folder)
+        else:
+            new(options.folder, Shape(options.kind))
         return
     write_new_files(options.folder, project_files(options.folder.resolve().name, options.cluster))
     terminal.say(
@@ -74,6 +85,20 @@ def init(
         f"  cd {options.folder}",
         "  slvmeval build --profile profile.toml --recipe recipe.toml --gallery gallery",
     )
+
+
+def _write_manifest(videos: Path) -> None:
+    """Write a first manifest of a folder of videos; an existing one is not replaced."""
+    from storage_schemas.commit import write_atomic
+    from storage_schemas.errors import UserInputError
+    from tasks.scoring.suites.manifest import draft_manifest
+
+    target = videos / "manifest.csv"
+    if target.exists():
+        raise UserInputError(f"{target} is there already: remove or rename it")
+    text, count = draft_manifest(videos)
+    write_atomic(target, text.encode())
+    terminal.say(f"{count} files: {target}; fill in the column prompt_id, and model where it is empty")
 
 
 def project_files(name: str, cluster: bool) -> dict[str, str]:

@@ -53,10 +53,7 @@ def plan(options: BuildOptions, site: Profile, as_json: bool) -> None:
     space = values["bytes"]
     space["free"] = shutil.disk_usage(_existing(place)).free
     space["problem"] = space_problem(space["needed"], place, space["free"], options.quota_bytes)
-    if as_json:
-        terminal.print_json(values)
-    else:
-        _print(values)
+    terminal.show(as_json, values, lambda: _print(values))
 
 
 def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:

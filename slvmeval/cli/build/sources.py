@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, OwnPrompts, SiteParameters
+from flows.parameters import Given, OwnPrompts, SiteParameters
 from flows.release.parameters import DEFAULT_RECIPE, RecipeName
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
@@ -45,7 +45,7 @@ class ScanOptions(SiteParameters):
 
     root: DataSetArgument
     recipe: RecipeName = DEFAULT_RECIPE
-    sample: Annotated[int, Given(panel=RARE)] = Field(
+    sample: Annotated[int, Given(by_set=True)] = Field(
         default=50, ge=0, description="Count the clips of at most this number of sources."
     )
     as_json: terminal.JsonOption = False
@@ -69,7 +69,7 @@ def scan(
     from tasks.recipe import load_recipe
     from tasks.sources.registry import open_sources
 
-    data_set, recipe = source_root(options.root), load_recipe(options.recipe)
+    data_set, recipe = source_root(options.root, "KIND:PATH"), load_recipe(options.recipe)
     if data_set.options.get("unpack"):
         raise UserInputError("sources scan writes nothing and cannot unpack: remove unpack=true")
     adapter = open_sources(
@@ -88,25 +88,29 @@ def scan(
                 counted += bool(values["clips"])
             rows.append(values)
             step(done, max(total, done), str(values["video"]))
-    if options.as_json:
-        terminal.print_json([{**row, "captions_must_say": advice_values([row["clips"]])} for row in rows])
-    else:
-        cells = [
-            (
-                Path(str(row["video"])).name,
-                "" if row["duration_s"] is None else f"{row['duration_s']:.1f}",
-                "" if row["captions"] is None else row["captions"],
-                row["reason"] or "ok",
-                row["message"] or row["id"],
-            )
-            for row in rows
-        ]
-        columns = ("video", "seconds", "captions", "state", "id, or why it is unusable")
-        terminal.console().print(terminal.table(f"sources in {data_set.path}", columns, cells, numbers=2))
-        print_counts([(Path(str(row["video"])).name, row["clips"]) for row in rows if row["clips"]])
-        usable = sum(not row["reason"] for row in rows)
-        if 0 < counted < usable:
-            terminal.say(f"captions:  those of {counted} of {usable} sources were looked at (--sample)")
+    cells = [
+        (
+            Path(str(row["video"])).name,
+            "" if row["duration_s"] is None else f"{row['duration_s']:.1f}",
+            "" if row["captions"] is None else row["captions"],
+            row["reason"] or "ok",
+            row["message"] or row["id"],
+        )
+        for row in rows
+    ]
+    columns = ("video", "seconds", "captions", "state", "id, or why it is unusable")
+    usable = sum(not row["reason"] for row in rows)
+    terminal.show(
+        options.as_json,
+        [{**row, "captions_must_say": advice_values([row["clips"]])} for row in rows],
+        terminal.Grid(f"sources in {data_set.path}", columns, cells, numbers=2),
+        lambda: print_counts([(Path(str(row["video"])).name, row["clips"]) for row in rows if row["clips"]]),
+        *(
+            [f"captions:  those of {counted} of {usable} sources were looked at (--set sample=N)"]
+            if 0 < counted < usable
+            else []
+        ),
+    )
     if any(row["reason"] for row in rows):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -151,7 +155,7 @@ def categorise(
     from tasks.sources.content_categories import CATEGORIES_NAME, CategoryLine, append_content_category
     from tasks.sources.registry import open_sources
 
-    data_set, site = source_root(options.root), options.site()
+    data_set, site = source_root(options.root, "KIND:PATH"), options.site()
     for name in options.category or ():
         if not name.strip():
             raise UserInputError("CATEGORY is empty: name a category")
@@ -188,14 +192,13 @@ def categorise(
 
         ask_categories(without, parameters, Servers(site.model_servers, Path(site.store)), on_category)
     known = len(sources) - len(without)
-    if options.as_json:
-        terminal.print_json({"chosen": chosen, "failed": failed, "known": known})
-    else:
-        terminal.say(
-            f"{len(chosen)} of {len(without)} sources got a category in {path / CATEGORIES_NAME}; "
-            f"{known} had one",
-            *(f"{id_}: {message}" for id_, message in failed.items()),
-        )
+    terminal.show(
+        options.as_json,
+        {"chosen": chosen, "failed": failed, "known": known},
+        f"{len(chosen)} of {len(without)} sources got a category in {path / CATEGORIES_NAME}; "
+        f"{known} had one",
+        *(f"{id_}: {message}" for id_, message in failed.items()),
+    )
     if failed:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 

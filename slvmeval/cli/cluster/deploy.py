@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, SiteParameters
+from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 
 DEPLOY_PANEL = "Deployments on a Prefect server"
@@ -32,7 +32,7 @@ class DeployOptions(SiteParameters):
         description="Schedule of the nightly build, initially at 2:00; evaluate='M H * * *' and "
         "annotate='M H * * *' are those of the other flows, initially none.",
     )
-    timezone: Annotated[str | None, Given(metavar="ZONE", panel=RARE)] = Field(
+    timezone: Annotated[str | None, Given(metavar="ZONE", by_set=True)] = Field(
         default=None, description="Time zone, such as Asia/Tokyo; initially UTC."
     )
     recipe: Annotated[str | None, Given(metavar="NAME|FILE")] = Field(
@@ -63,7 +63,7 @@ def deploy(
     an automation that ends runs whose process is gone. The server is the profile's `prefect_api_url`,
     else that of PREFECT_API_URL. Run it again to change options: those not given stay unchanged.
 
-    Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
+    Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --set timezone=Asia/Tokyo`
     """
     import os
 

@@ -1,4 +1,4 @@
-"""``slvmeval slurm`` prints job scripts; ``slvmeval serve-llm`` starts a language model server for builds."""
+"""``slvmeval serve-llm`` starts a language model server for builds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, ModelFolders, SiteParameters
+from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.names import NAME_RULE, is_name
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def register(parent: typer.Typer) -> None:
     KINDS["served-models"] = list_served
 
 
-#: The caption analyser's model and server; a model of one's own takes its place unless --name says otherwise.
+#: The caption analyser's model and server; a model of one's own takes its place unless `name` says otherwise.
 CAPTION_MODEL = "qwen3-8b"
 #: Memory of an H100 in GB that weights may take, so that some is left for a context.
 H100_WEIGHTS_GB = 70
@@ -45,7 +45,7 @@ class ServeLlmOptions(SiteParameters):
         description="A model of the papers, see `slvmeval list served-models`, or one of yours added with "
         "--kind served.",
     )
-    name: Annotated[str, Given(metavar="NAME")] = Field(
+    name: Annotated[str, Given(metavar="NAME", by_set=True)] = Field(
         default="", description="The server's name in recipes and profiles; by default the model's own."
     )
     submit: bool = Field(default=False, description="Submit the server to SLURM as a job of a GPU pool.")
@@ -55,7 +55,7 @@ class ServeLlmOptions(SiteParameters):
         default=False,
         description="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
     )
-    command: Annotated[str, Given(metavar="PROGRAM", panel=RARE)] = Field(
+    command: Annotated[str, Given(metavar="PROGRAM", by_set=True)] = Field(
         default="vllm", description="vLLM's program, in its separate environment."
     )
     port: int = Field(default=8000, description="Port of the printed command.")
@@ -65,7 +65,7 @@ class ServeLlmOptions(SiteParameters):
         "(tokens of prompt and answer "
         "together), images and videos (of one prompt; 2 videos for judges with frames_as=video).",
     )
-    more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", panel=RARE)] = Field(
+    more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", by_set=True)] = Field(
         default=(), description="An additional argument for vLLM."
     )
     model_folders: ModelFolders = ()
@@ -99,7 +99,7 @@ def serve_llm(
     name = options.name or served.server
     if not is_name(name):
         # used as the name of a file and of a job
-        raise UserInputError(f"--name {name!r}: use {NAME_RULE}")
+        raise UserInputError(f"--set name={name!r}: use {NAME_RULE}")
     place = Path(site.store).resolve()
     weights, revision = _weights(options.model, served, hub, required=options.submit)
     serving = vllm_command(
@@ -236,10 +236,11 @@ def _memory_note(served: VllmModel) -> str:
     return note
 
 
-def list_served(_options: ListOptions) -> None:
+def list_served(options: ListOptions) -> None:
     """Print the models that the papers serve."""
     from infra.vllm import VLLM_MODELS
 
+    served = {name: VLLM_MODELS[name] for name in chosen(options, VLLM_MODELS)}
     columns = ("model", "GPUs", "context", "images", "videos", "server", "repository")
     rows = [
         (
@@ -251,6 +252,10 @@ def list_served(_options: ListOptions) -> None:
             one.server,
             one.repository,
         )
-        for name, one in VLLM_MODELS.items()
+        for name, one in served.items()
     ]
-    terminal.console().print(terminal.table("models that the papers serve", columns, rows, numbers=4))
+    terminal.show(
+        options.as_json,
+        {name: one.model_dump(mode="json") for name, one in served.items()},
+        terminal.Grid("models that the papers serve", columns, rows, numbers=4),
+    )

@@ -82,7 +82,7 @@ def check_cluster(
         from slvmeval.cli.doctor.nodes import check_nodes
 
         return [*findings, *check_nodes(site, where, scripts, nodes, address, wait_s, per_kind)]
-    why = "after fixing the rest" if probe else "without --probe-nodes 0"
+    why = "after fixing the rest" if probe else "without --set probe_nodes=0"
     return [
         *findings,
         Finding("nodes", CheckVerdict.UNSEEN, f"the nodes were not checked: run this again {why}"),

@@ -22,10 +22,10 @@ def register(app: typer.Typer) -> None:
 class DoctorOptions(GpuCheckParameters):
     """Options of `doctor`."""
 
-    ask: bool = Field(
+    ask: Annotated[bool, Given(by_set=True)] = Field(
         default=True, description="Send each model server one small request; paid ones charge it."
     )
-    probe_nodes: Annotated[int, Given(metavar="N")] = Field(
+    probe_nodes: Annotated[int, Given(metavar="N", by_set=True)] = Field(
         default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
     )
     script: bool = Field(
@@ -59,12 +59,12 @@ def doctor(options: DoctorOptions) -> None:
     )
     counts = Counter(finding.verdict for finding in findings)
     wrong, unseen = counts[CheckVerdict.FAIL], counts[CheckVerdict.UNSEEN]
-    if options.as_json:
-        terminal.print_json([vars(finding) for finding in findings])
-    else:
-        for finding in findings:
-            terminal.say(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}")
-        terminal.say(_summary(wrong, unseen))
+    terminal.show(
+        options.as_json,
+        [vars(finding) for finding in findings],
+        *(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}" for finding in findings),
+        _summary(wrong, unseen),
+    )
     if wrong or unseen:
         raise typer.Exit(1 if wrong else terminal.SOME_SET_ASIDE)
 

@@ -42,7 +42,7 @@ class GpuCheckParameters(SiteParameters):
         default=False, description="With --gpu: check this machine, although the profile has a GPU pool."
     )
     pool: terminal.GpuPoolOption = ""
-    max_wait: Annotated[float | None, Given(metavar="SECONDS")] = Field(
+    max_wait: Annotated[float | None, Given(metavar="SECONDS", by_set=True)] = Field(
         default=None, ge=1, description="Longest wait of a job for a node; by default 120, with --gpu 600."
     )
     model_folders: ModelFolders = ()
@@ -80,10 +80,9 @@ def gpu_check(options: GpuCheckParameters) -> None:
         if in_job
         else check_gpu(request, terminal.tell)
     )
-    if options.as_json:
-        terminal.print_json(report.model_dump())
-    elif not report.problem:
-        _print(report)
+    terminal.show(
+        options.as_json, report.model_dump(), *([lambda: _print(report)] if not report.problem else [])
+    )
     if report.problem:
         terminal.tell(f"error: {report.problem}")
     if report.failed:

@@ -14,6 +14,7 @@ from infra.serving import server_path
 from infra.vllm import VLLM_MODELS, Asks
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, one_line, store_path
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
+from storage_schemas.first_of_many import first_names
 from tasks.llm.servers import WITHOUT_LIST, ChatServer, HttpStatus, Servers, entry_of, list_models, why
 from tasks.llm.vision_models import VLM_MODELS
 
@@ -123,8 +124,7 @@ def _used(name: str, models: Sequence[str]) -> str | None:
 
 def _listed(models: Sequence[str], most: int = 5) -> str:
     """Return the names of some models; a provider lists dozens."""
-    more = f" and {len(models) - most} more" if len(models) > most else ""
-    return ", ".join(models[:most]) + more if models else "no models"
+    return first_names(models, most) or "no models"
 
 
 def _answer(server: ChatServer, kind: Asks | Literal["clip"]) -> tuple[float, str, str]:

@@ -14,6 +14,7 @@ from infra.slurm.profile_check import described, fitting, takes_jobs
 from infra.slurm.run_folder import SAME_VERSIONS, log_folder, versions
 from infra.slurm.waiting import is_unknown, lasting_wait
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
+from storage_schemas.first_of_many import first_names
 
 #: Number of nodes that a message names.
 _NAMED = 3
@@ -82,9 +83,8 @@ def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node
         ready = [node for node in some if takes_jobs(node, pool)]
         chosen += ready[:per_kind]
         if not ready:
-            states = ", ".join(f"{node.name} {node.state}" for node in some[:_NAMED])
-            more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
-            unseen.append(f"no node with {kind} takes jobs now ({states}{more}): none was checked")
+            states = first_names([f"{node.name} {node.state}" for node in some], _NAMED)
+            unseen.append(f"no node with {kind} takes jobs now ({states}): none was checked")
     return chosen, unseen
 
 
@@ -149,7 +149,7 @@ def _no_answer(probed: Probed, name: str, where: str, store: Path) -> tuple[Chec
         why = f" ({job.reason})" if job.reason else ""
         return CheckVerdict.UNSEEN, (
             f"{probed.node} was not checked: the probe job was still waiting{why} and was cancelled; try "
-            "again later or with a longer --max-wait"
+            "again later or with a longer --set max_wait=…"
         )
     if job is not None and job.there:
         return (

@@ -16,7 +16,7 @@ from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.evaluate.evaluators import list_evaluators
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 
 if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
@@ -138,21 +138,17 @@ def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
     rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.as_json))
-    if run.as_json:
-        basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
-        refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
-        output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
-        terminal.print_json({**output, "basis": basis, "refused": refused})
-        return
-    if rows:
-        _print_estimate(evaluation, rows)
-    elif not any(judge.refused for judge in evaluation.judges):
-        terminal.say("nothing is left to ask: every request was made before")
-    for judge in evaluation.judges:
-        if judge.basis:
-            terminal.say(f"{judge.label}: {judge.basis}")
-        if judge.refused:
-            terminal.say(f"{judge.label} cannot be used: {judge.refused}")
+    basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
+    refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
+    output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
+    nothing = [] if refused else ["nothing is left to ask: every request was made before"]
+    terminal.show(
+        run.as_json,
+        {**output, "basis": basis, "refused": refused},
+        *([lambda: _print_estimate(evaluation, rows)] if rows else nothing),
+        *(f"{label}: {text}" for label, text in basis.items()),
+        *(f"{label} cannot be used: {why}" for label, why in refused.items()),
+    )
 
 
 def _print_estimate(evaluation: Evaluation, rows: list[EvaluatorEstimate]) -> None:
@@ -192,11 +188,10 @@ def export_judgements(
 
 def batches(options: ListOptions) -> None:
     """Print the batches whose answers are not collected yet: id, age, and what the provider last reported."""
-    found = [batch for records in _records(options) for batch in records.batches()]
-    for batch in found:
-        terminal.say(batch.in_words())
-    if not found:
-        terminal.say("no batch waits for answers")
+    waiting = {batch.id: batch for records in _records(options) for batch in records.batches()}
+    found = [waiting[id_] for id_ in chosen(options, waiting)]
+    lines = [batch.in_words() for batch in found] or ["no batch waits for answers"]
+    terminal.show(options.as_json, [batch.as_json() for batch in found], *lines)
 
 
 class GiveUpOptions(SiteParameters):

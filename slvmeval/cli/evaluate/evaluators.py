@@ -1,4 +1,4 @@
-"""``slvmeval evaluators``: those that there are, and the package of a new one."""
+"""Evaluators: ``slvmeval list evaluators``, and the package of a new one, ``slvmeval init --kind``."""
 
 from __future__ import annotations
 
@@ -41,26 +41,24 @@ def list_evaluators(options: ListOptions) -> None:
 
     told = {name: declared(factory(name)) for name in dict.fromkeys(options.names or BUILT_IN)}
     others = {} if options.names else {name: point.value for name, point in added_evaluators().items()}
-    if options.as_json:
-        from_packages = {name: {"from": where} for name, where in others.items()}
-        terminal.print_json({**{name: one.as_json() for name, one in told.items()}, **from_packages})
-        return
+    from_packages = {name: {"from": where} for name, where in others.items()}
     columns = ("evaluator", "sees", "needs", "paid", "settings")
     rows = [
         (name, *_facts(one), str(len(one.settings)) if not options.names else "below")
         for name, one in told.items()
     ]
     rows += [(name, "", f"its package, {where}", "", "") for name, where in others.items()]
-    terminal.console().print(terminal.table("evaluators", columns, rows))
+    grids = [terminal.Grid("evaluators", columns, rows)]
     for name in options.names or ():
         settings = [
             (one.name, one.type, "required" if one.required else json.dumps(one.default), one.description)
             for one in told[name].settings
         ]
         columns_of = ("setting", "type", "default", "meaning")
-        terminal.console().print(terminal.table(f"settings of {name}", columns_of, settings))
-    if not options.names:
-        terminal.say("`slvmeval list evaluators NAME` has the settings of one")
+        grids.append(terminal.Grid(f"settings of {name}", columns_of, settings))
+    hint = () if options.names else ("`slvmeval list evaluators NAME` has the settings of one",)
+    values = {name: one.as_json() for name, one in told.items()}
+    terminal.show(options.as_json, {**values, **from_packages}, *grids, *hint)
 
 
 def _facts(one: Declared) -> tuple[str, str, str]:

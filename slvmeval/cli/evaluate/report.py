@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 import typer
 from pydantic import Field
@@ -17,14 +17,13 @@ from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import OtherPairs
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
-from slvmeval.cli.store.publish import OpenOption, OutOption, RevisionOption
-from storage_schemas.model import Frozen
+from slvmeval.cli.store.publish import OpenOption, OutOption
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from storage_schemas.release import Release
-    from tasks.publish.submission import Submission
+    from tasks.publish.submission import Checked, Submission
     from tasks.report.judged_pairs import JudgedPairs
     from tasks.report.judged_release import JudgedRelease
     from tasks.report.published import Against
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
 
 
 TiesOption = Annotated[
-    str,
-    Given(("--ties",), "half|wrong|dropped", RARE),
+    Literal["half", "wrong", "dropped"],
+    Given(("--ties",), "half|wrong|dropped", by_set=True),
     Field(description="How an answer without a winner counts."),
 ]
 IntervalOption = Annotated[
-    str,
-    Given(("--interval",), "clustered|wilson|paper", RARE),
+    Literal["clustered", "wilson", "paper"],
+    Given(("--interval",), "clustered|wilson|paper", by_set=True),
     Field(description="The interval on the page; the CSV has all."),
 ]
 FailuresOption = Annotated[
-    str,
-    Given(("--failures",), "ignored|half|wrong", RARE),
+    Literal["ignored", "half", "wrong"],
+    Given(("--failures",), "ignored|half|wrong", by_set=True),
     Field(description="How a request without an answer counts."),
 ]
 
@@ -70,13 +69,13 @@ class JudgedOptions(ReleaseParameters):
 class ReportOptions(JudgedOptions):
     """Options of `report`."""
 
-    out: OutOption
+    out: OutOption = Path("report")
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator", "-e"), "NAME")] = Field(
         default=(), description="Only this one."
     )
     interval: IntervalOption = "clustered"
     campaigns: terminal.VotesOption = ()
-    pair_pages: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+    pair_pages: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=20,
         ge=0,
         description="Number of pairs with a page of their own: those on which the evaluators disagree most.",
@@ -89,7 +88,7 @@ class ReportOptions(JudgedOptions):
         default=None,
         description="Show published values beside the release's: those of the paper, or of a TOML file.",
     )
-    margin: Annotated[float, Given(metavar="POINTS")] = Field(
+    margin: Annotated[float, Given(metavar="POINTS", by_set=True)] = Field(
         default=10.0,
         ge=0.1,
         le=100,
@@ -110,17 +109,10 @@ def report(
 
     Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
     """
-    from storage_schemas.errors import UserInputError
     from storage_schemas.written_pages import remember_page
-    from tasks.report.accuracy import INTERVAL_KINDS
     from tasks.report.published import read_published
     from tasks.report.write import write_report
 
-    if options.interval not in INTERVAL_KINDS:
-        raise UserInputError(
-            f"--interval {options.interval}: choose {', '.join(INTERVAL_KINDS[:-1])} or {INTERVAL_KINDS[-1]}"
-        )
-    _counting(options)
     published = None if options.against is None else read_published(options.against)
     with terminal.step_bar("report", options.quiet) as step:
         made: Report
@@ -166,7 +158,7 @@ class CompareOptions(JudgedOptions):
     out: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Also write a page, a figure, a table into it."
     )
-    points: Annotated[float, Given(metavar="N", panel=RARE)] = Field(
+    points: Annotated[float, Given(metavar="N", by_set=True)] = Field(
         default=5.0, description="How many pairs would show a difference of N points?"
     )
     open_it: OpenOption = False
@@ -198,9 +190,7 @@ def compare(
     if table.rows:
         # a terminal is narrow; the page has the rest
         shown = tuple(column for column in table.columns if column.key not in _ON_THE_PAGE_ONLY)
-        columns, rows = _numbers_first(replace(table, columns=shown))
-        numbers = sum(column.is_number for column in shown)
-        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+        terminal.show(False, None, _grid(replace(table, columns=shown)))
     terminal.say(*verdict(made))
     if options.out is None:
         return
@@ -224,7 +214,7 @@ class JuryOptions(JudgedOptions):
     price: Annotated[float | None, Given(("--max-dollars",), metavar="DOLLARS")] = Field(
         default=None, ge=0.0, description="Maximum price of a best jury per pair."
     )
-    most: Annotated[int, Given(("--max-members",), metavar="K")] = Field(
+    most: Annotated[int, Given(("--max-members",), metavar="K", by_set=True)] = Field(
         default=5, ge=1, description="Maximum size of the best juries."
     )
     as_json: terminal.JsonOption = False
@@ -246,16 +236,11 @@ def jury(
 
     gathered = _judged_pairs(options)
     tables = jury_tables(gathered, chosen_members(gathered, options.evaluators), options.most, options.price)
-    if options.as_json:
-        terminal.print_json(json.loads(json_text({table.name: table for table in tables})))
-        return
-    for table in tables:
-        if not table.rows:
-            terminal.say(f"{table.title}: {table.empty}")
-            continue
-        columns, rows = _numbers_first(table)
-        numbers = sum(column.is_number for column in table.shown)
-        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+    terminal.show(
+        options.as_json,
+        json.loads(json_text({table.name: table for table in tables})),
+        *(_grid(table) if table.rows else f"{table.title}: {table.empty}" for table in tables),
+    )
 
 
 def _judged_release(
@@ -302,38 +287,25 @@ class Counting(TypedDict):
 
 
 def _counting(options: JudgedOptions) -> Counting:
-    from typing import get_args
-
-    from storage_schemas.errors import UserInputError
-    from tasks.statistics.trials import FailurePolicy, TiePolicy
-
-    ties, failures = options.ties, options.failures
-    for option, given, policy in (("ties", ties, TiePolicy), ("failures", failures, FailurePolicy)):
-        known = get_args(policy)
-        if given not in known:
-            raise UserInputError(f"--{option} {given}: choose {', '.join(known[:-1])} or {known[-1]}")
-    return Counting(ties=cast("TiePolicy", ties), failures=cast("FailurePolicy", failures))
+    return Counting(ties=options.ties, failures=options.failures)
 
 
 def _print_against(against: Against) -> None:
     for line in (*against.problems, *against.absent):
         terminal.tell(line)
-    for table in against.tables:
-        columns, rows = _numbers_first(table)
-        numbers = sum(column.is_number for column in table.shown)
-        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+    terminal.show(False, None, *map(_grid, against.tables))
     if not against.tables:
         terminal.say(f"nothing of {against.title} can be compared with this release")
 
 
-def _numbers_first(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return titles and rows with the numbers directly after the first text, for a terminal."""
+def _grid(table: Table) -> terminal.Grid:
+    """Return a table for a terminal, with the numbers directly after the first text."""
     texts = [place for place, column in enumerate(table.shown) if not column.is_number]
     numbers = [place for place, column in enumerate(table.shown) if column.is_number]
     order = [*texts[:1], *numbers, *texts[1:]]
-    return [table.shown[place].title for place in order], [
-        [row[place] for place in order] for row in table.cells()
-    ]
+    titles = [table.shown[place].title for place in order]
+    rows = [[row[place] for place in order] for row in table.cells()]
+    return terminal.Grid(table.title, titles, rows, len(numbers))
 
 
 submissions = CommandGroup(
@@ -366,10 +338,10 @@ class MakeOptions(ReleaseParameters):
         "lmms-eval (.jsonl), or pair, order, choice as CSV or JSON Lines.",
     )
     partial: bool = Field(default=False, description="With --answers: count missing answers as failures.")
-    settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", panel=RARE)] = Field(
+    settings: Annotated[str, Given(("--checksum",), metavar="CHECKSUM", by_set=True)] = Field(
         default="", description="Prefix of the settings' checksum, if there are several."
     )
-    prices: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
+    prices: Annotated[Path | None, Given(metavar="FILE", by_set=True)] = Field(
         default=None, description="The price list used; by default the built-in one."
     )
 
@@ -385,6 +357,7 @@ def make(
 
     Example: `slvmeval submission make mine.json -e my-judge --card card.toml --store STORE`
     """
+    from storage_schemas.errors import UserInputError, suggestion
     from storage_schemas.judgements import JudgementsStore
     from tasks.llm.usage import load_prices
     from tasks.publish.submission import UsedPrices, make_submission, read_card
@@ -398,10 +371,14 @@ def make(
     who = read_card(options.card)
     used = load_prices(None if options.prices is None else str(options.prices))
     pairs = [record.pair_id for record in opened.pairs()]
+    judged = JudgementsStore(opened.store).rows(pair_ids=pairs)
+    if options.evaluator not in (names := sorted({row.evaluator for row in judged})):
+        hint = suggestion(options.evaluator, names, "answered by")
+        raise UserInputError(f"{options.evaluator} has no answers on release {opened.name}: {hint}")
     rows = [
         row
-        for row in JudgementsStore(opened.store).rows([options.evaluator], pairs)
-        if row.settings.startswith(options.settings)
+        for row in judged
+        if row.evaluator == options.evaluator and row.settings.startswith(options.settings)
     ]
     made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
     _write_submission(options.file, made, opened)
@@ -439,6 +416,10 @@ class CheckOptions(ReleaseParameters):
     """Options of `check`."""
 
     file: FileArgument
+    push: Annotated[str | None, Given(metavar="ORG/NAME")] = Field(
+        default=None, description="Upload it, if it is in order, to a dataset of the Hugging Face hub."
+    )
+    public: bool = Field(default=False, description="Everyone can read a dataset that --push makes.")
     as_json: terminal.JsonOption = False
 
 
@@ -448,74 +429,26 @@ def check(
 ) -> None:
     """Check a submission against its release: form, completeness, accuracies. Exit code 1: invalid.
 
+    With --push it is uploaded; HF_TOKEN or `hf auth login` log in.
+
     Example: `slvmeval submission check theirs.json --store STORE`
-    """
-    from tasks.publish.submission import check_submission
-
-    submission = check_submission(options.file, terminal.open_release(options)).submission
-    if options.as_json:
-        terminal.print_json(submission.model_dump(mode="json", exclude={"answers"}))
-        return
-    terminal.say(f"{submission.card.name}: {len(submission.answers)} answers, in order")
-    for aspect, one in submission.accuracies.items():
-        accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
-        terminal.say(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
-
-
-class PushOptions(ReleaseParameters):
-    """Options of `push`."""
-
-    file: FileArgument
-    repository: Annotated[str, Given(("repository",), "ORG/NAME")] = Field(
-        description="A dataset of the Hugging Face hub; a new one is made."
-    )
-    public: bool = Field(default=False, description="Everyone can read a dataset that is new.")
-
-
-@submissions.command()
-def push(
-    options: PushOptions,
-) -> None:
-    """Check a submission and upload it. HF_TOKEN or `hf auth login` log in.
-
-    Example: `slvmeval submission push mine.json my-lab/demo-answers --store STORE`
     """
     import tempfile
 
     from tasks.publish.hub_sharing import check_repository, push_submission
     from tasks.publish.submission import check_submission
 
-    check_repository(options.repository)
-    check_submission(options.file, terminal.open_release(options))
-    with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
-        terminal.say(push_submission(options.file, options.repository, options.public, Path(work)))
-
-
-class PullOptions(Frozen):
-    """Options of `pull`."""
-
-    repository: Annotated[str, Given(("repository",), "ORG/NAME")] = Field(
-        description="A dataset of the Hugging Face hub."
-    )
-    out: Annotated[Path, Given(metavar="DIR")] = Field(description="Folder for the submissions.")
-    revision: RevisionOption = "main"
-
-
-@submissions.command()
-def pull(
-    options: PullOptions,
-) -> None:
-    """Download the submissions of a dataset; `slvmeval leaderboard` reads the folder.
-
-    Example: `slvmeval submission pull my-lab/demo-answers --out SUBMISSIONS`
-    """
-    import tempfile
-
-    from tasks.publish.hub_sharing import pull_submissions
-
-    with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
-        for path in pull_submissions(options.repository, options.revision, options.out, Path(work)):
-            terminal.say(str(path))
+    if options.push is not None:
+        check_repository(options.push)
+    submission = check_submission(options.file, terminal.open_release(options)).submission
+    lines = [f"{submission.card.name}: {len(submission.answers)} answers, in order"]
+    for aspect, one in submission.accuracies.items():
+        accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
+        lines.append(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
+    terminal.show(options.as_json, submission.model_dump(mode="json", exclude={"answers"}), *lines)
+    if options.push is not None:
+        with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
+            terminal.tell(push_submission(options.file, options.push, options.public, Path(work)))
 
 
 class LeaderboardOptions(SiteParameters):
@@ -524,7 +457,7 @@ class LeaderboardOptions(SiteParameters):
     files: Annotated[tuple[Path, ...], Given(("files",), "SUBMISSION")] = Field(
         description="JSON files, or folders of them."
     )
-    out: OutOption
+    out: OutOption = Path("leaderboard")
     interval: IntervalOption = "clustered"
     release: Annotated[str | None, Given(("--release",), "RELEASE")] = Field(
         default=None, description="NAME, or NAME@3; may be omitted if there is only one."
@@ -543,18 +476,18 @@ def leaderboard(
     from storage_schemas.written_pages import remember_page
     from tasks.publish.leaderboard import write_leaderboard
     from tasks.publish.submission import check_submission
-    from tasks.report.accuracy import INTERVAL_KINDS
 
-    if options.interval not in INTERVAL_KINDS:
-        raise UserInputError(f"--interval {options.interval}: choose {', '.join(INTERVAL_KINDS)}")
     opened = Release.open(terminal.open_store(options), options.release)
-    checked, refused = [], {}
+    checked: list[Checked] = []
+    refused: dict[str, str] = {}
     for file in _submission_files(options.files):
         try:
             checked.append(check_submission(file, opened))
         except UserInputError as problem:
             refused[file.name] = str(problem).replace(str(file), file.name)
             terminal.tell(str(problem))
+    if not checked:
+        raise UserInputError(f"none of the submissions is valid: {options.out} is left as it was")
     page = write_leaderboard(
         opened, checked, options.out.resolve(), refused=refused, interval=options.interval
     )
@@ -570,6 +503,8 @@ def _submission_files(given: Sequence[Path]) -> list[Path]:
 
     files = []
     for path in given:
+        if not path.exists():
+            raise UserInputError(f"there is no {path}")
         found = sorted(path.glob("*.json")) if path.is_dir() else [path]
         if not found:
             raise UserInputError(f"{path} has no submission (no *.json)")

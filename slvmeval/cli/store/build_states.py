@@ -24,10 +24,11 @@ def refuse_while_running(store: Store, what: str) -> None:
 
     for run in run_states(store):
         if run["status"] == "running":
+            what_runs = "a build" if run["what"] == "build" else f"a run of {run['what']}"
             raise UserInputError(
-                f"a build is running in {store.root} (process {run['pid']} on {run['host']}): {what} would "
-                "take away what it needs; wait for it (slvmeval status --watch) or stop it; if that process "
-                f"no longer exists, remove {run['file']}"
+                f"{what_runs} is running in {store.root} (process {run['pid']} on {run['host']}): {what} "
+                "would take away what it needs; wait for it (slvmeval status --watch) or stop it; if that "
+                f"process no longer exists, remove {run['file']}"
             )
 
 
@@ -55,7 +56,7 @@ def _lines(run: dict[str, Any]) -> list[str]:
         "died": f"died ({process} is gone): the same build command resumes",
         "failed": "failed: the same build command resumes",
     }.get(run["status"], run["status"])
-    last = "build" if run["status"] == "running" else "last build"
+    last = run["what"] if run["status"] == "running" else "last build"
     lines = [f"{last}: {what}; started {run['started_at']}, last update {run['updated_at']}"]
     for stage, counts in run["stages"].items():
         aside = f", {counts['set_aside']} set aside" if counts["set_aside"] else ""

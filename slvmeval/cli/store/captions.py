@@ -4,116 +4,96 @@ from __future__ import annotations
 
 import csv
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, SiteParameters
+from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
     from tasks.pairs.analyser_comparison import AnalyserComparison, StoredAnalysis
 
-app = CommandGroup(no_args_is_help=True, help="Results of the caption analysis.")
-
-_ANALYSER = (
-    "An analyser's name (rules, llm), or a recipe that uses it: a built-in name, a .toml or .json file."
-)
-
 
 def register(parent: typer.Typer) -> None:
-    """Add the group."""
-    parent.add_typer(app, name="captions", rich_help_panel="Build")
+    """Add the command."""
+    parent.command(rich_help_panel="Build")(captions)
 
 
-class CompareOptions(SiteParameters):
-    """Options of `compare`."""
+class CaptionsOptions(SiteParameters):
+    """Options of `captions`."""
 
-    first: Annotated[str, Given(("first",), metavar="NAME|RECIPE")] = Field(
-        default="rules", description=_ANALYSER
+    what: Annotated[tuple[str, ...], Given(("what",), "SOURCE | FIRST SECOND")] = Field(
+        default=(),
+        description="Id of a source; or two analysers, by default rules and llm: each a name, or a recipe "
+        "that uses it (a built-in name, a .toml or .json file).",
     )
-    second: Annotated[str, Given(("second",), metavar="NAME|RECIPE")] = Field(
-        default="llm", description="The other analyser."
-    )
-    examples: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+    clip: int | None = Field(default=None, ge=0, description="Of a source, only this clip, counted from 0.")
+    raw: bool = Field(default=False, description="Of a source, also the language model's raw answers.")
+    examples: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=3, ge=0, description="Maximum number of disagreements to show per field."
     )
     as_json: terminal.JsonOption = False
-    as_csv: Annotated[bool, Given(("--csv",))] = Field(
+    as_csv: Annotated[bool, Given(("--csv",), by_set=True)] = Field(
         default=False, description="Print the two tables as CSV."
     )
 
 
-@app.command()
-def compare(
-    options: CompareOptions,
-) -> None:
-    """Compare two analysers on the captions that both analysed.
+def captions(options: CaptionsOptions) -> None:
+    """Show the analyses of a source's captions and their cost, or compare two analysers.
 
-    For each field: the share of clips in which each names something, and how well the entries agree. For each
-    aspect: the share of clips that each considers eligible. First build the same sources with two recipes
-    that differ in `caption_analysis`; existing analyses are reused.
+    Two analysers are compared on the captions that both analysed. For each field: the share of clips in which
+    each names something, and how well the entries agree. For each aspect: the share of clips that each
+    considers eligible. First build the same sources with two recipes that differ in `caption_analysis`;
+    existing analyses are reused.
 
-    Example: `slvmeval captions compare --store STORE`
+    Example: `slvmeval captions SOURCE --store STORE --clip 3 --raw`, `slvmeval captions rules mine.toml`
     """
+    if len(options.what) > 2:
+        raise typer.BadParameter("name a source, or two analysers", param_hint="SOURCE")
+    if len(options.what) == 1:
+        _show(options, options.what[0])
+    else:
+        _compare(options, *(options.what or ("rules", "llm")))
+
+
+def _compare(options: CaptionsOptions, first: str, second: str) -> None:
     from tasks.pairs.analyser_comparison import compare as compare_analyses
     from tasks.pairs.analyser_comparison import stored_analyses
 
     opened = terminal.open_store(options)
     stored = stored_analyses(opened)
-    comparison = compare_analyses(
-        _analyses_of(stored, options.first), _analyses_of(stored, options.second), options.examples
+    comparison = compare_analyses(_analyses_of(stored, first), _analyses_of(stored, second), options.examples)
+    terminal.show(
+        options.as_json,
+        {"first": first, "second": second, **comparison.model_dump(mode="json")},
+        *(
+            [lambda: _print_csv(comparison)]
+            if options.as_csv
+            else [lambda: _print_comparison(comparison, first, second, _captions(opened))]
+        ),
     )
-    if options.as_json:
-        terminal.print_json(
-            {"first": options.first, "second": options.second, **comparison.model_dump(mode="json")}
-        )
-    elif options.as_csv:
-        _print_csv(comparison)
-    else:
-        _print_comparison(comparison, options.first, options.second, _captions(opened))
 
 
-class ShowOptions(SiteParameters):
-    """Options of `show`."""
-
-    source: Annotated[str, Given(("source",), "SOURCE")] = Field(description="Id of a source.")
-    clip: int | None = Field(default=None, ge=0, description="Only this clip, counted from 0.")
-    raw: bool = Field(default=False, description="Include the language model's raw answers.")
-    as_json: terminal.JsonOption = False
-
-
-@app.command()
-def show(
-    options: ShowOptions,
-) -> None:
-    """Print the analyses of a source's captions, and the cost of the language model's answers.
-
-    Example: `slvmeval captions show SOURCE --store STORE --clip 3 --raw`
-    """
+def _show(options: CaptionsOptions, source: str) -> None:
     from storage_schemas.errors import UserInputError
     from tasks.pairs.analyser_comparison import stored_analyses
 
     opened = terminal.open_store(options)
     captions = _captions(opened)
-    stored = [one for one in stored_analyses(opened) if _is_of(one, options.source, captions)]
+    stored = [one for one in stored_analyses(opened) if _is_of(one, source, captions)]
     if not stored:
-        raise UserInputError(f"there is no analysis of source {options.source!r} in {opened.root}")
-    rows = [
-        row for one in stored for row in _clip_rows(opened, one, captions.get(options.source), options.raw)
-    ]
+        raise UserInputError(f"there is no analysis of source {source!r} in {opened.root}")
+    rows = [row for one in stored for row in _clip_rows(opened, one, captions.get(source), options.raw)]
     rows = [row for row in rows if options.clip is None or row["clip"] == options.clip]
     if not rows:
-        raise UserInputError(f"source {options.source!r} has no clip {options.clip}")
-    if options.as_json:
-        terminal.print_json(rows)
-        return
-    for row in sorted(rows, key=lambda row: int(row["clip"])):
-        _print_clip(row)
+        raise UserInputError(f"source {source!r} has no clip {options.clip}")
+    in_order = sorted(rows, key=lambda row: int(row["clip"]))
+    terminal.show(options.as_json, rows, *(partial(_print_clip, row) for row in in_order))
 
 
 def _analyses_of(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAnalysis]:

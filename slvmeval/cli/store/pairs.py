@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
 
-from flows.parameters import ReleaseParameters
+from flows.parameters import Given, ReleaseParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 
@@ -17,6 +17,23 @@ if TYPE_CHECKING:
     from storage_schemas.release import Release
 
 _SHORT = 12
+
+
+def check_aspects(release: Release, names: Sequence[str]) -> None:
+    """Refuse the name of an aspect that a release does not have.
+
+    Raises
+    ------
+    UserInputError
+        With the nearest name.
+    """
+    from storage_schemas.errors import UserInputError, suggestion
+
+    for name in names:
+        if name not in (planned := release.info["planned"]):
+            raise UserInputError(
+                f"--aspect {name}: {suggestion(name, planned, f'release {release.name} has pairs of')}"
+            )
 
 
 def register(parent: typer.Typer) -> None:
@@ -28,7 +45,9 @@ class PairsCommandOptions(ReleaseParameters):
     """Options of `pairs`."""
 
     aspects: Aspects = ()
-    source: str | None = Field(default=None, description="Only pairs of this source id.")
+    source: Annotated[str | None, Given(by_set=True)] = Field(
+        default=None, description="Only pairs of this source id."
+    )
     pair_ids: PairIds = ()
     as_json: terminal.JsonOption = False
 
@@ -39,6 +58,7 @@ def pairs(options: PairsCommandOptions) -> None:
     Example: `slvmeval pairs demo --store STORE --aspect color`, `slvmeval pairs --pair 3f2a91 --store STORE`
     """
     opened = terminal.open_release(options)
+    check_aspects(opened, options.aspects)
     if options.pair_ids:
         for pair_id in options.pair_ids:
             _show(opened, pair_id, options.as_json)
@@ -48,17 +68,6 @@ def pairs(options: PairsCommandOptions) -> None:
         for record in opened.pairs(source_id=options.source)
         if not options.aspects or record.aspect in options.aspects
     ]
-    if options.as_json:
-        terminal.print_json(
-            [
-                {
-                    **record.model_dump(mode="json", exclude={"segments"}),
-                    "source_damage": opened.source(record.source_id).damage,
-                }
-                for record in records
-            ]
-        )
-        return
     rows = [
         (
             record.pair_id[:_SHORT],
@@ -74,20 +83,29 @@ def pairs(options: PairsCommandOptions) -> None:
     ]
     columns = ("pair", "clips", "frames", "aspect", "operation", "strength", "source")
     title = f"release {opened.name}, version {opened.version}: {len(rows)} pairs"
-    terminal.console().print(terminal.table(title, columns, rows, numbers=2))
+    terminal.show(
+        options.as_json,
+        [
+            {
+                **record.model_dump(mode="json", exclude={"segments"}),
+                "source_damage": opened.source(record.source_id).damage,
+            }
+            for record in records
+        ],
+        terminal.Grid(title, columns, rows, numbers=2),
+    )
 
 
 def _show(opened: Release, pair_id: str, as_json: bool) -> None:
     record = opened.pair(pair_id)
-    if as_json:
-        damage = opened.source(record.source_id).damage
-        terminal.print_json({**record.model_dump(mode="json"), "source_damage": damage})
-        return
+    damage = opened.source(record.source_id).damage
     from storage_schemas.source import DAMAGE_TEXTS
 
     row = opened.source(record.source_id)
     damaged = f", the video is {DAMAGE_TEXTS[row.damage]}" if row.damage else ""
-    terminal.say(
+    terminal.show(
+        as_json,
+        {**record.model_dump(mode="json"), "source_damage": damage},
         f"pair       {record.pair_id}",
         f"aspect     {record.aspect} ({record.category}), paper's dimension {record.dimension}",
         f"source     {row.title} ({record.source_id}), {row.licence}{damaged}",
@@ -99,10 +117,9 @@ def _show(opened: Release, pair_id: str, as_json: bool) -> None:
         f"           degraded {_intervals(record.high_intervals)}",
         f"low side   {record.low_frames} frames, {record.low_checksum[:16]}…",
         f"           degraded {_intervals(record.low_intervals)}",
+        *(f"skipped clip {clip}: {reason}" for (clip, reason) in record.passed_over.items()),
+        terminal.Grid("edit list", _COLUMNS, _edit_rows(record), numbers=4),
     )
-    for clip, reason in record.passed_over.items():
-        terminal.say(f"skipped clip {clip}: {reason}")
-    terminal.console().print(terminal.table("edit list", _COLUMNS, _edit_rows(record), numbers=4))
 
 
 _COLUMNS = ("position", "clip", "from frame", "frames", "low side from s", "kind", "made of")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import Field
@@ -12,16 +12,18 @@ from pydantic import Field
 from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
+from slvmeval.cli.store.pairs import check_aspects
 
 if TYPE_CHECKING:
     from storage_schemas.pair import PairRecord
     from storage_schemas.release import Release
+    from tasks.publish.harness import Harness
     from tasks.publish.pair_videos import SideName
 
 OutOption = Annotated[Path, Given(("--out",), "DIR"), Field(description="Folder to write.")]
 OpenOption = Annotated[bool, Given(("--open",)), Field(description="Open it in the browser.")]
 RevisionOption = Annotated[
-    str, Given(("--revision",), "NAME"), Field(description="A branch, tag or commit of the dataset.")
+    str, Given(metavar="NAME", by_set=True), Field(description="A branch, tag or commit of the dataset.")
 ]
 
 
@@ -34,7 +36,7 @@ def register(app: typer.Typer) -> None:
 class GalleryOptions(ReleaseParameters):
     """Options of `gallery`."""
 
-    out: OutOption
+    out: OutOption = Path("gallery")
     public: bool = Field(
         default=False,
         description="Leave out what may not be redistributed, so that the pages may be published.",
@@ -71,10 +73,10 @@ def show_gallery(release: Release, target: Path, quiet: bool = False, private: b
 class MaterialiseOptions(ReleaseParameters):
     """Options of `materialise`."""
 
-    out: OutOption
+    out: OutOption = Path("videos")
     pair_ids: PairIds = ()
     aspects: Aspects = ()
-    side: Annotated[str | None, Given(metavar="high|low")] = Field(
+    side: Annotated[Literal["high", "low"] | None, Given(metavar="high|low")] = Field(
         default=None, description="Only this side."
     )
     encoder: Annotated[str | None, Given(metavar="NAME", panel=RARE)] = Field(
@@ -99,9 +101,8 @@ def materialise(
     from storage_schemas.errors import UserInputError
     from tasks.publish.pair_videos import SIDES
 
-    if options.side not in (None, *SIDES):
-        raise UserInputError(f"--side {options.side}: choose {' or '.join(SIDES)}")
     opened = terminal.open_release(options)
+    check_aspects(opened, options.aspects)
     records = [opened.pair(id_) for id_ in options.pair_ids] if options.pair_ids else opened.pairs()
     records = [record for record in records if not options.aspects or record.aspect in options.aspects]
     if not records:
@@ -195,7 +196,7 @@ class ExportOptions(ReleaseParameters):
     private: bool = Field(
         default=False, description="Include sources that may not be redistributed, for internal use."
     )
-    votes: Annotated[bool, Given(panel=RARE)] = Field(
+    votes: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Include the votes of a filtered release."
     )
     packed: bool = Field(
@@ -207,12 +208,14 @@ class ExportOptions(ReleaseParameters):
     public: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="With --push: everyone can read a dataset that is new."
     )
-    harness: Annotated[str | None, Given(metavar="inspect-ai|lmms-eval", panel=RARE)] = Field(
+    harness: Annotated[
+        Literal["inspect-ai", "lmms-eval"] | None, Given(metavar="inspect-ai|lmms-eval", panel=RARE)
+    ] = Field(
         default=None,
         description="Write a task that this harness runs in place of a dataset: a row for each pair and "
         "order.",
     )
-    frames: Annotated[int, Given(("--max-frames",), panel=RARE)] = Field(
+    frames: Annotated[int, Given(("--max-frames",), by_set=True)] = Field(
         default=48, ge=2, description="With --harness: most pictures of a row, of both videos."
     )
     quiet: terminal.QuietOption = False
@@ -223,9 +226,10 @@ def export(
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
-    Of sources that may not be redistributed, only the pinned recipe is exported. Exit code 3 if pairs were
-    left out because their frames are gone and cannot be recreated. --push uploads a release all of whose
-    sources may be redistributed, and repeating it resumes; HF_TOKEN or `hf auth login` log in.
+    Of sources that may not be redistributed, only the pinned recipe is exported. Exit code 3 if that is
+    all, or pairs were left out because their frames are gone and cannot be recreated. --push uploads a
+    release all of whose sources may be redistributed, and repeating it resumes; HF_TOKEN or `hf auth login`
+    log in.
 
     Example: `slvmeval export demo --store STORE --push my-lab/demo`
 
@@ -243,7 +247,7 @@ def export(
     if options.harness is not None:
         unfit = {
             "--recipe-only": options.recipe_only,
-            "--votes": options.votes,
+            "votes=true": options.votes,
             "--packed": packed,
             "--push": options.push,
         }
@@ -308,28 +312,29 @@ def export(
         if out.is_relative_to(opened.store.exports):
             shutil.rmtree(out)
     _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
+    if result.recipe_only:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
 def _export_for_harness(
-    release: Release, harness: str, out: Path | None, frames: int, private: bool, quiet: bool
+    release: Release, harness: Harness, out: Path | None, frames: int, private: bool, quiet: bool
 ) -> None:
     from storage_schemas.errors import UserInputError
     from tasks.publish.frame_restore import WithoutSources, restore_frames
-    from tasks.publish.harness import HARNESSES, write_for_harness
+    from tasks.publish.harness import write_for_harness
 
-    known = {name: name for name in HARNESSES}
-    if harness not in known:
-        raise UserInputError(f"--harness {harness}: choose {' or '.join(known)}")
     if out is None:
         raise UserInputError("where to? --out DIR is a folder")
     passed = [row.source_id for row in release.sources() if private or row.redistributable]
     problems = restore_frames(release, passed, terminal.teller(quiet))
     rest = WithoutSources(release, problems) if problems else release
     with terminal.step_bar("export", quiet) as step:
-        made = write_for_harness(rest, out, known[harness], frames=frames, private=private, progress=step)
+        made = write_for_harness(rest, out, harness, frames=frames, private=private, progress=step)
     terminal.say(f"{made.rows} rows, {made.pairs} pairs in both orders: {made.path / 'README.md'}")
     if made.left_out:
         terminal.say(f"{len(made.left_out)} sources may not be redistributed and were left out")
+    if not made.pairs:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
     _end_without(problems, sum(len(release.pairs(source_id=id_)) for id_ in problems))
 
 
@@ -349,6 +354,9 @@ class PullOptions(SiteParameters):
     origin: Annotated[str, Given(("origin",), "ORG/NAME")] = Field(
         description="A dataset of the Hugging Face hub, or a folder that `export --packed` wrote."
     )
+    out: Annotated[Path | None, Given(metavar="DIR")] = Field(
+        default=None, description="Take the submissions of the dataset into this folder, not a release."
+    )
     revision: RevisionOption = "main"
     quiet: terminal.QuietOption = False
 
@@ -356,18 +364,25 @@ class PullOptions(SiteParameters):
 def pull(
     options: PullOptions,
 ) -> None:
-    """Bring a release that somebody handed on into a store, which is created if necessary.
+    """Bring a release that somebody handed on into a store, which is created if necessary, or submissions.
 
     It can then be opened, verified, judged and extended like one of your own. What the store has is not
     fetched again: repeating the command resumes. HF_TOKEN or `hf auth login` log in, HF_ENDPOINT names
     another hub.
 
-    Example: `slvmeval pull my-lab/demo --store STORE`
+    Example: `slvmeval pull my-lab/demo --store STORE`, `slvmeval pull my-lab/answers --out SUBMISSIONS`
     """
+    import tempfile
+
     from storage_schemas.store import Store
-    from tasks.publish.hub_sharing import check_repository, pull_release
+    from tasks.publish.hub_sharing import check_repository, pull_release, pull_submissions
     from tasks.publish.packed_release import unpack_folder
 
+    if options.out is not None:
+        with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
+            taken = pull_submissions(options.origin, options.revision, options.out, Path(work))
+        terminal.say(*map(str, taken))
+        return
     folder = Path(options.origin)
     if not folder.is_dir():
         check_repository(options.origin)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given
+from flows.parameters import Given
 from slvmeval.cli import terminal
 from storage_schemas.sizes import size_text
 
@@ -35,7 +35,7 @@ class StatusOptions(terminal.DeskParameters):
         "judges, campaigns, suites, disk.",
     )
     port: terminal.PortOption = 8019
-    browser: Annotated[bool, Given(panel=RARE)] = Field(
+    browser: Annotated[bool, Given(by_set=True)] = Field(
         default=True, description="Open the page in the browser at once."
     )
     as_json: terminal.JsonOption = False
@@ -59,13 +59,6 @@ def status(
     from slvmeval.store_status import status_values
 
     values = status_values(opened)
-    if options.as_json:
-        terminal.print_json(values)
-        return
-    from slvmeval.cli.store.build_states import runs_view
-
-    for part in runs_view(values["runs"]):
-        terminal.console().print(part)
     rows = [
         (
             f"{release['name']} {version['version']}",
@@ -81,10 +74,22 @@ def status(
         for version in release["versions"]
     ]
     columns = ("release, version", "pairs", "sources", "set aside", "recipe", "created", "reasons", "damaged")
-    terminal.console().print(terminal.table(f"releases in {opened.root}", columns, rows, numbers=3))
     sizes = [(kind, size["count"], size_text(size["bytes"])) for kind, size in values["sizes"].items()]
-    terminal.console().print(terminal.table("disk usage", ("kind", "count", "size"), sizes, 2))
-    terminal.say(f"{size_text(values['bytes_free'])} free")
+    terminal.show(
+        options.as_json,
+        values,
+        lambda: _print_runs(values["runs"]),
+        terminal.Grid(f"releases in {opened.root}", columns, rows, numbers=3),
+        terminal.Grid("disk usage", ("kind", "count", "size"), sizes, 2),
+        f"{size_text(values['bytes_free'])} free",
+    )
+
+
+def _print_runs(runs: list[dict[str, Any]]) -> None:
+    from slvmeval.cli.store.build_states import runs_view
+
+    for part in runs_view(runs):
+        terminal.console().print(part)
 
 
 def _watch(store: Store) -> None:

@@ -1,16 +1,18 @@
-"""``slvmeval verify``, ``gc`` and ``schema``: check, clean up and describe a store."""
+"""``slvmeval verify``, ``gc`` and ``list schemas``: check, clean up and describe a store."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import Field
 
-from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters, Workers
+from flows.parameters import Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class VerifyOptions(ReleaseParameters):
         ge=0,
         description="Also read N sources by the ffmpeg command on PATH, and compare every frame.",
     )
-    tolerance: Annotated[int, Given(metavar="STEPS", panel=RARE)] = Field(
+    tolerance: Annotated[int, Given(metavar="STEPS", by_set=True)] = Field(
         default=0,
         ge=0,
         le=255,
@@ -76,7 +78,7 @@ def verify(
     from tasks.media.ffmpeg_command import find_ffmpeg
 
     if options.tolerance and not options.against_ffmpeg:
-        raise UserInputError("--tolerance belongs to --against-ffmpeg N: give both")
+        raise UserInputError("--set tolerance=… belongs to --against-ffmpeg N: give both")
     command = find_ffmpeg() if options.against_ffmpeg else None
     damages: list[ReleaseDamage] = []
     try:
@@ -121,36 +123,30 @@ def verify(
                 options.quiet or options.as_json,
             )
     pairs = None if checked is None else checked.manifest.content["pairs"]
-    if options.as_json:
-        terminal.print_json(
-            {
-                "release": name,
-                "version": number,
-                "pairs": pairs,
-                "deep": options.deep,
-                "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
-                "repaired": done,
-                "ffmpeg": {} if command is None else _as_json(command, compared),
-            }
-        )
-    else:
-        for damage in damages:
-            terminal.say(f"{damage.what}: {damage.problem}")
-        for line in done:
-            terminal.say(line)
-        how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
-        if checked is None:
-            how = "its manifest is damaged, so only the files of the store were checked"
-        verdict = f"{len(damages)} problems" if damages else "all good"
-        terminal.say(f"release {name}, version {number}: {how}, {verdict}")
-        if done:
-            terminal.say(
-                "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
-            )
-        elif damages:
-            terminal.say("--repair removes damaged artifacts, so that the next build recreates them")
-        if command is not None:
-            _show_compared(command, compared)
+    how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
+    if checked is None:
+        how = "its manifest is damaged, so only the files of the store were checked"
+    verdict = f"{len(damages)} problems" if damages else "all good"
+    remedy = "--repair removes damaged artifacts, so that the next build recreates them"
+    if done:
+        remedy = "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
+    terminal.show(
+        options.as_json,
+        {
+            "release": name,
+            "version": number,
+            "pairs": pairs,
+            "deep": options.deep,
+            "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
+            "repaired": done,
+            "ffmpeg": {} if command is None else _as_json(command, compared),
+        },
+        *(f"{damage.what}: {damage.problem}" for damage in damages),
+        *done,
+        f"release {name}, version {number}: {how}, {verdict}",
+        *([remedy] if damages else []),
+        *([] if command is None else [partial(_show_compared, command, compared)]),
+    )
     if damages or not all(source.compared.is_equal for source in compared):
         raise typer.Exit(1)
 
@@ -266,28 +262,34 @@ _SCHEMAS = ("recipe", "profile", "tables")
 
 def list_schemas(options: ListOptions) -> None:
     """Print the schemas that are named; without a name, which there are."""
-    from storage_schemas.errors import UserInputError, suggestion
-
-    for name in options.names:
-        if name not in _SCHEMAS:
-            raise UserInputError(f"list schemas {name}: {suggestion(name, _SCHEMAS, 'the schemas are')}")
-        _print_schema(name)
+    names = chosen(options, _SCHEMAS)
     if not options.names:
-        terminal.say(*_SCHEMAS)
+        terminal.show(options.as_json, names, *names)
+        return
+    for name in names:
+        schema = _schema(name)
+        # a JSON Schema is JSON for a person too
+        tables = schema if name == "tables" else {}
+        lines = (line for table, fields in tables.items() for line in (table, *_columns(fields), ""))
+        terminal.show(options.as_json or not tables, schema, *lines)
 
 
-def _print_schema(name: str) -> None:
+def _schema(name: str) -> dict[str, Any]:
     if name == "recipe":
         from tasks.recipe import Recipe
 
-        terminal.print_json(Recipe.model_json_schema())
-    elif name == "profile":
+        return Recipe.model_json_schema()
+    if name == "profile":
         from infra.profile import profile_schema
 
-        terminal.print_json(profile_schema())
-    else:
-        for table, schema in table_schemas().items():
-            terminal.say(table, *(f"  {field.name:<20} {field.type}" for field in schema), "")
+        return profile_schema()
+    return {
+        table: {field.name: str(field.type) for field in schema} for table, schema in table_schemas().items()
+    }
+
+
+def _columns(fields: Mapping[str, str]) -> list[str]:
+    return [f"  {name:<20} {kind}" for name, kind in fields.items()]
 
 
 def table_schemas() -> dict[str, pa.Schema]:

@@ -64,22 +64,23 @@ def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
     rows = run.estimate(switches.sample, terminal.teller(switches.quiet or switches.as_json))
     refused = {one.dimension.name: one.refused for one in run.dimension_parts if one.refused}
     assumed = run.assumes()
-    if switches.as_json:
-        output = {
-            "assumed": assumed,
-            "prices_as_of": run.prices.as_of,
-            "rows": [row.as_json() for row in rows],
-        }
-        terminal.print_json({**output, "refused": refused, "left_out": [vars(one) for one in run.left_out]})
-        return
-    if rows:
-        _print_estimate(run, rows)
-    elif not refused:
-        terminal.say("nothing is left to score")
-    for text in assumed:
-        terminal.say(text)
-    _warn(refused.items())
-    terminal.say_left_out(run.left_out, see="--json")
+    output = {
+        "assumed": assumed,
+        "prices_as_of": run.prices.as_of,
+        "rows": [row.as_json() for row in rows],
+    }
+    terminal.show(
+        switches.as_json,
+        {**output, "refused": refused, "left_out": [vars(one) for one in run.left_out]},
+        *(
+            [lambda: _print_estimate(run, rows)]
+            if rows
+            else [*(["nothing is left to score"] if not refused else [])]
+        ),
+        *(text for text in assumed),
+        lambda: _warn(refused.items()),
+        lambda: terminal.say_left_out(run.left_out, see="--json"),
+    )
 
 
 def _print_estimate(run: SuiteRun, rows: list[DimensionEstimate]) -> None:

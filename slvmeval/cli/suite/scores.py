@@ -1,4 +1,4 @@
-"""``slvmeval suite manifest|leaderboard|scores``: input and output of suites.
+"""``slvmeval suite leaderboard|scores``: input and output of suites.
 
 ``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
 dimensions.
@@ -16,7 +16,6 @@ from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.against import AgainstOption, compared_with
-from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -34,7 +33,7 @@ SuiteArgument = Annotated[
 ]
 SettingsOption = Annotated[
     tuple[str, ...],
-    Given(("--checksum",), "CHECKSUM", RARE),
+    Given(("--checksum",), "CHECKSUM", by_set=True),
     Field(
         description="Use the settings with this prefix of their checksum instead of a dimension's newest "
         "ones."
@@ -56,48 +55,15 @@ RatingsOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(manifest)
     app.command()(leaderboard)
     app.command()(scores)
-    app.command()(alignment)
     app.command()(correlations)
-
-
-class ManifestOptions(Frozen):
-    """Options of `manifest`."""
-
-    videos: Annotated[Path, Given(metavar="DIR")] = Field(description="Folder of the videos.")
-    out: Annotated[Path | None, Given(metavar="FILE")] = Field(
-        default=None, description="Path of the file; manifest.csv in the folder by default."
-    )
-
-
-def manifest(
-    options: ManifestOptions,
-) -> None:
-    """Write a first manifest of a folder; you fill in which prompt each video was made from.
-
-    The first folder of a path is taken as the model. Only you know the prompt. An existing file is not
-    replaced.
-
-    Example: `slvmeval suite manifest --videos DIR`
-    """
-    from storage_schemas.commit import write_atomic
-    from storage_schemas.errors import UserInputError
-    from tasks.scoring.suites.manifest import draft_manifest
-
-    target = options.out or options.videos / "manifest.csv"
-    if target.exists():
-        raise UserInputError(f"{target} is there already: remove it, or give another --out")
-    text, count = draft_manifest(options.videos)
-    write_atomic(target, text.encode())
-    terminal.say(f"{count} files: {target}; fill in the column prompt_id, and model where it is empty")
 
 
 class LeaderboardOptions(SiteParameters):
     """Options of `leaderboard`."""
 
-    out: OutOption
+    out: OutOption = Path("leaderboard")
     suite: SuiteArgument = None
     settings: SettingsOption = ()
     common: Annotated[bool, Given(("--common",))] = Field(
@@ -113,6 +79,7 @@ def leaderboard(
 
     Example: `slvmeval suite leaderboard video-bench --out BOARD --store STORE`
     """
+    from storage_schemas.errors import UserInputError
     from storage_schemas.written_pages import remember_page
     from tasks.report.suite_leaderboard import board_table, write_board
     from tasks.scoring.suites.leaderboard import (
@@ -127,6 +94,10 @@ def leaderboard(
     held = terminal.open_store(options)
     made = the_suite(held, options.suite)
     rows, others = current(ScoresStore(held).rows(made.name), options.settings or ())
+    if not rows:
+        raise UserInputError(
+            f"there are no scores of {made.name} in {held.root}: `slvmeval suite run {made.name}`"
+        )
     rows = common_prompts(rows) if options.common else rows
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
     table = board_table(board)
@@ -208,40 +179,42 @@ def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[Suit
     return made, [row for row in rows if row.suite in ("", which)]
 
 
+#: Every variant with scores.
+ALL = "all"
+
+
 class AlignmentOptions(SiteParameters):
     """Options of `alignment`."""
 
     ratings: RatingsOption
-    out: OutOption
+    out: OutOption = Path("alignment")
     suite: SuiteArgument = None
     settings: SettingsOption = ()
     seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of the bootstrap.")
     videos: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None, description="Folder of the videos, so that differences.html shows them."
     )
-    manifest_file: Annotated[Path | None, Given(("--manifest",), "FILE")] = Field(
+    manifest_file: Annotated[Path | None, Given(("--manifest",), "FILE", RARE)] = Field(
         default=None, description="Their manifest; by default the one in the folder."
     )
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
-        default=None, description="The prompts, so that differences.html shows them."
+        default=None,
+        description="The prompts, for differences.html, or a table of variants.",
     )
-    most_different: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
+    variants: Annotated[tuple[str, ...], Given(("--variant",), "NAME|all")] = Field(
+        default=(), description="Compare this variant with the suite."
+    )
+    common: Annotated[bool, Given(panel=RARE)] = Field(
+        default=False, description="With --variant: count only videos that all have scored."
+    )
+    most_different: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=5, ge=0, description="Videos of each dimension in differences.html."
     )
     against: AgainstOption = None
 
 
-def alignment(
-    options: AlignmentOptions,
-) -> None:
-    """Compare a suite with people: rank correlation, α, difference, stability, robustness.
-
-    differences.html shows the videos on which both differ most, with the model's reasons. Stability needs
-    repeated scores (--repeats), robustness scores of blurred videos (--blur). Exit code 3: ratings were left
-    out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
-
-    Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
-    """
+def compare_with_people(options: AlignmentOptions) -> None:
+    """Write a suite's agreement with people, and the videos on which both differ most."""
     import math
 
     from tasks.report.difference_page import PAGE, write_differences
@@ -309,7 +282,7 @@ def _files(videos: Path | None, manifest: Path | None) -> dict[VideoKey, VideoEn
 class CorrelationsOptions(SiteParameters):
     """Options of `correlations`."""
 
-    out: OutOption
+    out: OutOption = Path("correlations")
     suite: SuiteArgument = None
     prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None, description="The prompts, for tables by theme, category and the prompt's complexity."

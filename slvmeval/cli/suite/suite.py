@@ -6,8 +6,8 @@ import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
-from slvmeval.cli.listing import KINDS, ListOptions
-from slvmeval.cli.suite import ablations, scores
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from slvmeval.cli.suite import alignment, scores
 from slvmeval.cli.suite.run import run
 
 app = CommandGroup(
@@ -19,7 +19,7 @@ app = CommandGroup(
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     scores.register(app)
-    ablations.register(app)
+    alignment.register(app)
     app.command()(run)
     parent.add_typer(app, name="suite", rich_help_panel="Judges")
     KINDS["suites"] = list_suites
@@ -29,4 +29,6 @@ def list_suites(options: ListOptions) -> None:
     """Print the installed suites. None of them is imported."""
     from tasks.scoring.suites.registry import suites
 
-    terminal.print_factories({}, suites(), options.as_json)
+    points = suites()
+    rows = {name: points[name].value for name in chosen(options, points)}
+    terminal.show(options.as_json, rows, *(f"{name:<20} {where}" for name, where in rows.items()))

@@ -23,10 +23,10 @@ class AestheticsBoundOptions(SiteParameters):
     pictures: Annotated[Path, Given(("pictures",), "PICTURES", folder=True)] = Field(
         description="A folder of reference pictures."
     )
-    siglip: Annotated[str | None, Given(metavar="NAME")] = Field(
+    siglip: Annotated[str | None, Given(metavar="NAME", by_set=True)] = Field(
         default=None, description="Another SigLIP of the model folder."
     )
-    head: Annotated[str | None, Given(metavar="NAME")] = Field(
+    head: Annotated[str | None, Given(metavar="NAME", by_set=True)] = Field(
         default=None, description="Another head of the predictor."
     )
     model_folders: ModelFolders = ()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
@@ -16,13 +16,12 @@ from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, Only
 from slvmeval.cli.evaluate.report import FailuresOption, TiesOption
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from tasks.extras.meta_sets.proxy_result import ProxyResult
     from tasks.statistics.cells import Cell
-    from tasks.statistics.trials import FailurePolicy, TiePolicy
 
 
 STUDY_PANEL = "The study"
@@ -43,16 +42,16 @@ class ProxyStudyOptions(Frozen):
     models: Annotated[tuple[str, ...], Given(("--generator",), "NAME", panel=STUDY_PANEL)] = Field(
         default=(), description="Only this generating model."
     )
-    couples: Annotated[int | None, Given(("--max-pairs",), panel=STUDY_PANEL)] = Field(
+    couples: Annotated[int | None, Given(("--max-pairs",), by_set=True)] = Field(
         default=None, ge=1, description="At most so many joined prompts."
     )
-    score: Annotated[str, Given(panel=RARE)] = Field(default="alignment", description="FETV's human score.")
+    score: Annotated[str, Given(by_set=True)] = Field(default="alignment", description="FETV's human score.")
     aspect: Annotated[str, Given(panel=RARE)] = Field(
         default="comprehensiveness", description="The aspect that is degraded."
     )
-    strength: Annotated[str, Given(panel=RARE)] = Field(default="", description="How strongly.")
+    strength: Annotated[str, Given(by_set=True)] = Field(default="", description="How strongly.")
     seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Key of all draws.")
-    fps: Annotated[str, Given(panel=RARE)] = Field(
+    fps: Annotated[str, Given(by_set=True)] = Field(
         default="1", description="Frames a second that are looked at."
     )
     ties: TiesOption = "half"
@@ -61,7 +60,7 @@ class ProxyStudyOptions(Frozen):
 def proxy_study(
     parameters: Annotated[
         EvaluateParameters,
-        Only("evaluators", "evaluators_file", "max_dollars", "store", "model_folders", "workers", "profile"),
+        Only("evaluators", "max_dollars", "store", "model_folders", "workers", "profile"),
     ],
     run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
     given: ProxyStudyOptions,
@@ -82,7 +81,7 @@ def proxy_study(
 
     if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval list evaluators`", param_hint="--evaluator")
-    policy, _ = tie_policy(given.ties), rate_of(given.fps)
+    rate_of(given.fps)
     study = ProxyPairs(
         path=str(given.fetv.expanduser().resolve()),
         videos=terminal.path_text(given.videos),
@@ -97,14 +96,15 @@ def proxy_study(
     site = parameters.site()
     options = evaluate_options(parameters, site, pairs_from=study)
     ran = run_flow(EVALUATE, options, site, run.direct, run.quiet)
-    result = study_result(options, study, policy)
+    result = study_result(options, study, given.ties)
     if given.out is not None:
         _write(result, given.out)
-    if run.as_json:
-        terminal.print_json(result.as_json())
-    else:
-        _print_study(result)
-        terminal.say(*(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped))
+    terminal.show(
+        run.as_json,
+        result.as_json(),
+        lambda: _print_study(result),
+        *(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped),
+    )
     raise typer.Exit(ran.exit_code)
 
 
@@ -143,26 +143,6 @@ def _write(result: ProxyResult, folder: Path) -> None:
         write_atomic(folder / name, content)
 
 
-def tie_policy(text: str) -> TiePolicy:
-    """Return what a tie counts."""
-    from tasks.statistics.trials import TiePolicy
-
-    if text not in get_args(TiePolicy):
-        raise typer.BadParameter(f"choose one of {', '.join(get_args(TiePolicy))}", param_hint="--ties")
-    return cast(TiePolicy, text)
-
-
-def failure_policy(text: str) -> FailurePolicy:
-    """Return what a failed request counts."""
-    from tasks.statistics.trials import FailurePolicy
-
-    if text not in get_args(FailurePolicy):
-        raise typer.BadParameter(
-            f"choose one of {', '.join(get_args(FailurePolicy))}", param_hint="--failures"
-        )
-    return cast("FailurePolicy", text)
-
-
 def percent(share: float | None) -> str:
     """Return a share as a table shows it."""
     return "–" if share is None else f"{100 * share:.1f}"
@@ -191,72 +171,53 @@ def register(parent: typer.Typer) -> None:
 
 
 def list_sets(options: ListOptions) -> None:
-    """Print the sets that can be judged in place of a release, and their own aspects."""
+    """Print the sets that can be judged in place of a release; of NAME:PATH, what is in its files."""
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
+    if any(":" in name for name in options.names):
+        left_out = [_check_set(name, options.as_json) for name in options.names]
+        raise typer.Exit(terminal.SOME_SET_ASIDE if any(left_out) else 0)
     own = descriptions()
-    if options.as_json:
-        sets = {
-            name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
-            for name, one in SETS.items()
-        }
-        terminal.print_json(sets)
-        return
+    sets = {name: SETS[name] for name in chosen(options, SETS)}
     rows = [
         (name, one.title, ", ".join(own.get(name, {})) or "those of this project")
-        for name, one in SETS.items()
+        for name, one in sets.items()
     ]
-    terminal.console().print(terminal.table("Sets", ("name", "title", "aspects"), rows))
-
-
-class CheckOptions(Frozen):
-    """Options of `check`."""
-
-    where: SetArgument
-    most: Annotated[int, Given(("--max-shown",), panel=RARE)] = Field(
-        default=10, ge=0, description="Show so many of what is left out."
+    terminal.show(
+        options.as_json,
+        {
+            name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
+            for name, one in sets.items()
+        },
+        terminal.Grid("Sets", ("name", "title", "aspects"), rows),
     )
-    as_json: terminal.JsonOption = False
 
 
-@app.command()
-def check(
-    options: CheckOptions,
-) -> None:
-    """Read a set's files and say what is in them: pairs by aspect and answer, and what is left out, and why.
-
-    No video is opened. Exit code 3: something is left out.
-
-    Example: `slvmeval meta-sets check uve:UVE`
-    """
+def _check_set(where: str, as_json: bool) -> bool:
+    """Print what is in a set's files, without opening a video; return whether something is left out."""
     from collections import Counter
 
     from tasks.extras.meta_sets.provider import meta_set_from_text
 
-    pairs = meta_set_from_text(options.where)
+    pairs = meta_set_from_text(where)
     loaded = pairs.loaded()
     counts = Counter((pair.aspect, pair.gold) for pair in loaded.pairs)
     aspects = sorted({aspect for aspect, _ in counts})
-    if options.as_json:
-        terminal.print_json(
-            {
-                "set": pairs.name,
-                "pairs": len(loaded.pairs),
-                "aspects": {
-                    name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects
-                },
-                "left_out": loaded.reasons(),
-                "examples": [vars(one) for one in loaded.left_out[: options.most]],
-            }
-        )
-    else:
-        rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
-        title = f"{pairs.title}: {len(loaded.pairs)} pairs"
-        terminal.console().print(terminal.table(title, ("aspect", "a", "b", "tie"), rows, numbers=3))
-        terminal.say(
-            *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: options.most])
-        )
-    raise typer.Exit(terminal.SOME_SET_ASIDE if loaded.left_out else 0)
+    rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
+    title = f"{pairs.title}: {len(loaded.pairs)} pairs"
+    terminal.show(
+        as_json,
+        {
+            "set": pairs.name,
+            "pairs": len(loaded.pairs),
+            "aspects": {name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects},
+            "left_out": loaded.reasons(),
+            "examples": [vars(one) for one in loaded.left_out[: terminal.MAX_LISTED]],
+        },
+        terminal.Grid(title, ("aspect", "a", "b", "tie"), rows, numbers=3),
+        *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: terminal.MAX_LISTED]),
+    )
+    return bool(loaded.left_out)
 
 
 class AgreementOptions(SiteParameters):
@@ -283,31 +244,23 @@ def agreement(
     from tasks.extras.meta_sets.agreement import agreements
     from tasks.extras.meta_sets.provider import meta_set_from_text
 
-    policy = tie_policy(options.ties)
     pairs = meta_set_from_text(options.where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(options)).rows(pair_ids=list(gold))
-    rates = agreements(rows, pairs.facts(), gold, policy, failure_policy(options.failures))
-    if options.as_json:
-        terminal.print_json(
-            [
-                {
-                    "evaluator": one.evaluator,
-                    "settings": one.settings,
-                    "aspect": one.aspect,
-                    "with_ties": _cell(one.with_ties),
-                    "without_ties": _cell(one.without_ties),
-                    "calibrated": None
-                    if one.calibrated is None
-                    else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
-                }
-                for one in rates
-            ]
-        )
-        return
-    if not rates:
-        terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{options.where}' -e NAME")
-        return
+    rates = agreements(rows, pairs.facts(), gold, options.ties, options.failures)
+    values = [
+        {
+            "evaluator": one.evaluator,
+            "settings": one.settings,
+            "aspect": one.aspect,
+            "with_ties": _cell(one.with_ties),
+            "without_ties": _cell(one.without_ties),
+            "calibrated": None
+            if one.calibrated is None
+            else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
+        }
+        for one in rates
+    ]
     columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
     cells = [
         (
@@ -322,7 +275,10 @@ def agreement(
         )
         for one in rates
     ]
-    terminal.console().print(terminal.table(pairs.title, columns, cells, numbers=6))
+    nobody = f"nobody judged this set yet: slvmeval evaluate --pairs '{options.where}' -e NAME"
+    terminal.show(
+        options.as_json, values, terminal.Grid(pairs.title, columns, cells, numbers=6) if rates else nobody
+    )
 
 
 def _cell(cell: Cell) -> dict[str, object]:

@@ -93,18 +93,16 @@ def _money(usd: float | None) -> str:
 def say_expected(expected: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
     """Print the estimated cost of prompts."""
     counts = vars(expected)
-    if as_json:
-        rows = [vars(one) for one in left_out]
-        terminal.print_json({**counts, "prices_as_of": prices.as_of, "left_out": rows})
-        return
-    terminal.say(
+    rows = [vars(one) for one in left_out]
+    terminal.show(
+        as_json,
+        {**counts, "prices_as_of": prices.as_of, "left_out": rows},
         "at most, if each answer fits at once and each round of self-refinement finds something:",
         *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in counts.items() if name != "usd"),
         f"$: {_money(expected.usd)}",
+        *([f"prices of {prices.as_of}, {prices.source}"] if prices.as_of else []),
+        lambda: terminal.say_left_out(left_out),
     )
-    if prices.as_of:
-        terminal.say(f"prices of {prices.as_of}, {prices.source}")
-    terminal.say_left_out(left_out)
 
 
 FolderArgument = Annotated[
@@ -147,11 +145,12 @@ def make(
         return
     result = run_flow(PROMPTS, options, site, direct=True, quiet=run.quiet)
     made, left_out = result.made, result.left_out
-    if run.as_json:
-        terminal.print_json(summary(made, left_out))
-    else:
-        print_made(made, Path(result.out))
-        terminal.say_left_out(left_out)
+    terminal.show(
+        run.as_json,
+        summary(made, left_out),
+        lambda: print_made(made, Path(result.out)),
+        lambda: terminal.say_left_out(left_out),
+    )
     failed = any(one.state in ("failed", "unfinished") for one in made)
     raise typer.Exit(terminal.SOME_SET_ASIDE if failed or left_out else 0)
 

@@ -29,6 +29,7 @@ from slvmeval.web.annotation.site import Site, not_found, site_of
 from storage_schemas.errors import UserInputError
 from storage_schemas.secrets import strike_out_of_logs
 from storage_schemas.store import Store
+from storage_schemas.value_problems import value_problem
 from tasks.annotation.desk.database import Clock, utc
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
@@ -178,7 +179,9 @@ def _on_unfit(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return problem_response(request, Problem(422, RefusalReason.BAD_VALUE.value, f"{where}: {first['msg']}"))
+    return problem_response(
+        request, Problem(422, RefusalReason.BAD_VALUE.value, f"{where}: {value_problem(first)}")
+    )
 
 
 def _on_http(request: Request, problem: Exception) -> Response:

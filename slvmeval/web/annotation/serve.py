@@ -302,14 +302,14 @@ def _check_options(settings: Serving, processes: int) -> None:
         if platform not in PLATFORMS:
             raise UserInputError(f"--platform {platform}: choose {', '.join(PLATFORMS)}")
     if settings.send_files and settings.send_files not in SEND_FILES:
-        raise UserInputError(f"--send-files {settings.send_files}: choose {' or '.join(SEND_FILES)}")
+        raise UserInputError(f"--set send_files={settings.send_files}: choose {' or '.join(SEND_FILES)}")
     if settings.send_files and not settings.trusted_proxies:
         raise UserInputError(
-            "--send-files needs a proxy in front that sends the videos: --behind-proxy ADDRESS"
+            "--set send_files=… needs a proxy in front that sends the videos: --set behind_proxy=ADDRESS"
         )
     if processes > 1 and settings.database.startswith("sqlite"):
         raise UserInputError(
-            "--processes needs a database with several writers: --database postgresql+psycopg://…"
+            "--set processes=N needs a database with several writers: --database postgresql+psycopg://…"
         )
     if settings.public_url:
         parts = urlsplit(settings.public_url)
@@ -413,7 +413,7 @@ def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:
         warnings.append("workers use plain http, which can be read in transit: put https in front")
     if serving.secure and not serving.trusted_proxies:
         warnings.append(
-            "behind an https proxy give --behind-proxy, or all workers appear to share one address"
+            "behind an https proxy give --set behind_proxy=…, or all workers appear to share one address"
         )
     if private:
         warnings.append(

@@ -140,7 +140,7 @@ class ImageTextSource(HubSource):
             raise PrerequisiteError(
                 f"{self.repository} is in the model folder at revision {there or 'unknown'}, but "
                 f"{self.revision} is asked for: remove its folder {self.name}, then slvmeval models add "
-                f"{self.repository} --revision {self.revision}"
+                f"{self.repository} --set revision={self.revision}"
             )
         return found
 

@@ -74,7 +74,7 @@ def find_manifest(videos: Path) -> Path:
             return videos / name
     raise UserInputError(
         f"{videos} has no {NAMES[0]} or {NAMES[1]} that says which file is which model's video of "
-        f"which prompt: `slvmeval suite manifest --videos {videos}` writes a first one, "
+        f"which prompt: `slvmeval init {videos} --kind manifest` writes a first one, "
         "whose column prompt_id you fill in"
     )
 

@@ -180,7 +180,7 @@ def test_captions_are_translated_and_shown(store: Path, tmp_path: Path, annotate
     site = tmp_path / "site.toml"
     with FaultyServer(half) as server:
         site.write_text(f'store = "{store}"\n[model_servers]\ntranslation = "{server.url}"\n')
-        words = ("translate", "--profile", site, "--model", "tiny", "--plain-sampling", "--quiet")
+        words = ("translate", "--profile", site, "--model", "tiny", "--set", "plain_sampling=true", "--quiet")
         printed = annotate(*words, code=3).out
         assert "stay untranslated: tiny gave no translation in 3 attempts: it is not in Japanese" in printed
         assert "min_p" not in server.seen[0].body
@@ -198,8 +198,6 @@ def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
     for words, message in (
         ("publish none", "no release none"),
         ("publish --settings /none.toml", "/none.toml does not exist"),
-        ("export --links all --out x.csv", "choose token, worker, none"),
-        ("export --encoding utf-7 --out x.csv", "choose utf-8"),
         ("export --out x.csv", "--public-url"),
         ("export --links none --out x.pdf", "name it .csv or .jsonl"),
         ("import /none.csv", "No such file"),
@@ -209,6 +207,8 @@ def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
         ("translate --prompts /none", "is not a folder"),
     ):
         assert message in annotate(*words.split(), code=1).err, words
+    assert "is not one of" in annotate("export", "--links", "no", "--out", "x.csv", code=2).error
+    assert "encoding: must be" in annotate("export", "--set", "encoding=no", "--out", "x.csv", code=2).error
     name = annotate("publish", "--campaign", "a b", code=1).err
     assert "a campaign's name must be at most 64 letters" in name
     assert "--language ja" in annotate("translate", "--language", "", code=1).err

@@ -57,7 +57,7 @@ def test_from_votes_to_a_filtered_release(
     assert [path.name for path in (voted.store.root / "releases").iterdir()] == [name]
     # the report has people in it
     folder = tmp_path / "report"
-    command("report", name, "--out", folder, "--quiet", "--max-shown", "0")
+    command("report", name, "--out", folder, "--quiet", "--set", "max_shown=0")
     tables = {path.stem: path.read_text(encoding="utf-8") for path in (folder / "tables").glob("*.csv")}
     assert ",human," in tables["accuracy"]
     assert "all,6,1,1,1,3,0.6" in tables["retention"]

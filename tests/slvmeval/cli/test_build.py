@@ -271,17 +271,17 @@ def test_evicted_frames_come_back_when_they_are_wanted(built: Built, tmp_path: P
     assert [path.name for path in (tmp_path / "mp4").rglob("*.mp4")] == ["low.mp4"]
     run("verify", "--store", built.store, "--quiet")
     run(*words, "low", "--pair", "zzz", code=1)
-    run(*words, "left", code=1)
+    run(*words, "left", code=2)
 
 
 def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     built: Built, ffmpeg: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     store = ("small", "--store", built.store, "--quiet")
-    verify = ("verify", *store, "--against-ffmpeg", "5", "--tolerance", "2")
+    verify = ("verify", *store, "--against-ffmpeg", "5", "--set", "tolerance=2")
     encode = ("materialise", *store, "--aspect", "temporal_flow", "--out", tmp_path / "mp4", "--encoder")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "belongs to --against-ffmpeg" in run("verify", *store, "--tolerance", "2", code=1).err
+    assert "belongs to --against-ffmpeg" in run("verify", *store, "--set", "tolerance=2", code=1).err
     assert "no ffmpeg on PATH" in run(*verify, code=1).err
     (tmp_path / "ffmpeg").symlink_to(ffmpeg)
     # the checks without ffmpeg have tests of their own
@@ -328,7 +328,7 @@ def test_a_pinned_recipe_makes_the_same_pairs(
     assert again.build("--set", "seed=1") == 1
     assert "cannot be changed with --set" in capsys.readouterr().err
     # the film has no licence line, so it is exported only for internal use
-    assert "0 pairs" in run(*words, tmp_path / "public").out
+    assert "0 pairs" in run(*words, tmp_path / "public", code=3).out
     run(*words, tmp_path / "own", "--private")
     assert len(list((tmp_path / "own").rglob("*.mp4"))) == 5
 

@@ -56,7 +56,7 @@ def captions(run: Run, tmp_path: Path) -> Run:
 
 
 def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, captions: Run) -> None:
-    output = captions("compare", "--json").json
+    output = captions("--json").json
     assert (output["sources"], output["clips"]) == (1, 3)
     fields = {row["field"]: row for row in output["fields"]}
     color = fields["color"]
@@ -69,10 +69,10 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, cap
     assert examples == [
         {"field": "color", "source_id": "s1", "clip": 1, "first": [], "second": ["blue coat"]}
     ]
-    text = captions("compare").out
+    text = captions().out
     for said in ("3 clips of 1 sources", "color, clip 1 of s1", "llm: blue coat"):
         assert said in text
-    rows = list(csv.DictReader(captions("compare", "--csv").out.splitlines()))
+    rows = list(csv.DictReader(captions("--set", "csv=true").out.splitlines()))
     one = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))
     assert (one["first"], one["second"], one["overlap"]) == ("1", "2", "0.5000")
 
@@ -82,7 +82,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
 ) -> None:
     other = {"model": "tiny", "thinking": False}
     analyse(store, AnalyserRecipe(name="llm", parameters=other), [Reply()])
-    errors = captions("compare", code=1).err
+    errors = captions(code=1).err
     assert "2 analysers named llm" in errors
     assert "differ in thinking" in errors
     for name, parameters in (("a", LLM.parameters), ("b", other)):
@@ -90,31 +90,31 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
         values = {"base": "cpu-approx", "name": name, "caption_analysis": analysis}
         (tmp_path / f"{name}.json").write_text(json.dumps(values))
     recipes = (tmp_path / "a.json", tmp_path / "b.json")
-    fields = {row["field"]: row for row in captions("compare", *recipes, "--json").json["fields"]}
+    fields = {row["field"]: row for row in captions(*recipes, "--json").json["fields"]}
     assert (fields["background"]["first"], fields["background"]["second"]) == (0, 2)
     # an empty caption is not requested
     assert fields["subject"]["second"] == 2
 
 
 def test_analyses_are_shown_with_what_they_took(store: Store, captions: Run) -> None:
-    text = captions("show", "s1").out
+    text = captions("s1").out
     for said in ("clip 0, rules", "clip 2, llm"):
         assert said in text
     assert "answered by tiny: attempts 1, calls 1, tokens 100 in and 20 out" in text
     assert "<think>" not in text
-    text = captions("show", "s1", "--clip", "0", "--raw").out
+    text = captions("s1", "--clip", "0", "--raw").out
     assert "reasoning:\n    well" in text
     assert "<think>well</think>{" in text
     assert "clip 1" not in text
-    rows = captions("show", "s1", "--json").json
+    rows = captions("s1", "--json").json
     assert [row["answer"] is None for row in rows if row["analyser"] == "llm"] == [False, False, True]
-    captions("show", "s1", "--clip", "9", code=1)
+    captions("s1", "--clip", "9", code=1)
 
 
 def test_what_cannot_be_compared_is_said(tmp_path: Path, captions: Run) -> None:
     Store.create(tmp_path / "store")
-    assert "this store has no analysis by rules" in captions("compare", code=1).err
-    assert "no analysis of source 's1'" in captions("show", "s1", code=1).err
+    assert "this store has no analysis by rules" in captions(code=1).err
+    assert "no analysis of source 's1'" in captions("s1", code=1).err
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,10 @@ def test_plain_captions_that_give_no_pair_in_three_aspects_say_what_they_lack(
         assert 'Give a thing exactly one colour: "A red boat lies on the beach."' in text
 
     add_film(videos, 2)
-    two = [row["clips"] for row in run(*scan, "--sample", "1", "--json").json]
+    two = [row["clips"] for row in run(*scan, "--set", "sample=1", "--json").json]
     assert two == [EXPECTED, {}]
-    assert "captions: those of 1 of 2 sources were looked at" in run(*scan, "--sample", "1").text
-    assert "14/5" not in run(*scan, "--sample", "0").text
+    assert "captions: those of 1 of 2 sources were looked at" in run(*scan, "--set", "sample=1").text
+    assert "14/5" not in run(*scan, "--set", "sample=0").text
 
 
 def test_of_many_films_those_with_too_few_clips_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

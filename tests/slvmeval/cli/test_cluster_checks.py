@@ -117,7 +117,7 @@ def test_every_pool_that_does_not_fit_is_named_with_file_and_key(
     text = ONE_MACHINE.read_text(encoding="utf-8").replace('partition = "cpu"', 'partition = "cpux"')
     file.write_text(text, encoding="utf-8")
     monkeypatch.setattr("slvmeval.cli.doctor.checks.check_our_packages", list)
-    words = ("doctor", "--profile", file, "--store", tmp_path / "store", "--probe-nodes=0")
+    words = ("doctor", "--profile", file, "--store", tmp_path / "store", "--set", "probe_nodes=0")
     output = run(*words, code=1).out
     assert f"profile {file}: pools.cpu.partition: no partition 'cpux'" in output
     assert "worker pools cpu of up to 2 jobs, h100 of up to 2 jobs" in output

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import flows
 from flows.annotate.parameters import AnnotateParameters
 from flows.extras.prompt_suite.parameters import PromptsParameters
-from flows.parameters import FlowParameters, Given
+from flows.parameters import FlowParameters, Given, given
 from flows.release.parameters import BuildParameters
 from flows.score.parameters import EvaluateParameters, SuiteParameters
 from slvmeval.cli import declared, main
@@ -71,6 +71,20 @@ def test_a_command_gets_a_model_of_its_options(tmp_path: Path, monkeypatch: pyte
         assert "Usage:" in asked(*wrong.split())[1]
 
 
+def test_rare_fields_are_given_by_set() -> None:
+    class Rare(Frozen):
+        most: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(default=1, le=9, description="M.")
+        words: Annotated[tuple[str, ...], Given(by_set=True)] = Field(default=(), description="W.")
+
+    words = "--set max_shown=3 --set words=a --set words=b=c"
+    assert asked(*words.split(), of=Rare)[0][0] == Rare(most=3, words=("a", "b=c"))
+    assert asked(of=Rare)[0][0] == Rare()
+    assert "max_shown: must be at most 9" in " ".join(asked("--set", "max_shown=10", of=Rare)[1].split())
+    assert "max_shown=…: M; words=…: W" in " ".join(asked("--help", of=Rare)[1].replace("│", " ").split())
+    with pytest.raises(UserInputError, match="did you mean max_shown"):
+        asked("--set", "max_show=3", of=Rare)
+
+
 def test_a_command_may_take_some_fields_of_a_model() -> None:
     assert asked(".", "--fast", of=Annotated[Asked, Only("where", "fast")])[0][0].fast
     assert "--count" not in asked("--help", of=Annotated[Asked, Only("where", "fast")])[1]
@@ -108,7 +122,7 @@ def test_form_and_command_say_the_same_of_each_field(
         command = command.get_command(None, word)
     of_command = {parameter.name: parameter for parameter in command.params}
     for name, (_, _, description) in model.form().items():
-        if name not in without:
+        if name not in without and not given(model.model_fields[name]).by_set:
             assert of_command[name].help.removeprefix("Do not ")[1:].startswith(description[1:])
 
 

@@ -53,7 +53,8 @@ class Judging:
         )
         profile.write_text("".join(servers))
         prices.write_text(PRICES)
-        self._words = ("--store", store, "--profile", profile, "--prices", prices, "--json", "--quiet")
+        site = ("--store", store, "--profile", profile, "--set", f"prices={prices}")
+        self._words = (*site, "--json", "--quiet")
 
     def dry(self, *words: str) -> dict[str, Any]:
         before = len(self.plan.counted)

@@ -45,7 +45,7 @@ def test_a_dry_run_says_what_then_happens(
         "output_per_million = 0\n"
     )
     words = ["evaluate", "-e", "planted?tokens=250", "-e", "lengths", "--store", judged_store]
-    words += ["--prices", prices, "--quiet"]
+    words += ["--set", f"prices={prices}", "--quiet"]
     output = run(*words, "--dry-run", "--json").json
     rows = {(row["evaluator"], row["aspect"]): row for row in output["rows"]}
     assert output["prices_as_of"] == "2026-11-22"
@@ -55,7 +55,7 @@ def test_a_dry_run_says_what_then_happens(
     assert (rows["lengths", "aesthetics"]["usd"], rows["lengths", "aesthetics"]["requests"]) == (None, 2)
     assert not planted.asked("right")
     assert not (judged_store / "judgements").exists()
-    assert "prices of 2026-11-22" in run(*words, "--dry-run", "--sample", "1").out
+    assert "prices of 2026-11-22" in run(*words, "--dry-run", "--set", "sample=1").out
     happened = run(*words, "--direct", "--workers", "1", "--json").json["evaluators"]["right"]
     assert (happened["asked"], happened["tokens"], happened["usd"]) == (12, 3000, pytest.approx(3.0))
 

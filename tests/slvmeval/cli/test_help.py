@@ -19,11 +19,12 @@ from typer.core import TyperGroup
 import slvmeval
 from slvmeval.cli.main import app
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.store import Store
 from tests.slvmeval.cli.running import Run
 
 CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
-MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 68, 153, 45
+MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 63, 100, 45
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -44,21 +45,20 @@ def every_command() -> dict[str, str]:
 #: The commands below each word, as the documents name them.
 COMMANDS = {
     "": (
-        "list init build demo doctor status verify pairs gc gallery materialise export pull evaluate report "
-        "compare jury leaderboard deploy run serve-llm"
+        "list captions init build demo doctor status verify pairs gc gallery materialise export pull "
+        "evaluate report compare jury leaderboard deploy run serve-llm"
     ),
     "sources": "scan categorise",
     "models": "add verify",
     "judgements": "export import give-up",
-    "submission": "make check push pull",
+    "submission": "make check",
     "prompts": "export check from-paper",
-    "meta-sets": "check agreement proxy-study",
-    "suite": "run manifest leaderboard scores alignment ablations correlations aesthetics-bound",
+    "meta-sets": "agreement proxy-study",
+    "suite": "run leaderboard scores alignment correlations aesthetics-bound",
     "suite prompts": "make review statistics",
-    "captions": "compare show",
     "annotate": (
         "publish publish-ratings serve translate collect export import status links erase filter codes "
-        "quality decide simulate backup restore"
+        "quality decide reconcile simulate backup restore"
     ),
 }
 
@@ -96,20 +96,30 @@ def test_help_has_a_short_name(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["--bogus", "bild", "build --workers 0", "build", "build --dry-run", "captions show", "suite nothing"],
+    [
+        "--bogus",
+        "bild",
+        "init x --kind judge --cluster",
+        "status --store=",
+        "build --workers 0",
+        "build",
+        "build --dry-run",
+        "captions a b c",
+        "suite nothing",
+    ],
 )
 def test_wrong_usage_exits_2(words: str, run: Run) -> None:
     assert "Usage:" in run(*words.split(), code=2).err
 
 
 def test_a_name_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
-    assert "no store at" in run("captions", "show", "-film", "--store", tmp_path, code=1).error
-    for mistaken in (("captions", "show", "-store", tmp_path), ("pairs", "-e")):
+    assert "no store at" in run("captions", "-film", "--store", tmp_path, code=1).error
+    for mistaken in (("captions", "-store", tmp_path), ("pairs", "-e")):
         assert "No such option: -" in run(*mistaken, code=2).error
     # a short option, or a name for one
     assert "No such option: -f" in (said := run("annotate", "-film", code=2).error)
     assert "follows -- behind all options: … -- -f" in said.replace("│ ", "")
-    assert "dash" not in run("captions", "show", "--film", code=2).error
+    assert "dash" not in run("captions", "--film", code=2).error
 
 
 def end_by_signal() -> None:
@@ -184,6 +194,17 @@ def test_what_cannot_be_meant_is_said_before_any_work(
     said = run("build", "--store", store, *words.split(), code=1).err
     assert message in said
     assert not store.exists()
+
+
+@pytest.mark.parametrize("kind", ["models", "served-models", "suites", "meta-sets", "batches", "schemas"])
+def test_list_knows_json_and_names(kind: str, tmp_path: Path, run: Run) -> None:
+    store = ("--store", Store.create(tmp_path / "store").root)
+    assert run("list", kind, "--json", *store).json is not None
+    assert f"list {kind} no-such: " in run("list", kind, "no-such", *store, code=1).err
+
+
+def test_sources_scan_names_its_own_argument(run: Run) -> None:
+    assert "error: KIND:PATH foldr:/x: " in run("sources", "scan", "foldr:/x", code=1).err
 
 
 def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:

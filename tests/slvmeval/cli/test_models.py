@@ -36,10 +36,10 @@ def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) 
 def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, run: Run) -> None:
     weights = ("--model-folder", tmp_path / "models")
     folder = write(tmp_path / "checkpoint")
-    adding = ("models", "add", "my-detector", folder, "--kind", "detector", "--memory", "1.5", *weights)
-    run(*adding, "--files", "no", code=2)
+    adding = ("models", "add", "my-detector", folder, "--kind", "detector", "--set", "memory=1.5", *weights)
+    run(*adding, "--set", "files=no", code=2)
     place = tmp_path / "models" / "my-detector"
-    assert run(*adding, "--licence", "MIT").out == f"{place}\n"
+    assert run(*adding, "--set", "licence=MIT").out == f"{place}\n"
     assert "already exists" in run(*adding, code=1).err
     output = run("list", "models", *weights).out
     assert "my-detector: your own model\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in output
@@ -204,9 +204,9 @@ def test_a_job_asks_for_cores_and_memory_in_proportion_to_its_gpus(site: list[st
         (["grounding-dino-base"], "is a model of kind detector"),
         (["qwen-image-edit-2509"], "is a model of kind image-editor, which builds load themselves"),
         (["qwen3-vl-235"], "no model 'qwen3-vl-235': did you mean qwen3-vl-235b or"),
-        (["qwen3-8b", "--name", "a b"], "use at most 64 letters"),
-        (["--name", "../x"], "--name '../x': use at most 64 letters"),
-        (["--name", "x\n#SBATCH --uid=0", "--script"], "use at most 64 letters"),
+        (["qwen3-8b", "--set", "name=a b"], "use at most 64 letters"),
+        (["--set", "name=../x"], "--set name='../x': use at most 64 letters"),
+        (["--set", "name=x\n#SBATCH --uid=0", "--script"], "use at most 64 letters"),
         (["zzz"], "qwen3-8b"),
     ],
 )

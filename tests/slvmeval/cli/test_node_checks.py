@@ -127,7 +127,7 @@ def test_a_job_that_only_waited_was_not_checked() -> None:
         (finding,) = findings(job=waiting(reason))
         assert finding.verdict is CheckVerdict.UNSEEN
         assert f"n1 was not checked: the probe job was still waiting ({reason})" in finding.message
-        assert "--max-wait" in finding.message
+        assert "--set max_wait=…" in finding.message
 
 
 def test_a_reason_that_nobody_knows_is_for_the_user_to_judge() -> None:

@@ -26,7 +26,7 @@ def test_all_prompts_are_listed_with_where_a_paper_has_their_words(run: Run) -> 
     shown = run("list", "prompts", "operations").out
     assert "operations/color_instruction" in shown
     assert "judges/" not in shown
-    run("list", "prompts", "operation", code=2)
+    run("list", "prompts", "operation", code=1)
     # the commands that send a prompt exist
     senders = {command for one in prompt_catalogue().values() for command in one.used_by.split(", ")}
     assert senders <= every_command().keys()
@@ -73,7 +73,7 @@ def test_mistakes_are_told_one_a_line_and_refuse_a_build(tmp_path: Path, run: Ru
     assert first == PAINT
     assert second.startswith("operations/colour.txt: there is no such prompt")
     run("prompts", "check", tmp_path / "none", code=1)
-    run("prompts", "export", tmp_path / "x", "jugdes", code=2)
+    run("prompts", "export", tmp_path / "x", "jugdes", code=1)
     (own / "operations" / "colour.txt").unlink()
     (tmp_path / "videos").mkdir()
     given = ("--sources", tmp_path / "videos", "--store", tmp_path / "store")

@@ -36,7 +36,7 @@ def test_a_report_on_what_was_judged_against_published_values(
     accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
     assert "comprehensiveness,duration," in accuracy
     assert "comprehensiveness,coin," in accuracy
-    words = (*words, "--max-shown", "0")
+    words = (*words, "--set", "max_shown=0")
     no_more_figures()
     # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out
@@ -48,7 +48,7 @@ def test_a_report_on_what_was_judged_against_published_values(
         "[[tables]]\ntable = '4'\nsection = '1'\ngives = 'accuracy'\n"
         "columns = ['comprehensiveness', 'colour']\n[tables.rows]\nduration = ['90.0±5.0', '50.0']\n"
     )
-    printed = run(*words, "-e", "duration", "--interval", "wilson", "--against", file, code=3)
+    printed = run(*words, "-e", "duration", "--set", "interval=wilson", "--against", file, code=3)
     unknown = "table 4: unknown aspect 'colour' in accuracy (did you mean color?): not compared"
     assert printed.err.splitlines() == [unknown]
     # removing a clip makes the video shorter, so duration is right
@@ -75,7 +75,8 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
     printed = run(*words).out
     assert "duration against coin" in printed
     assert "No significant difference for" in printed
-    assert run(*words, "--out", out, "--points", "10").out.splitlines()[-1] == str(out / "comparison.html")
+    lines = run(*words, "--out", out, "--set", "points=10").out.splitlines()
+    assert lines[-1] == str(out / "comparison.html")
     assert "pairs for 10 points" in (out / "comparison.html").read_text(encoding="utf-8")
     assert "did you mean coin?" in run("compare", "duration", "cion", "--store", judged, code=1).err
     (tmp_path / "mine").mkdir()
@@ -84,7 +85,7 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
 
 
 def test_a_jury_is_asked_from_stored_answers(judged: Path, run: Run) -> None:
-    words = ("jury", "--store", judged, "--max-members", "1", "--max-dollars", "0")
+    words = ("jury", "--store", judged, "--set", "max_members=1", "--max-dollars", "0")
     assert "best of 1" in run(*words).out
     made = run(*words, "-e", "duration", "-e", "coin", "--json").json
     assert {row["jury"] for row in made["juries"]} >= {"majority", "best of 1"}
@@ -100,14 +101,22 @@ def test_what_cannot_be_meant_is_said(judged_store: Path, tmp_path: Path, run: R
     report = ("report", "--store", judged_store, "--out", tmp_path / "out")
     for words, message in (
         ((), "nobody has judged release"),
-        (("--interval", "bayes"), "--interval bayes: choose clustered, wilson or paper"),
-        (("--ties", "never"), "--ties never: choose half, wrong or dropped"),
-        (("--failures", "never"), "--failures never: choose ignored, half or wrong"),
         (("-e", "cion"), "no judgement of release"),
         (("--against", "papr"), "--against papr: No such file or directory; write paper, or the path"),
     ):
         assert message in run(*report, *words, code=1).err
         assert not (tmp_path / "out").exists()
+
+
+def test_pairs_of_an_aspect_that_the_release_has_not_are_refused(judged_store: Path, run: Run) -> None:
+    words = ("--aspect", "aestetics", "--store", judged_store)
+    assert "did you mean aesthetics?" in run("pairs", *words, code=1).err
+
+
+@pytest.mark.parametrize("key", ["interval", "ties", "failures"])
+def test_report_with_a_choice_that_there_is_not_is_wrong_usage(key: str, tmp_path: Path, run: Run) -> None:
+    said = run("report", "--out", tmp_path / "out", "--set", f"{key}=never", code=2).error
+    assert f"{key}: must be" in said
 
 
 def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: Run) -> None:
@@ -117,12 +126,14 @@ def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: 
     card.write_text('name = "A coin"\nauthors = ["A. Person"]\n')
     more = ("-e", "coin", "--card", card, *store)
     make = ("submission", "make", file, *more)
-    assert "here are none" in run(*make, code=1).err
+    assert "there are none" in run(*make, code=1).err
     run(*evaluate, "--aspect", "aesthetics")
     assert "nothing in place of" in run(*make, code=1).err
     assert not list(tmp_path.glob("*.json"))
     run(*evaluate)
     assert "answers, 0 of them failures" in run(*make).out
+    assert "did you mean coin?" in run("submission", "make", file, "-e", "cion", *more[2:], code=1).err
+    assert "is given twice" in run(*make, "-e", "duration", code=2).error
     output = run("submission", "check", file, *store).out
     assert "A coin: " in output
     assert "aesthetics" in output
@@ -136,5 +147,9 @@ def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: 
     assert "A coin" in page
     assert "broken.json" in page
     assert str(tmp_path) not in page
-    run("leaderboard", file, *store, "--out", board, "--interval", "wilson")
+    run("leaderboard", file, *store, "--out", board, "--set", "interval=wilson")
     assert "broken.json" not in (board / "index.html").read_text(encoding="utf-8")
+    before = (board / "index.html").read_bytes()
+    assert "there is no" in run("leaderboard", tmp_path / "no.json", *store, "--out", board, code=1).err
+    assert "none of the" in run("leaderboard", broken, *store, "--out", board, code=1).err
+    assert (board / "index.html").read_bytes() == before

@@ -96,6 +96,17 @@ def test_the_newest_build_comes_first_and_old_ones_are_forgotten(store: Store, s
     assert running.exists()
 
 
+def test_status_of_a_run_that_is_no_build_is_none_of_the_build(store: Store, status: Run, run: Run) -> None:
+    with BuildProgress(store.cache, quiet=True):
+        pass
+    with pytest.raises(ValueError, match="x"), BuildProgress(store.cache, quiet=True, what="prompts"):
+        assert f"prompts: running (process {os.getpid()}" in status().out
+        raise ValueError("x")
+    write_state(store, "ended", NO_PROCESS, "before")
+    assert "last build: ended" in status().out
+    assert "last build: ended" in run("--store", store.root).out
+
+
 POOLS = {
     "cpu": {"jobs": 2, "pending": 0, "reason": "", "workers": 8, "draining": 1, "wanted": 30},
     "h100": {"jobs": 0, "pending": 3, "reason": "Resources", "workers": 0, "draining": 0, "wanted": 7},

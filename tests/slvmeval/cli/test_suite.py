@@ -34,10 +34,10 @@ def test_from_a_folder_to_a_leaderboard(
     videos = tmp_path / "videos"
     for number, model in enumerate(("anna", "bert")):
         short_film(ffmpeg, videos / model / f"{number}.mp4", 1.0 + number, number * 90)
-    run("suite", "manifest", "--videos", videos)
+    run("init", videos, "--kind", "manifest")
     manifest = videos / "manifest.csv"
     assert manifest.read_text().splitlines()[1:] == ["anna,,0,anna/0.mp4", "bert,,0,bert/1.mp4"]
-    run("suite", "manifest", "--videos", videos, code=1)
+    run("init", videos, "--kind", "manifest", code=1)
     prompts = tmp_path / "prompts.csv"
     prompts.write_text("prompt_id,text,dimensions\np1,A ball,length;beauty;contest\n")
     profile = tmp_path / "site.toml"
@@ -69,7 +69,7 @@ def test_from_a_folder_to_a_leaderboard(
     run("suite", "scores", tmp_path / "scores.xls", *store, code=1)
     assert json.loads((tmp_path / "scores.jsonl").read_text().splitlines()[0])["suite"] == "planted"
     # a blur is another set of scores, kept apart
-    run(*direct, "--blur", "1", "--dimension", "beauty")
+    run(*direct, "--set", "blur=1", "--dimension", "beauty")
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted", "planted+blur1"]
 
 
@@ -82,7 +82,7 @@ def test_scores_are_made_by_a_flow_unless_it_is_direct(
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
     words = ["suite", "run", "planted", "--videos", tmp_path / "videos", "--store", tmp_path / "store"]
     words += ["--prompt-suite", tmp_path / "prompts.csv", "--dimension", "length", "--quiet"]
-    assert "A planted suite: 1 videos" in run(*words, "--workers", "1", "--blur", "1").out
+    assert "A planted suite: 1 videos" in run(*words, "--workers", "1", "--set", "blur=1").out
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted+blur1"]
 
 
@@ -276,6 +276,9 @@ def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, run: Run) ->
     board = ("--out", tmp_path / "out", *store)
     assert "there are no scores" in run("suite", "leaderboard", *board, code=1).err
     run("suite", "scores", tmp_path / "x.csv", *store, code=1)
+    none_of_it = run("suite", "leaderboard", "planted", *board, code=1)
+    assert "there are no scores of planted" in none_of_it.err
+    assert not (tmp_path / "out").exists()
     assert "did you mean planted" in run("suite", "leaderboard", "planed", *board, code=1).err
-    assert "planted_suite_code:Planted" in run("list", "suites").out
+    assert "planted_suite_code:Planted" in run("list", "suites", "planted").out
     run("suite", "run", "planted", "--help")

@@ -1,4 +1,4 @@
-"""`suite ablations`: variants beside the suite, by agreement with people; baselines beside dimensions."""
+"""`suite alignment --variant all`: variants beside the suite, baselines beside dimensions."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_variants_stand_beside_the_suite(
     kinds = {"p0": "simple", "p1": "simple", "p2": "complex", "p3": "complex"}
     lines = [{"prompt_id": id_, "text": "A ball.", "kind": kind} for id_, kind in kinds.items()]
     prompts.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    words = ("suite", "ablations", "--ratings", ratings, "--out", out, "--store", store)
-    run(*words, "--prompt-suite", prompts)
+    words = ("suite", "alignment", "--ratings", ratings, "--out", out, "--store", store)
+    run(*words, "--variant", "all", "--prompt-suite", prompts)
     table = read(out / "ablations.csv")
     # the paper's in their order, then the user's; a blur is no variant
     assert [one["variant"] for one in table] == ["", "baselines", "3-shot", "mine"]
@@ -136,7 +136,7 @@ def test_variants_stand_beside_the_suite(
     assert "no scores of variant '5-shot', only of baselines, 3-shot, mine" in said
     assert "`slvmeval suite run video-bench --variant 5-shot` makes them" in said
     # a baseline stands below its dimension in the table of agreement
-    run("suite", "alignment", *words[2:], code=(0, 3))
+    run(*words, code=(0, 3))
     table = [one for one in read(out / "alignment.csv") if one["dimension"] == "Temporal consistency"]
     assert [one["metric"] for one in table] == ["", "semantic_consistency by clip"]
     for one, suite in zip(table, ("video-bench", "video-bench+baselines"), strict=True):
@@ -147,7 +147,9 @@ def test_variants_stand_beside_the_suite(
 
 def test_against_the_paper(tmp_path: Path, store: Path, ratings: Path, run: Run) -> None:
     out, words = tmp_path / "out", ("--store", store, "--against", "paper")
-    printed = run("suite", "ablations", "video-bench", "--ratings", ratings, "--out", out, *words)
+    printed = run(
+        "suite", "alignment", "video-bench", "--variant", "all", "--ratings", ratings, "--out", out, *words
+    )
     lines = (out / "against.csv").read_text().splitlines()
     (shots,) = [line for line in lines if line.startswith("7,6.7,3-shot,")]
     assert shots.split(",")[3:6:2] == ["Temporal consistency", "0.529"]

@@ -43,7 +43,7 @@ def test_a_folder_becomes_a_model(how: How, checkpoint: Path, tmp_path: Path) ->
 
 def test_a_folder_that_lies_in_the_models_folder_is_added_in_place(tmp_path: Path) -> None:
     folder = write(tmp_path / "models" / "mine")
-    with pytest.raises(UserInputError, match="use --files in-place"):
+    with pytest.raises(UserInputError, match="use --set files=in-place"):
         add_model("mine", folder, tmp_path / "models", kind="detector")
     add_model("mine", folder, tmp_path / "models", kind="detector", how="in-place")
     assert ModelHub([tmp_path / "models"]).path("mine") == folder
@@ -97,7 +97,7 @@ def test_built_in_model_is_checked(checkpoint: Path, tmp_path: Path, monkeypatch
 
 def test_pickled_weights_are_taken_only_when_that_is_said(checkpoint: Path, tmp_path: Path) -> None:
     write(checkpoint, {"unet/model.bin": "x"})
-    with pytest.raises(UserInputError, match=r"unet/model\.bin holds pickled weights.*--pickled"):
+    with pytest.raises(UserInputError, match=r"unet/model\.bin holds pickled weights.*--set pickled=true"):
         add_model("mine", checkpoint, tmp_path / "models", kind="detector")
     add_model("mine", checkpoint, tmp_path / "models", kind="detector", pickled=True)
 

@@ -47,7 +47,7 @@ def test_a_folder_is_found_and_stands_for_itself_in_an_id(tmp_path: Path) -> Non
         (lambda f: (f / "unet/model.bin").write_text("x"), "holds unet/model.bin, which"),
         (lambda f: (f / MANIFEST).write_text("{"), "is damaged"),
         (lambda f: (f / MANIFEST).write_text("[]"), "is damaged"),
-        (lambda f: (f / MANIFEST).unlink(), "slvmeval models add mine .*--files in-place"),
+        (lambda f: (f / MANIFEST).unlink(), "slvmeval models add mine .*--set files=in-place"),
     ],
 )
 def test_damaged_folder_is_named(harm: Callable[[Path], object], said: str, tmp_path: Path) -> None:

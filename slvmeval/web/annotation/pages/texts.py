@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.first_of_many import first_names
 from storage_schemas.regular_files import read_regular_text, why_unread
 
 Words = Mapping[str, Any]
@@ -113,7 +114,7 @@ def _words(language: str, folder: Path | None) -> Words:
             raise UserInputError(f"{theirs} is not valid TOML: {problem}") from problem
         missing = sorted(_missing(words, overrides)) if new else []
         if missing:
-            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            shown = first_names(missing, 5)
             raise UserInputError(f"{theirs} lacks texts: {shown}; a new language needs all of en.toml")
         words = _over(words, overrides, f"{theirs}: ", ())
     return MappingProxyType(words)

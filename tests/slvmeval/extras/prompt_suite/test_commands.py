@@ -49,13 +49,13 @@ def test_from_videos_to_a_table(
         assert "left out: broken.mp4" in output
         prices = tmp_path / "prices.toml"
         prices.write_text('as_of = "2020-01"\n[models.tiny]\ninput_per_million = 1\noutput_per_million = 1\n')
-        output = run(*words, "--dry-run", "--prices", prices).out
+        output = run(*words, "--dry-run", "--set", f"prices={prices}").out
         assert "$: 0.0" in output
         assert "prices of 2020-01" in output
         output = run(*words, "--max-dollars", "1", code=3).out
         assert "model 'tiny' has no price" in output
         assert "to continue" not in output
-        output = run(*words, "--max-dollars", "0.0000001", "--prices", prices, code=3).out
+        output = run(*words, "--max-dollars", "0.0000001", "--set", f"prices={prices}", code=3).out
         assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
         assert "give a higher one" in output
         assert "to continue" not in output

@@ -38,7 +38,7 @@ def collected(study: Study) -> VotesStore:
 
 def test_status_tells_how_far_it_is(busy: Study, tmp_path: Path, capsys: Capture) -> None:
     busy.serve()
-    assert run(busy, "status", NAME, "--rate", "0.60") == 0
+    assert run(busy, "status", NAME, "--set", "rate=0.60") == 0
     output = capsys.readouterr().out
     assert re.search(r"all\s+█{16}·{8}\s+140 of 200\s+28 of 40\s+0\s+-?\d\.\d\d", output)
     assert re.search(r"temporal_flow\s+█+·+\s+\d+ of 40", output)

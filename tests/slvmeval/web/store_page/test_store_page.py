@@ -117,7 +117,7 @@ def test_a_part_that_is_damaged_is_said_and_the_rest_is_shown(page: StorePage) -
 def test_a_database_that_cannot_be_used_is_refused_at_once_and_later_said(
     page: StorePage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["status", "--open", "--no-browser", "--port", "0", "--store", str(page.store.root)]
+    words = ["status", "--open", "--set", "browser=false", "--port", "0", "--store", str(page.store.root)]
     words += ["--database", "nonsense"]
     assert main(words) == 1
     assert "not a valid database address" in capsys.readouterr().err

@@ -41,7 +41,8 @@ def look(chromium: Any, address: str, width: int, scheme: str) -> None:
 def test_from_the_command_to_a_gallery(chromium: Any, judged_store: Path, tmp_path: Path) -> None:
     store = ["--store", str(judged_store)]
     assert main(["gallery", *store, "--out", str(tmp_path / "gallery"), "--quiet"]) == 0
-    command = [sys.executable, "-m", "slvmeval", "status", "--open", "--no-browser", "--port", "0", *store]
+    words = ["status", "--open", "--set", "browser=false", "--port", "0", *store]
+    command = [sys.executable, "-m", "slvmeval", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None

@@ -187,7 +187,7 @@ def test_bound_of_a_folder(tmp_path: Path, weights: Path, capsys: pytest.Capture
         str(weights),
         "--quiet",
     ]
-    words += ["--siglip", "siglip", "--head", "head"]
+    words += ["--set", "siglip=siglip", "--set", "head=head"]
     (tmp_path / "pictures").mkdir()
     assert main(words) == 1
     assert "has no pictures" in capsys.readouterr().err

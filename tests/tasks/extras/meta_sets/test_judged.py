@@ -89,7 +89,7 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
 ) -> None:
     where = f"uve:{uve}?fps=1&long_side=64"
     pairs, site = meta_set_from_text(where), ["--store", str(tmp_path / "store")]
-    assert main(["meta-sets", "check", where, "--json"]) == 3
+    assert main(["list", "meta-sets", where, "--json"]) == 3
     output = json.loads(capsys.readouterr().out)
     assert output["aspects"]["technical_quality"] == {"a": 1, "b": 1, "tie": 2}
     assert output["left_out"] == {"video_missing": 1}
@@ -127,7 +127,7 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
     told = {(row["aspect"], row["evaluator"]): row for row in json.loads(capsys.readouterr().out)}
     assert told["dynamic_degree", "lengths"]["with_ties"]["accuracy"] == 0.75
     assert told["dynamic_degree", "lengths"]["without_ties"]["pairs"] == 2
-    assert main(["meta-sets", "agreement", where, *site, "--ties", "all"]) == 2
+    assert main(["meta-sets", "agreement", where, *site, "--set", "ties=all"]) == 2
     assert main(["evaluate", "main", "--pairs", where, "-e", "coin", *site]) == 1
     assert "take the place of a release" in capsys.readouterr().err
     assert main(["list", "meta-sets"]) == 0
@@ -156,7 +156,7 @@ def _check_report(out: Path, words: list[str]) -> None:
     assert len(pages) == 6
     assert all("data:image/jpeg" in text for text in pages)
     assert any("Better: neither." in text and "the first above" in text for text in pages)
-    assert main([*words, "--public", "--max-shown", "1", "-e", "lengths", "-e", "first"]) == 0
+    assert main([*words, "--public", "--set", "max_shown=1", "-e", "lengths", "-e", "first"]) == 0
     (public,) = (out / "pairs").iterdir()
     assert "data:image/jpeg" not in public.read_text(encoding="utf-8")
 

@@ -75,7 +75,7 @@ def test_a_limit_in_dollars_wants_a_price(writing: Writing, two: Videos) -> None
     result = make(writing, two, Limits(usd=1e9), Prices())
     assert {(one.state, one.failure) for one in result} == {("unfinished", "prerequisite_missing")}
     assert not writing.server.seen
-    assert "model 'tiny' has no price; add it with --prices" in result[0].message
+    assert "model 'tiny' has no price; add it with --set prices=…" in result[0].message
     priceless = make(writing, two, Limits(tokens=10**9), Prices())
     assert [(one.state, one.usd) for one in priceless] == [("ready", None)] * 2
 

@@ -1,18 +1,14 @@
-"""``slvmeval suite ablations``: a suite's variants beside each other, by their agreement with people."""
+"""``slvmeval suite alignment``: a suite, or its variants beside each other, by agreement with people."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from pydantic import Field
 
-from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.store.publish import OutOption
-from slvmeval.cli.suite.against import AgainstOption, compared_with
-from slvmeval.cli.suite.scores import RatingsOption, SuiteArgument, the_suite
+from slvmeval.cli.suite.against import compared_with
+from slvmeval.cli.suite.scores import ALL, AlignmentOptions, compare_with_people, the_suite
 
 if TYPE_CHECKING:
     from tasks.report.table import Table
@@ -20,39 +16,29 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(ablations)
+    app.command()(alignment)
 
 
-class AblationsOptions(SiteParameters):
-    """Options of `ablations`."""
-
-    ratings: RatingsOption
-    out: OutOption
-    suite: SuiteArgument = None
-    variants: Annotated[tuple[str, ...], Given(("--variant",), "NAME")] = Field(
-        default=(),
-        description="Only this variant beside the suite; all by default.",
-    )
-    prompt_suite: Annotated[Path | None, Given(metavar="FILE")] = Field(
-        default=None,
-        description="The videos' prompts, for a table by kind of prompt, such as simple and complex.",
-    )
-    common: Annotated[bool, Given(("--common",))] = Field(
-        default=False, description="Count only videos that all variants have scored."
-    )
-    against: AgainstOption = None
-
-
-def ablations(
-    options: AblationsOptions,
+def alignment(
+    options: AlignmentOptions,
 ) -> None:
-    """Compare a suite and its variants (`suite run NAME --variant`) with people, in one table.
+    """Compare a suite with people: rank correlation, α, difference, stability, robustness.
 
-    Spearman's ρ and Krippendorff's α by dimension, and ρ by kind of prompt. Exit code 3: ratings were left
-    out; they are in ablations-left-out.csv.
+    differences.html shows the videos on which both differ most, with the model's reasons. Stability needs
+    repeated scores (--repeats), robustness scores of blurred videos (--set blur=…). Exit code 3: ratings were
+    left out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
+    With --variant one table has the suite and its variants, ρ and α by dimension.
 
-    Example: `slvmeval suite ablations --ratings FILE --out DIR --store STORE`
+    Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
     """
+    if options.variants:
+        compare_variants(options)
+    else:
+        compare_with_people(options)
+
+
+def compare_variants(options: AlignmentOptions) -> None:
+    """Compare a suite and its variants with people: Spearman's ρ and Krippendorff's α by dimension."""
     import math
     from dataclasses import replace
 
@@ -67,7 +53,7 @@ def ablations(
     scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
     given = load_ratings(options.ratings, scales)
     prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
-    scored = scored_variants(ScoresStore(held), made, options.variants or ())
+    scored = scored_variants(ScoresStore(held), made, () if ALL in options.variants else options.variants)
     tables = ablation_tables(made.dimensions, scored, given.rows, prompts, options.common)
     left_out = replace(left_out_table(given.left_out), name="ablations-left-out")
     for table in tables:
