@@ -340,9 +340,26 @@ _TEN: dict[str, AspectRecipe] = {
     "color": AspectRecipe(operation="qwen-image-edit", strength="paper"),
 }
 
+#: Replaces operations that need a GPU or large weights by others with other names.
+_APPROXIMATE: dict[str, AspectRecipe] = {
+    **_EIGHT,
+    # the preset's parameters; given here, they also apply at additional strengths
+    "background_consistency": AspectRecipe(
+        operation="rembg-u2net",
+        strength="small-network",
+        parameters={"model": "u2netp", "backgrounds": "procedural"},
+    ),
+    "dynamics_degree": AspectRecipe(
+        operation="middle-frame", strength="human-actions", parameters={"human_actions": True}
+    ),
+    "object_integrity": AspectRecipe(operation="saliency-telea-inpainting"),
+    "color": AspectRecipe(operation="named-colour-hue-shift"),
+}
+
 #: Built-in recipes. `paper` is the paper's. `paper-lightning` differs by editing colours with a step cache.
 #: `paper-eight` has the paper's parameters for the aspects without diffusion, with captions analysed by
-#: rules. `cpu-approx` replaces operations that need a GPU or large weights by others with other names.
+#: rules. `cpu-approx` replaces operations that need a GPU or large weights by others with other names,
+#: and `cpu-instrument` adds controls, a ladder of severities, and lengths.
 BUILT_IN: Mapping[str, Recipe] = {
     "paper": Recipe(name="paper", caption_analysis=AnalyserRecipe(name="llm"), aspects=_TEN),
     "paper-lightning": Recipe(
@@ -350,22 +367,13 @@ BUILT_IN: Mapping[str, Recipe] = {
         caption_analysis=AnalyserRecipe(name="llm"),
         aspects={**_TEN, "color": AspectRecipe(operation="qwen-image-edit", strength="lightning")},
     ),
-    "cpu-approx": Recipe(
-        name="cpu-approx",
-        aspects={
-            **_EIGHT,
-            # the preset's parameters; given here, they also apply at additional strengths
-            "background_consistency": AspectRecipe(
-                operation="rembg-u2net",
-                strength="small-network",
-                parameters={"model": "u2netp", "backgrounds": "procedural"},
-            ),
-            "dynamics_degree": AspectRecipe(
-                operation="middle-frame", strength="human-actions", parameters={"human_actions": True}
-            ),
-            "object_integrity": AspectRecipe(operation="saliency-telea-inpainting"),
-            "color": AspectRecipe(operation="named-colour-hue-shift"),
-        },
+    "cpu-approx": Recipe(name="cpu-approx", aspects=_APPROXIMATE),
+    "cpu-instrument": Recipe(
+        name="cpu-instrument",
+        aspects=_APPROXIMATE,
+        severity=Severity(clips=(1, 2, 10), strengths=("0.1", "0.2", "0.4", "0.7")),
+        controls=True,
+        lengths=Lengths(shares=(0.1, 0.25, 0.5), positions=("early", "late")),
     ),
     "paper-eight": Recipe(name="paper-eight", aspects=_EIGHT),
 }

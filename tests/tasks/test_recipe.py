@@ -160,7 +160,8 @@ def test_operation_without_a_scale_has_no_numbers() -> None:
 
 
 def test_recipe_without_new_fields_keeps_its_checksum_and_its_file() -> None:
-    digests = {name: recipe.digest()[:16] for name, recipe in BUILT_IN.items()}
+    older = {name: recipe for name, recipe in BUILT_IN.items() if name != "cpu-instrument"}
+    digests = {name: recipe.digest()[:16] for name, recipe in older.items()}
     assert digests == {
         "paper": "09cb88e8d502bc36",
         "paper-lightning": "67f894f37bcc2b58",
