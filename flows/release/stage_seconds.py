@@ -19,7 +19,7 @@ from storage_schemas.store import Store
 log = logging.getLogger(__name__)
 
 #: Seconds of a stage per unit, where no run has measured them. A unit is a second of video, where pairs are
-#: degraded a new frame. From docs/results/costs.md and docs/benchmarks.md; a GPU's is a guess.
+#: degraded a new frame. From docs/results/costs.md and bench/README.md; a GPU's is a guess.
 UNIT_S = {"inspect": 0.0015, "ingest": 0.05, "verify": 0.005}
 FRAME_S: Mapping[Hardware, float] = {"cpu": 0.1, "gpu": 2.0}
 #: Seconds of a stage besides.

@@ -93,7 +93,7 @@ class SimulatedCampaign:
     workers
         Workers by behaviour.
     in_time, listed
-        Workers listed for review by their twelfth task, or the tenth after they changed, and at any time,
+        Workers listed for review by their eighth task, or the tenth after they changed, and at any time,
         by behaviour.
     answers, checks
         Answers that were paid, and check tasks among them.
@@ -172,7 +172,7 @@ def _summed(counts: Sequence[Mapping[Behaviour, int]]) -> dict[Behaviour, int]:
 #: Rounds, one task for each worker, between two looks at the workers.
 _LOOK_EVERY = 2
 #: Tasks by which a bad worker should be listed, and tasks after a change of behaviour.
-EARLY, SOON = FIRST_TASKS + 4, 10
+EARLY, SOON = FIRST_TASKS, 10
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 #: Pairs of two equal videos in a campaign.
 _EQUAL_PAIRS = 12

@@ -300,10 +300,14 @@ class _Inference:
         paths = np.full((len(self._workers), width, len(KINDS)), _NEVER)
         paths[:, 0] = self._prior
         stays = np.log(1 - CHANGES)
-        changes = np.log(CHANGES) + stays * np.arange(1, width)
-        paths[:, 1:, _CAREFUL:] = changes[:, None] + np.log(_CARELESS_KINDS)
-        paths[:, 0, :_CAREFUL] += stays * (self._rows.count[:, None] - 1)
-        paths[:, 1:][self._rows.spread(later[:, None])[:, 1:, 0] == 0] = _NEVER
+        # only a task that came later than the one before is a chance to change
+        may_change = self._rows.spread(later[:, None])[:, :, 0] == 1
+        may_change[:, 0] = False
+        chances = may_change.cumsum(axis=1)
+        changes = np.log(CHANGES) + stays * (chances[:, 1:] - 1)
+        paths[:, 1:, _CAREFUL:] = changes[:, :, None] + np.log(_CARELESS_KINDS)
+        paths[:, 0, :_CAREFUL] += stays * chances[:, -1:]
+        paths[:, 1:][~may_change[:, 1:]] = _NEVER
         return paths
 
     def _habit_from_each(self, counts: Floats) -> Floats:

@@ -186,7 +186,8 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 
 def documents() -> list[Path]:
     """Return every document of the repository that people read."""
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("slurm/*.md")])
+    folders = ("", "docs/**/", "slurm/", "bench/")
+    return sorted(path for folder in folders for path in ROOT.glob(f"{folder}*.md"))
 
 
 def renewed(text: str) -> str:

@@ -119,7 +119,7 @@ def _print(
         for kind, number in paper.workers.items()
     ]
     columns = ("workers", "number", "paper, in time", "strict, in time", "paper, ever", "strict, ever")
-    title = f"workers listed for review by their 12th task or the 10th after a change, and ever; {runs} runs"
+    title = f"workers listed for review by their 8th task or the 10th after a change, and ever; {runs} runs"
     terminal.console().print(terminal.table(title, columns, found, numbers=5))
     rows = [
         (

@@ -23,18 +23,24 @@ FIRST_SEED, RUNS = 2000, 6
 
 def assert_hardly_anybody_is_found(paper: SimulatedCampaign, pairs: int) -> None:
     assert (paper.answers, paper.checks, paper.decided) == (5 * pairs, 0, pairs)
-    assert sum(paper.in_time.values()) <= 0.1 * sum(paper.workers.values())
+    assert sum(paper.in_time.values()) <= 2
     assert paper.listed[Behaviour.ALWAYS_A] == paper.listed[Behaviour.GOOD] == 0
-    assert paper.clear_kept < 0.8 * paper.clear
+    assert paper.clear_kept < 0.75 * paper.clear
 
 
 def assert_pairs_are_rightly_decided(strict: SimulatedCampaign, pairs: int) -> None:
     assert strict.decided == strict.pairs == pairs
-    assert strict.right > 0.93 * strict.pairs
+    assert strict.right > 0.95 * strict.pairs
     assert strict.clear_kept > 0.95 * strict.clear
     # the checks are dear, and stopping early pays for a part of them
     assert strict.checks > 1.2 * pairs
-    assert strict.answers < 1.6 * 5 * pairs
+    assert strict.answers < 1.5 * 5 * pairs
+
+
+def assert_bad_are_found(strict: SimulatedCampaign) -> None:
+    for kind in EASY:
+        assert strict.in_time[kind] >= 0.9 * strict.workers[kind], kind
+        assert strict.listed[kind] == strict.workers[kind], kind
 
 
 def test_a_campaign_finds_bad_workers_soon_and_leaves_good_ones() -> None:
@@ -82,10 +88,11 @@ def test_the_tables_in_the_docs_are_what_the_simulation_gives() -> None:
     assert_hardly_anybody_is_found(paper, RUNS * 500)
     assert_pairs_are_rightly_decided(strict, RUNS * 500)
     assert strict.listed[Behaviour.GOOD] <= 0.02 * strict.workers[Behaviour.GOOD]
-    for kind in BAD:
+    for kind in set(BAD) - {Behaviour.TIRED}:
         assert strict.listed[kind] >= 0.7 * strict.workers[kind], kind
-    for kind in (*EASY, Behaviour.LATE_LAZY):
-        assert strict.in_time[kind] >= 0.85 * strict.workers[kind], kind
+    assert strict.listed[Behaviour.TIRED] >= 0.6 * strict.workers[Behaviour.TIRED]
+    assert_bad_are_found(strict)
+    assert strict.in_time[Behaviour.LATE_LAZY] >= 0.6 * strict.workers[Behaviour.LATE_LAZY]
     text = DOCS.read_text()
     for kind, number in CROWD.workers.items():
         found = (paper.in_time[kind], strict.in_time[kind], paper.listed[kind], strict.listed[kind])

@@ -21,7 +21,7 @@ LONG_SIDE = 64
 
 
 def known_difference(recipe: Recipe) -> str:
-    """Return why Debian's command 5.1.9 may give other frames, as docs/benchmarks.md explains; or nothing."""
+    """Return why Debian's command 5.1.9 may give other frames, as bench/README.md explains; or nothing."""
     if recipe.codec == "prores" and recipe.shape == "turned":
         return "rounding"
     if recipe.codec == "svtav1" and recipe.shape == "cut":
