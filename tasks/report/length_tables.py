@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
+from scipy import stats
+
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_columns
-from tasks.statistics.intervals import FEW_SOURCES, clustered_interval
+from tasks.statistics.intervals import ALPHA, FEW_SOURCES, clustered_interval
 from tasks.statistics.trials import TrialPair, grouped, pair_points
 
 _NO_LENGTHS = "The release has no excerpts: a recipe with [lengths] has some."
@@ -135,10 +138,14 @@ def _difference(
     if not both:
         return None
     values = [first[one] - second[one] for one in both]
-    interval = clustered_interval([(value + 1) / 2 for value in values], [source for source, _ in both])
-    assert interval is not None
-    row: dict[str, Any] = {"pairs": len(both), "difference": sum(values) / len(values)}
-    row["sources"] = interval.clusters
-    if interval.clusters > 1:
-        row |= {"low": 2 * interval.low - 1, "high": 2 * interval.high - 1}
+    mean = sum(values) / len(values)
+    by_source: dict[str, float] = defaultdict(float)
+    for value, (source, _) in zip(values, both, strict=True):
+        by_source[source] += value - mean
+    count = len(by_source)
+    row: dict[str, Any] = {"pairs": len(both), "difference": mean, "sources": count}
+    if count > 1:
+        error = math.sqrt(count / (count - 1) * sum(one**2 for one in by_source.values())) / len(values)
+        half = float(stats.t.isf(ALPHA / 2, count - 1)) * error
+        row |= {"low": max(mean - half, -1.0), "high": min(mean + half, 1.0)}
     return row
