@@ -27,6 +27,7 @@ class Reason(StrEnum):
     UNDECODABLE_VIDEO = "undecodable_video"
     NO_FRAMES = "no_frames"
     TOO_SHORT = "too_short"
+    PICTURE_GAP = "picture_gap"
     VIDEO_MISSING = "video_missing"
     VIDEO_CHANGED = "video_changed"
     STILL_BEING_WRITTEN = "still_being_written"

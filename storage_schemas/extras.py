@@ -34,7 +34,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
         "prefect_dask",
         "tornado",
     ),
-    "annotate": ("psycopg", "python_multipart", "sqlalchemy"),
+    "annotate": ("jwt", "psycopg", "python_multipart", "sqlalchemy"),
     "gpu": ("accelerate", "diffusers", "safetensors", "torch", "torchvision", "transformers"),
     "export": ("datasets",),
     "tokenizer": ("bpe_openai",),

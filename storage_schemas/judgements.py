@@ -102,6 +102,8 @@ JUDGEMENTS = pa.schema(
 
 #: Key of a row's details that says that its pair is a control, of which no side is better.
 CONTROL_KEY = "control"
+#: Key of a row's details that says in which wording its evaluator was asked, and what its name is without.
+WORDING_KEY = "wording"
 #: Key of a row's details that names the probe of its evaluator, which is shown or told something else.
 PROBE_KEY = "probe"
 
@@ -211,6 +213,12 @@ class Judgement(Frozen):
     def control(self) -> bool:
         """Whether its pair is a control, from the details: `high` is then the untouched side."""
         return f'"{CONTROL_KEY}"' in self.details and bool(json.loads(self.details).get(CONTROL_KEY))
+
+    @property
+    def wording(self) -> tuple[str, str] | None:
+        """Its evaluator's name in its own words, and the wording's, from the details; None for its own."""
+        found = json.loads(self.details).get(WORDING_KEY) if f'"{WORDING_KEY}"' in self.details else None
+        return None if found is None else (str(found["of"]), str(found["name"]))
 
     @property
     def probe(self) -> str:

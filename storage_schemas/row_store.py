@@ -65,14 +65,21 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
         raise IntegrityError(f"{path} is damaged ({why}): restore it from a copy or remove it") from problem
 
 
-def write_part(path: Path, table: pa.Table, named: Callable[[Path], Path] | None = None) -> None:
-    """Write a Parquet file of rows atomically; `named` gives its path from that of the written draft."""
+def write_part(
+    path: Path, table: pa.Table, named: Callable[[Path], Path] | None = None, mode: int | None = None
+) -> None:
+    """Write a Parquet file of rows atomically; `named` gives its path from that of the written draft.
+
+    If `mode` is given, the file has it when it appears.
+    """
     refuse_special_target(path)
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
         try:
             pq.write_table(table, draft, compression="zstd")
+            if mode is not None:
+                draft.chmod(mode)
             sync_path(draft)
             draft.replace(named(draft) if named is not None else path)
         finally:
@@ -92,10 +99,10 @@ def parts_of(folder: Path) -> list[Path]:
     return [folder / name for name in names_of_parts(folder)]
 
 
-def add_part(folder: Path, table: pa.Table, task: str = "") -> None:
+def add_part(folder: Path, table: pa.Table, task: str = "", mode: int | None = None) -> None:
     """Write rows as another file of a folder, named after its content and the task that made it, if any."""
     ending = f"~{task}.parquet" if task else ".parquet"
-    write_part(folder / "part", table, lambda draft: folder / new_name(digest_file(draft), ending))
+    write_part(folder / "part", table, lambda draft: folder / new_name(digest_file(draft), ending), mode)
 
 
 def new_name(digest: str, ending: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 from pydantic import ValidationError
 
-from storage_schemas.commit import sync_path, write_atomic
+from storage_schemas.commit import private_modes, sync_path, write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.json_checksum import read_checked_json, with_checksum
@@ -404,12 +404,22 @@ class VotesStore:
                 if not all(stays):
                     swept = True
                     if any(stays):
-                        add_part(self._folder(kind, campaign), table.filter(pa.array(stays)))
+                        self._write(kind, campaign, table.filter(pa.array(stays)))
                     part.unlink(missing_ok=True)
                     sync_path(part.parent)
         return swept
 
     # -- files ---------------------------------------------------------------------------------------
+
+    def _write(self, kind: RowKind, campaign: str, table: pa.Table) -> None:
+        """Add rows that only this user can read, or the group where the store is the group's."""
+        folder = self._folder(kind, campaign)
+        folder_mode, file_mode = private_modes(self.path.parent)
+        for one in (folder.parent, folder):
+            if not one.is_dir():
+                one.mkdir(parents=True, exist_ok=True)
+                one.chmod(folder_mode)
+        add_part(folder, table, mode=file_mode)
 
     def _add(self, kind: RowKind, rows: list[Any], model: type[VoteRow]) -> Added:
         given: dict[str, dict[str, VoteRow]] = {}
@@ -427,7 +437,7 @@ class VotesStore:
             ]
             if added:
                 plain = [row.model_dump(mode="json") for row in added]
-                add_part(self._folder(kind, campaign), pa.Table.from_pylist(plain, schema=_SCHEMAS[kind]))
+                self._write(kind, campaign, pa.Table.from_pylist(plain, schema=_SCHEMAS[kind]))
             new += len(added)
         return Added(new, len(rows) - new)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from storage_schemas import secrets
 from storage_schemas.proxies import mend_proxies
 
 pytest_plugins = [
@@ -31,6 +32,8 @@ settings.load_profile("here")
 def pytest_configure() -> None:
     """Ask servers of tests without a proxy; take Ctrl-C, which a shell has us ignore in the background."""
     mend_proxies()
+    # hardly anything that a test makes is in a cycle: to look every 700 objects takes a twentieth of the time
+    gc.set_threshold(20_000, 20, 10)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -53,6 +56,15 @@ def _quick_collections() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """Forget the secrets that a test file gave: they would be replaced in the texts of other tests."""
+    before = dict(secrets._reported)
+    yield
+    secrets._reported.clear()
+    secrets._reported.update(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep what the tests remember of files out of the user's cache folder."""
@@ -62,7 +74,27 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         patch.setenv("SLVMEVAL_FETCH_SMALL", "0")
         # to list all fonts of the machine takes seconds: once is enough
         patch.setenv("MPLCONFIGDIR", str(Path("build/caches/matplotlib").absolute()))
+        # each client loads the authorities that it trusts: one is enough where all servers are on loopback
+        patch.setenv("SSL_CERT_FILE", str(_one_authority()))
         yield
+
+
+def _one_authority() -> Path:
+    """Return a file with the first of the authorities whom clients trust; to load them all takes 16 ms.
+
+    It is where processes of other users may read it, too.
+    """
+    import certifi
+
+    path = Path("build/tests/one-authority.pem").absolute()
+    if not path.exists():
+        end = "-----END CERTIFICATE-----\n"
+        first = certifi.contents().partition(end)[0] + end
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(first[first.index("-----BEGIN") :])
+        draft.replace(path)
+    return path
 
 
 @pytest.fixture(scope="session")

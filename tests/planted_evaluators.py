@@ -20,12 +20,15 @@ ASKED = Path(__file__).parent / "asked"
 
 
 class Planted(PairwiseJudge):
-    def __init__(self, mood, seconds, tokens, threads, hardware):
+    def __init__(self, mood, seconds, tokens, threads, hardware, prompts):
+        system = Path(prompts) / "judges" / "video_judge_system.txt"
+        self.words = system.read_text() if prompts and system.exists() else ""
         self.name, self.mood, self.seconds, self.tokens, self.threads = mood, mood, seconds, tokens, threads
         self.hardware = hardware
 
     def settings(self):
-        return {"mood": {self.mood}} if self.mood == "unsettled" else {"mood": self.mood}
+        words = {"words": self.words} if self.words else {}
+        return {"mood": {self.mood}} if self.mood == "unsettled" else {"mood": self.mood, **words}
 
     @property
     def concurrency(self):
@@ -62,7 +65,7 @@ class Planted(PairwiseJudge):
             raise SystemExit(3)
         if self.mood == "kills" and aspect.name == "comprehensiveness":
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.mood == "first":
+        if self.mood == "first" or "the first" in self.words:
             return JudgeAnswer("first", model="toy", usage=usage)
         # comprehensiveness: the damaged video is the shorter one; else the first frame that differs is paler
         if len(first) != len(second):
@@ -87,8 +90,10 @@ class Lengths(PointwiseScorer):
         return Score(len(video))
 
 
-def judge(mood: str = "right", seconds=0.0, tokens: int = 0, threads: int = 1, hardware: str = "cpu"):
-    return Planted(mood, seconds, tokens, threads, hardware)
+def judge(
+    mood: str = "right", seconds=0.0, tokens: int = 0, threads: int = 1, hardware: str = "cpu", prompts=""
+):
+    return Planted(mood, seconds, tokens, threads, hardware, prompts)
 '''
 ENTRY = "[slvmeval.evaluators]\nplanted = planted_moods:judge\nlengths = planted_moods:Lengths\n"
 

@@ -25,7 +25,7 @@ from infra.prefect_server import EVALUATE_FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.ids import digest_text
+from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.offline_batches import waiting_batches
 from storage_schemas.rng import keyed_rank
@@ -121,7 +121,9 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         check_labels([judge.label for judge in self.judges])
         for probe in dict.fromkeys(judge.choice.probe for judge in self.judges):
             same = [judge for judge in self.judges if judge.choice.probe == probe]
-            check_different((judge.label, judge.evaluator) for judge in same if judge.evaluator)
+            check_different(
+                (judge.label, judge.evaluator, self._described(judge)) for judge in same if judge.evaluator
+            )
         self._require_one()
         self.work = JudgingWork(
             run=self.run_id,
@@ -138,12 +140,15 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             batch=options.batch,
             beginnings=self._shared_beginnings(),
         )
-        texts = {pair.aspect: self.work.text(pair.aspect, pair.dimension) for pair in self.wanted}
         others = lenders(self.pairs.facts())
         for judge in self.judges:
             if judge.evaluator is not None:
                 judge.kind = Judging(judge.evaluator, judge.label, judge.choice, self.work)
                 probe, repeats = judge.choice.probe, options.repeats
+                described_in = judge.choice.described_in
+                texts = {
+                    one.aspect: self.work.text(one.aspect, one.dimension, described_in) for one in self.wanted
+                }
                 try:
                     judge.units = [
                         request
@@ -162,6 +167,14 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         if ask_servers:
             self.check_missing()
             self._require_one()
+
+    def _described(self, judge: Judge) -> str:
+        """Return the checksum of a wording's descriptions of aspects; empty if they are the run's."""
+        prompts = judge.choice.described_in
+        if prompts is None:
+            return ""
+        texts = changed_texts(self.pairs, prompts)
+        return "" if texts == changed_texts(self.pairs, self.options.prompts) else digest_value(texts)[:16]
 
     def _shared_beginnings(self) -> frozenset[str]:
         """Return the beginnings that requests share; none unless a judge puts what is shared first."""
@@ -267,8 +280,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         judge = Judge(choice.label or choice.use, choice=choice)
         try:
             evaluator = make_evaluator(choice, self.options.setup)
-            probe = f"+{choice.probe}" if choice.probe else ""
-            judge.name = f"{choice.label or evaluator.name}{probe}"
+            judge.name = f"{choice.label or evaluator.name}{choice.suffix}"
             if problem := probe_problem(evaluator, choice.probe):
                 self.refuse(judge, PrerequisiteError(problem))
             else:
@@ -293,7 +305,9 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         """Return the file that is locked while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
+        assert isinstance(part, Judge)
         name = f"{evaluator.name} {probe_settings(settings_digest(evaluator), part.kind.probe)}"
+        name += self._described(part)
         return self.store.cache / "rates" / f"{digest_text(name)[:32]}.held"
 
     def wait_for_batches(self) -> None:

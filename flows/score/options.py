@@ -24,9 +24,11 @@ from tasks.scoring.registry import EvaluatorChoice, choice_from_text, choices_fr
 from tasks.scoring.registry import factory as evaluator_factory
 from tasks.scoring.release_pairs import Selection
 from tasks.scoring.setup import Setup
+from tasks.scoring.suites.pairwise import each_dimension
 from tasks.scoring.suites.registry import factory as suite_factory
 from tasks.scoring.suites.registry import settings_of_variant, suites
 from tasks.scoring.suites.scoring import SuiteChoice
+from tasks.scoring.wordings import in_wordings, wordings_in
 
 
 class ScoringOptions(RunOptions):
@@ -220,6 +222,12 @@ def evaluate_options(
             # in full, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
             choices[index] = choice.model_copy(update={"settings": settings})
+    here = Setup(store_path=site.store, model_servers=site.model_servers)
+    choices = [one for choice in choices for one in each_dimension(choice, here)]
+    wordings = wordings_in(parameters.prompts)
+    if wordings:
+        choices[:] = in_wordings(choices, wordings)
+        parameters = parameters.model_copy(update={"prompts": None})
     probes = probes_in(parameters.probes)
     choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
     release, version = name_and_version(parameters.release, parameters.version)

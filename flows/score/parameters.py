@@ -66,6 +66,11 @@ class EvaluateParameters(ScoringParameters):
         default=(),
         description="An evaluator, NAME?KEY=VALUE&… with settings, or a .toml file of several.",
     )
+    prompts: Annotated[str | None, Given(metavar="DIR", panel=RARE, path=True)] = Field(
+        default=None,
+        description="Folder of prompts that replace the built-in ones, or a folder of several such folders: "
+        "each judge is then asked in every wording.",
+    )
     evaluators_file: Annotated[str | None, Given(path=True, form_only=True)] = Field(
         default=None, description="Evaluators with settings, a .toml file."
     )

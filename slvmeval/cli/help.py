@@ -16,7 +16,10 @@ _WIDTH = 80
 
 
 class CompactCommand(TyperCommand):
-    """A command whose rare options are only named by ``--help``; ``--help-all`` explains them as well."""
+    """A command whose rare options are only named by ``--help``; ``--help-all`` explains them as well.
+
+    A word with one dash that is neither a short option nor a long one with a dash too few is a name.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -24,6 +27,21 @@ class CompactCommand(TyperCommand):
             if isinstance(parameter, TyperArgument):
                 # the name says what it is
                 parameter.display_type_rich = lambda ctx: ""  # type: ignore[method-assign]
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser of the words, for which an id may begin with a dash."""
+        parser: Any = super().make_parser(ctx)
+        match_short = parser._match_short_opt
+
+        def match(word: str, state: Any) -> None:
+            known = word[:2] in parser._short_opt or f"-{word.partition('=')[0]}" in parser._long_opt
+            if known or len(word) == 2 or not parser._args:
+                match_short(word, state)
+            else:
+                state.largs.append(word)
+
+        parser._match_short_opt = match
+        return parser
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return ``--help``, a switch without a value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text
+from storage_schemas.rng import derived_seed
 from storage_schemas.value_problems import first_error
 from tasks.annotation.checks import CHECK_SHARE
 from tasks.scoring.suites.guide import Guide
@@ -27,7 +29,15 @@ Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 
 
 #: What is watched before the preference.
-Viewing = Literal["marked", "free"]
+Viewing = Literal["marked", "free", "drawn"]
+#: From this share of a part on, the playhead was in it (SLVMEval, appendix A.3, asks for no more).
+PLAYHEAD = 0.01
+#: The ways of drawn viewing: what is watched before the preference, and the share of a part; None as set.
+DRAWN: Mapping[str, tuple[Viewing, float | None]] = {
+    "marked": ("marked", None),
+    "free": ("free", None),
+    "playhead": ("free", PLAYHEAD),
+}
 #: Votes on a pair (SLVMEval, section 4.4).
 PAPER_WORKERS = 5
 
@@ -92,7 +102,8 @@ class Campaign(Frozen):
         side, in both videos, among as many unchanged clips (:func:`tasks.annotation.pair_task.first_look`).
     viewing
         What is watched before the preference: ``marked``, see `look_share`, or ``free``, where nothing is
-        asked for and nothing is marked (SLVMEval, appendix A.2).
+        asked for and nothing is marked (SLVMEval, appendix A.2); ``drawn`` is an experiment, in which each
+        worker has one of the ways of :data:`DRAWN`, and all are paid alike.
     drop_excluded
         Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
         release's recipe (`FilterRule.drop_excluded`).
@@ -163,8 +174,10 @@ class Campaign(Frozen):
             raise ValueError("a campaign of pairs needs a release and its version")
         if self.kind == "ratings" and not self.suite:
             raise ValueError("a campaign of ratings needs a suite")
-        if self.viewing == "free" and self.look_share:
-            raise ValueError("free viewing asks for no share of the videos: leave out look_share or viewing")
+        if self.viewing != "marked" and self.look_share:
+            raise ValueError(
+                f"{self.viewing} viewing asks for no share of the videos: leave out look_share or viewing"
+            )
         if 0 < self.most_workers < self.votes_at_most:
             at_most = "" if self.votes_at_most == self.workers_per_pair else f" + {MARGIN}"
             raise ValueError(
@@ -177,13 +190,24 @@ class Campaign(Frozen):
         """Share of each video that is watched before the preference; 0 for marked parts, None for nothing."""
         return None if self.viewing == "free" else self.look_share
 
+    def shown_to(self, worker: str) -> Campaign:
+        """Return the campaign as one worker has it: of drawn viewing, with the way that was drawn."""
+        if self.viewing != "drawn":
+            return self
+        ways = list(DRAWN.values())
+        viewing, least_seen = ways[derived_seed("viewing", self.name, worker) % len(ways)]
+        return self.model_copy(update={"viewing": viewing, "least_seen": least_seen or self.least_seen})
+
     @property
     def protocol(self) -> str:
         """Under which protocol people answer: ``paper``, or how it differs in words."""
-        if self.rule == "paper" and self.viewing == "free" and self.workers_per_pair == PAPER_WORKERS:
+        as_in_paper = self.viewing == "free" and self.least_seen <= PLAYHEAD
+        if self.rule == "paper" and as_in_paper and self.workers_per_pair == PAPER_WORKERS:
             return "paper"
         share = f"{self.look_share:.0%} of each video first"
         before = share if self.look_share else f"{self.viewing} viewing"
+        if self.least_seen <= PLAYHEAD:
+            before += ", the playhead in each part"
         votes = str(self.workers_per_pair)
         if self.weighs:
             votes = f"{self.votes_at_least} to {self.votes_at_most}"

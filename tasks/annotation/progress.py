@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from statistics import median
 from typing import Literal, Protocol
 
 from storage_schemas.votes import Origin
@@ -40,6 +41,10 @@ class TimedAnswer(Protocol):
     @property
     def pair_duration_s(self) -> float:
         """Length of the videos that were shown, in seconds."""
+
+    @property
+    def total_s(self) -> float | None:
+        """Seconds from the first sight of the task to the answer; None if they were not measured."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,9 @@ class CampaignProgress:
         Votes of the last 48 hours and 14 days.
     pace, end
         Pace of votes and expected time of the last one; None if unknown.
+    expected_s, measured_s
+        Medians over the tasks answered on our pages: the expected time, by which an hour is paid, and the
+        measured one; None without such an answer.
     """
 
     at: datetime
@@ -145,6 +153,8 @@ class CampaignProgress:
     pace: Pace | None
     end: ExpectedEnd | None
     cost: CampaignCost
+    expected_s: float | None = None
+    measured_s: float | None = None
 
     @property
     def done(self) -> bool:
@@ -216,6 +226,12 @@ def campaign_progress(
     tasks_left = total.left * with_checks(campaign)
     times = [time for vote in votes if vote.origin == "web" and (time := when(vote.at)) is not None]
     speed = pace(times, now)
+    watch_s = {task.pair_id: task.watch_s for task in tasks}
+    took = [
+        (campaign.expected_s(watch_s[vote.pair_id]), vote.total_s)
+        for vote in votes
+        if vote.origin == "web" and vote.total_s is not None and vote.pair_id in watch_s
+    ]
     return CampaignProgress(
         at=now,
         aspects=aspects,
@@ -230,6 +246,8 @@ def campaign_progress(
         pace=speed,
         end=estimated_end(tasks_left, speed, now) if total.left else None,
         cost=_cost(campaign if rate is None else _paid_by_task(campaign, rate), tasks, votes),
+        expected_s=median(expected for expected, _ in took) if took else None,
+        measured_s=median(measured for _, measured in took) if took else None,
     )
 
 

@@ -20,7 +20,7 @@ from storage_schemas.rng import keyed_rank
 from storage_schemas.store import Store
 from storage_schemas.value_problems import value_problem
 from storage_schemas.votes import Check, check_id
-from tasks.annotation.campaign import Campaign, load_campaign, money, read_settings
+from tasks.annotation.campaign import PLAYHEAD, Campaign, load_campaign, money, read_settings
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
 from tasks.annotation.pair_task import PairMedia, PairTask, task_of
@@ -470,7 +470,7 @@ def _from_file(settings: Path, release: Release, name: str) -> Campaign:
 #: Recipes whose pairs are the paper's, also with a user's prompts.
 PAPER_RECIPES = frozenset({"paper", "paper-eight", "paper-prompts", "paper-eight-prompts"})
 #: How people answer in the paper (A.2, A.3): they watch freely, then have the playhead in each part.
-PAPER_PROTOCOL: Mapping[str, Any] = {"rule": "paper", "viewing": "free", "least_seen": 0.01}
+PAPER_PROTOCOL: Mapping[str, Any] = {"rule": "paper", "viewing": "free", "least_seen": PLAYHEAD}
 
 
 def _of_recipe(release: Release) -> dict[str, Any]:

@@ -111,6 +111,7 @@ class PicturesEnd:
         self._video, self._frame_s = video, frame_s(video)
         self._clock = Continuity(video.time_base, self._frame_s) if video.may_jump else None
         self._end, self._lengths = 0, 0
+        self._last = -(2**63)
 
     def add(self, packet: Packet[VideoStream]) -> None:
         """Take note of the next packet."""
@@ -119,10 +120,11 @@ class PicturesEnd:
         stamps = Stamps(packet.pts, packet.dts, packet.duration)
         if self._clock is not None:
             self._clock.correct(stamps)
-        length = packet.duration or 0
-        self._lengths += length
-        if stamps.pts is not None:
-            self._end = max(self._end, stamps.pts + length + self._video.offset)
+        self._lengths += packet.duration or 0
+        # In MP4 the duration of a packet lasts until the next one is decoded, which may be shown far from it.
+        if stamps.pts is not None and stamps.pts > self._last:
+            self._last = stamps.pts
+            self._end = stamps.pts + length_of(self._video, packet.duration) + self._video.offset
 
     @property
     def seconds(self) -> float:

@@ -29,6 +29,9 @@ from tasks.media.source_file import OpenVideo, open_video
 
 Mode = Literal["packet_plan", "filter_graph"]
 
+#: Seconds without a picture from which on the recording is taken to lack some: recorders of cameras, browsers
+#: and slides give one more often.
+MAX_GAP_S = 60
 #: Frames that a thread decodes at least before it takes the next part of the video.
 _MIN_FRAMES = 32
 #: Frames of a part that are held in memory at most; 57 MB at 512×288.
@@ -147,13 +150,29 @@ class FrameSampler:
         Raises
         ------
         SetAside
-            ``TRUNCATED_VIDEO``, ``UNDECODABLE_VIDEO`` or ``NO_FRAMES``.
+            ``TRUNCATED_VIDEO``, ``UNDECODABLE_VIDEO``, ``NO_FRAMES`` or ``PICTURE_GAP``.
         """
         if start < 0:
             raise UserInputError(f"start is {start}; give 0 or more")
-        if self._plan is None:
-            return self._from_all_packets(start, stop)
-        return self._from_planned_packets(self._plan, start, stop)
+        plan = self._plan
+        frames = (
+            self._from_all_packets(start, stop)
+            if plan is None
+            else self._from_planned_packets(plan, start, stop)
+        )
+        return frames if self._damaged == "conceal" else self._without_gaps(frames)
+
+    def _without_gaps(self, frames: Iterator[SampledFrame]) -> Iterator[SampledFrame]:
+        """Refuse a picture that is shown for long because none follows."""
+        for frame in frames:
+            if frame.index / self.fps - Fraction(frame.pts_s) > MAX_GAP_S + 1 / self.fps:
+                raise SetAside(
+                    Reason.PICTURE_GAP,
+                    f"{self.path}: no picture follows the one at {frame.pts_s:.1f} s for over {MAX_GAP_S} s: "
+                    "a part is missing. Get the whole recording, or cut it there; where the picture really "
+                    "stands still, repeat it (ffmpeg -i IN -r 25 OUT), or build with --set damaged=conceal",
+                )
+            yield frame
 
     def _from_all_packets(self, start: int, stop: int | None) -> Iterator[SampledFrame]:
         with open_video(self.path, self._damaged) as video:

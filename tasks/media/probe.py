@@ -205,9 +205,9 @@ def describe(video: OpenVideo, frame: VideoFrame, end: PicturesEnd | None = None
 def may_claim(video: OpenVideo) -> bool:
     """Return whether the length in the header says nothing certain about the pictures.
 
-    Other containers list every packet of the stream.
+    Other containers list every packet of the stream; that of Windows Media says one length for all streams.
     """
-    return video.may_jump or not video.stream.duration
+    return video.may_jump or not video.stream.duration or video.container.format.name == "asf"
 
 
 def _duration_s(video: OpenVideo, end: PicturesEnd | None) -> float:

@@ -5,6 +5,7 @@ Both decoding modes use it, so they give the same bytes.
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -161,12 +162,17 @@ class Scaler:
         try:
             return self._frame(frame)
         except (av.FFmpegError, ValueError) as problem:
+            what = f"{frame.width}×{frame.height}, {frame.format.name}"
+            remedy = "convert it to a size that is less wide or high"
+            if getattr(problem, "errno", None) == errno.ENOSYS:
+                what += f", colour matrix {frame.colorspace} of ITU-T H.273"
+                remedy = (
+                    "convert it, or name another matrix: "
+                    "ffmpeg -i IN -c copy -bsf:v h264_metadata=matrix_coefficients=1 OUT"
+                )
             raise SetAside(
                 Reason.UNDECODABLE_VIDEO,
-                f"{self.path}: FFmpeg cannot scale its pictures ({frame.width}×{frame.height}, "
-                f"{frame.format.name}, colour matrix {frame.colorspace} of ITU-T H.273: {problem}); convert "
-                "it, or name another matrix: "
-                "ffmpeg -i IN -c copy -bsf:v h264_metadata=matrix_coefficients=1 OUT",
+                f"{self.path}: FFmpeg cannot scale its pictures ({what}: {problem}); {remedy}",
             ) from problem
 
     def _frame(self, frame: VideoFrame) -> VideoFrame:

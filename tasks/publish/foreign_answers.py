@@ -274,9 +274,12 @@ def _inspect(
 ) -> ForeignAnswers:
     found = ForeignAnswers("inspect-ai", str(header["eval"]["model"]))
     for sample in samples:
+        if sample.get("error"):
+            # the harness or the server failed, not the judge: it is missing until `eval-retry` has it
+            continue
         place = f"sample {sample['id']}, epoch {sample['epoch']}"
         score = (sample.get("scores") or {}).get("choice") or {"value": None, "answer": None}
-        # NaN is the only value that differs from itself; a sample that ended with an error has no score
+        # NaN is the only value that differs from itself
         value = None if score["value"] != score["value"] else score["value"]
         usage = list((sample.get("model_usage") or {}).values())
         _harness_row(

@@ -24,6 +24,7 @@ from storage_schemas.regular_files import open_regular, read_regular_text
 from storage_schemas.release import Release
 from storage_schemas.value_problems import value_problem
 from tasks.report.judged_release import JudgedRelease, load_judged_release
+from tasks.scoring.probes import PROBES
 from tasks.statistics.cells import Cell, cells_of
 
 #: Maximum size of a file; the paper's release in both orders has about 1.5 million bytes.
@@ -151,8 +152,10 @@ def make_submission(
     Raises
     ------
     UserInputError
-        If they come from several evaluators or settings, or from none.
+        If they come from several evaluators or settings, from none, or from a probe.
     """
+    if problem := next((told for row in rows if (told := _probe_problem(row.evaluator, row.probe))), ""):
+        raise UserInputError(problem)
     whos = sorted({(row.evaluator, row.settings) for row in rows})
     if len(whos) != 1:
         systems = ", ".join(f"{name} ({settings[:12]})" for name, settings in whos) or "none"
@@ -177,6 +180,14 @@ def make_submission(
             for row in sorted(rows, key=lambda row: (row.aspect, row.pair_id, row.order, row.repeat))
         ),
     )
+
+
+def _probe_problem(evaluator: str, probe: str = "") -> str:
+    """Return why answers under a probe's name are not those of a judge; empty if they are none."""
+    base, _, last = evaluator.rpartition("+")
+    if probe or (base and last in PROBES):
+        return f"{evaluator} is a probe, which is given something else than the judge: submit the judge"
+    return ""
 
 
 def _orders(rows: Sequence[Judgement]) -> Orders:
@@ -315,6 +326,8 @@ def _refuse(path: Path, problems: Iterable[str]) -> NoReturn:
 
 def _problems(submission: Submission, release: Release) -> Iterator[str]:
     about = submission.release
+    if problem := _probe_problem(submission.evaluator):
+        yield problem
     if about.checksum != release.manifest.content_checksum:
         yield (
             f"it is about release {about.name}, version {about.version} ({about.checksum[:12]}), not about "

@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from tasks.report.accuracy import DEFAULT_INTERVAL, MEAN, POOLED, IntervalKind
@@ -105,6 +106,7 @@ def figures_of(
         "severity-strength": _strength,
         "psychometric-points": _psychometric,
         "length": _length,
+        "specificity": _specificity,
     }
     figures = []
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
@@ -121,6 +123,57 @@ def figures_of(
                 canvas = draw(table, evaluators)
                 figures.append(Figure(name, table.title, name, _saved(canvas, "svg"), _saved(canvas, "pdf")))
     return figures
+
+
+def _specificity(table: Table, evaluators: Sequence[str]) -> Canvas:
+    """Draw AUCs, dimensions by aspects, a panel for each rank of strength; claims have a frame."""
+    names = list(dict.fromkeys(row["evaluator"] for row in table.rows))
+    aspects = list(dict.fromkeys(row["aspect"] for row in table.rows))
+    used = {
+        aspect: list(dict.fromkeys(r["strength"] for r in table.rows if r["aspect"] == aspect))
+        for aspect in aspects
+    }
+    # the strongest of all aspects share a panel, then the next ones
+    most = max(map(len, used.values()))
+    cells = {(row["evaluator"], row["aspect"], row["strength"]): row for row in table.rows}
+    width = 1.2 + _CHARACTER * min(max(map(len, names)), _LONGEST_NAME) + 0.42 * len(aspects) * most
+    canvas = Canvas(figsize=(width, 1.5 + 0.2 * len(names)), layout="constrained")
+    panels = canvas.subplots(1, most, sharey=True, squeeze=False)[0]
+    image = None
+    for below, axes in enumerate(panels):
+        values = np.full((len(names), len(aspects)), np.nan)
+        for x, aspect in enumerate(aspects):
+            strength = used[aspect][-1 - below] if below < len(used[aspect]) else None
+            for y, name in enumerate(names):
+                row = cells.get((name, aspect, strength))
+                if row is None:
+                    continue
+                values[y, x] = row["auc"]
+                clear = row["low"] is not None and not row["low"] <= 0.5 <= row["high"]
+                axes.text(
+                    x,
+                    y,
+                    f"{row['auc']:.2f}".removeprefix("0") + "*" * clear,
+                    ha="center",
+                    va="center",
+                    fontsize=6,
+                )
+                if row["claims"] == "yes":
+                    axes.add_patch(
+                        Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=1.2)
+                    )
+        image = axes.imshow(values, vmin=0, vmax=1, cmap="RdYlBu", aspect="auto", alpha=0.75)
+        axes.set_xticks(range(len(aspects)), map(aspect_title, aspects), rotation=50, ha="right")
+        axes.set_yticks(
+            range(len(names)),
+            [_shortened(name) for name in names],
+        )
+        axes.tick_params(length=0)
+        if most > 1:
+            axes.set_title("strongest damage" if not below else "weaker" + "·" * (below - 1))
+    assert image is not None
+    canvas.colorbar(image, ax=list(panels), shrink=0.8, label="AUC; framed: claimed; *: not chance")
+    return canvas
 
 
 def one_figure(table: Table, draw: Callable[[Table], Canvas]) -> Figure:

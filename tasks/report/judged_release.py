@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from storage_schemas.judgements import Judgement, JudgementsStore
@@ -19,6 +19,7 @@ from tasks.statistics.trials import (
     Trial,
     TrialPair,
     failures_count,
+    grouped,
     trial_pair,
     trials_of,
 )
@@ -47,6 +48,9 @@ class JudgedRelease(JudgedPairs):
         Those on excerpts, which no accuracy contains either.
     probe_trials
         Those of probes on the pairs of accuracies.
+    wording_trials
+        Those of evaluators in other wordings on the pairs of accuracies: by the evaluator's name in its own
+        words, and the wording's.
     """
 
     release: Release
@@ -58,6 +62,7 @@ class JudgedRelease(JudgedPairs):
     control_trials: tuple[Trial, ...] = ()
     length_trials: tuple[Trial, ...] = ()
     probe_trials: tuple[Trial, ...] = ()
+    wording_trials: Mapping[tuple[str, str], tuple[Trial, ...]] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -119,13 +124,24 @@ def load_judged_release(
         judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
     what = f"release {release.name}, version {release.version}"
     probes = [row for row in judgements if row.probe]
-    own = [row for row in judgements if not row.probe]
+    own = [row for row in judgements if not row.probe and row.wording is None]
+    wordings = grouped((row for row in judgements if not row.probe), lambda row: row.wording)
     rows = rows_of(own, evaluators, what, "`slvmeval evaluate` does it")
     gathered = _gathered(release, records, rows, pairs, ties, failures)
     probed = failures_count(trials_of(probes, pairs), failures)
     main = gathered.main_strength
-    of_main = (trial for trial in probed if _is_main(trial.pair, main, gathered.main_clips))
-    return replace(gathered, people=people, probe_trials=tuple(of_main))
+    clips = gathered.main_clips
+    worded = {
+        wording: tuple(
+            trial
+            for trial in failures_count(trials_of(some, pairs), failures)
+            if _is_main(trial.pair, main, clips)
+        )
+        for wording, some in wordings.items()
+        if wording is not None
+    }
+    of_main = (trial for trial in probed if _is_main(trial.pair, main, clips))
+    return replace(gathered, people=people, probe_trials=tuple(of_main), wording_trials=worded)
 
 
 def _gathered(

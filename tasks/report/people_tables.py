@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
+from storage_schemas.votes import Vote
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.correlations import FilterCorrelation, filter_correlations
-from tasks.statistics.intervals import FEW_SOURCES
+from tasks.statistics.intervals import FEW_SOURCES, clustered_interval
+from tasks.statistics.trials import grouped
 from tasks.votes.agreement import agreement
 from tasks.votes.filter import FilterRule, retention
 from tasks.votes.release_votes import PEOPLE
@@ -136,6 +141,79 @@ def _rule_text(rule: FilterRule) -> str:
         f"A pair is kept with at most {rule.most_c} votes C and at least {rule.least_lead} more A than B, of "
         f"{rule.workers_per_pair} votes or more; with fewer it is undecided. The rate is of decided pairs."
     )
+
+
+def protocol_table(gathered: JudgedRelease) -> Table:
+    """Return what people answered under each protocol, beside the first of them; empty for one protocol.
+
+    Where viewing was drawn by worker, differences are the protocols' own.
+    """
+    votes = () if gathered.people is None else gathered.people.votes
+    controls = {record.pair_id for record in gathered.release.pairs() if record.control}
+    kept = [
+        vote
+        for vote in votes
+        if vote.protocol and not vote.gold and vote.check is None and vote.pair_id not in controls
+    ]
+    by_protocol = grouped(sorted(kept, key=lambda vote: vote.protocol), lambda vote: vote.protocol)
+    parts = [_protocol(protocol, some) for protocol, some in by_protocol.items()]
+    rows = [{**one, **_beside(parts[0], one)} for one in parts] if len(parts) > 1 else []
+    return Table(
+        "protocols",
+        "People by the protocol of their viewing",
+        (
+            Column("protocol", "protocol"),
+            Column("workers", "workers", "count"),
+            Column("votes", "votes", "count"),
+            Column("right", "right", "percent"),
+            *interval_columns("95 %", prefix="right_"),
+            Column("difference", "beside the first", "points"),
+            *interval_columns("95 %", "points"),
+            Column("a", "A", "percent"),
+            Column("b", "B", "percent"),
+            Column("c", "C", "percent"),
+            Column("watched", "watched", "percent"),
+            Column("seconds", "s to the preference", "number"),
+        ),
+        tuple(rows),
+        "Right: the untouched video was preferred, before anything was said. Intervals are clustered by "
+        "worker, since viewing is drawn by worker; the difference's is Newcombe's of the two. Watched: "
+        "median share of both videos that was played; then the median seconds to the preference. Gold "
+        "pairs, check tasks and controls are left out.",
+        "" if rows else "All votes were given under one protocol (viewing = drawn compares several).",
+    )
+
+
+def _protocol(protocol: str, votes: Sequence[Vote]) -> dict[str, Any]:
+    right = [float(vote.preferred == "high") for vote in votes]
+    interval = clustered_interval(right, [vote.worker for vote in votes])
+    watched = [
+        vote.watched_s / vote.pair_duration_s
+        for vote in votes
+        if vote.watched_s is not None and vote.pair_duration_s
+    ]
+    seconds = [vote.preference_s for vote in votes if vote.preference_s is not None]
+    return {
+        "protocol": protocol,
+        "workers": len({vote.worker for vote in votes}),
+        "votes": len(votes),
+        "right": sum(right) / len(right),
+        "right_low": interval.low if interval else None,
+        "right_high": interval.high if interval else None,
+        **{rating.lower(): sum(vote.rating == rating for vote in votes) / len(votes) for rating in "ABC"},
+        "watched": median(watched) if watched else None,
+        "seconds": median(seconds) if seconds else None,
+    }
+
+
+def _beside(first: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, float]:
+    """Return the difference of two shares with Newcombe's interval, from that of each."""
+    if one is first or first["right_low"] is None or one["right_low"] is None:
+        return {}
+    difference = one["right"] - first["right"]
+    below = math.hypot(one["right"] - one["right_low"], first["right_high"] - first["right"])
+    above = math.hypot(one["right_high"] - one["right"], first["right"] - first["right_low"])
+    return {"difference": difference, "low": difference - below, "high": difference + above}
 
 
 def agreement_table(gathered: JudgedRelease) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -234,11 +234,18 @@ def hold_against(
         Of the tests of accuracies, a share; see :func:`~tasks.statistics.equivalence.equivalence`.
     """
     fit = _Fit(published, gathered)
-    accuracy = list(_accuracies(fit, gathered, matrix, margin))
+    words = tables["wordings"].rows if "wordings" in tables else ()
+    accuracy = list(_accuracies(fit, gathered, matrix, margin, words))
     compared = dict.fromkeys(row["evaluator"] for row in accuracy)
     conditions = {name: fit.conditions[name] for name in compared if fit.conditions.get(name)}
     made = [
-        _table("accuracy", published, _ACCURACY, accuracy, _accuracy_note(margin)),
+        _table(
+            "accuracy",
+            published,
+            (*_ACCURACY, *_WORDS_ALONE) if words else _ACCURACY,
+            accuracy,
+            _accuracy_note(margin) + (_WORDS_NOTE if words else ""),
+        ),
         conditions_table(published.title, conditions),
         _table("duration", published, _DURATION, _durations(fit, tables["duration-correlation"])),
         _table("retention", published, _RETAINED, _retained(fit, tables["retention"])),
@@ -396,6 +403,15 @@ _ACCURACY = (
 )
 
 
+#: Of our tables' names of all pairs.
+_ALL: Mapping[str, str] = {POOLED: ALL}
+_WORDS_ALONE = (Column("words", "words alone"),)
+_WORDS_NOTE = (
+    " Words alone: whether the published accuracy lies where this judge's would lie with one more wording, "
+    "at 95 %, so that the words may be all that differs."
+)
+
+
 def _accuracy_note(margin: float) -> str:
     return (
         "Accuracy less what is published, in points, and its 90 % interval, clustered by source, which takes "
@@ -406,8 +422,13 @@ def _accuracy_note(margin: float) -> str:
 
 
 def _accuracies(
-    fit: _Fit, gathered: JudgedRelease, matrix: Matrix, margin: float
+    fit: _Fit,
+    gathered: JudgedRelease,
+    matrix: Matrix,
+    margin: float,
+    wordings: Sequence[Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:
+    others = {(row["evaluator"], row["aspect"]): (row["low"], row["high"]) for row in wordings}
     rows = {row.aspect: row for row in (*matrix.rows, *matrix.summary)}
     columns = {name: place for place, name in enumerate(matrix.evaluators)}
     places = [
@@ -441,8 +462,15 @@ def _accuracies(
             "verdict": "" if found is None else found.verdict,
             "pairs": None if cell is None else cell.counted_pairs,
             "pairs_needed": "" if found is None else _needed(found),
+            "words": _within(others.get((name, _ALL.get(value.column, value.column))), value.value / 100),
             "conditions": ", ".join(one.what for one in fit.conditions.get(name, ()) if one.same is False),
         }
+
+
+def _within(ends: tuple[float, float] | None, published: float) -> str:
+    if ends is None:
+        return ""
+    return "may be enough" if ends[0] <= published <= ends[1] else "are not enough"
 
 
 def _needed(found: Equivalence) -> str:

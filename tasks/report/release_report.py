@@ -16,14 +16,16 @@ from tasks.report.jury_tables import report_juries
 from tasks.report.length_tables import length_tables
 from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
-from tasks.report.people_tables import agreement_table, filter_tables, retention_table
+from tasks.report.people_tables import agreement_table, filter_tables, protocol_table, retention_table
 from tasks.report.preference_tables import preference_tables
 from tasks.report.probe_tables import probe_tables
 from tasks.report.published import Published, hold_against
 from tasks.report.release_facts import content_tables, damaged_sources, facts_table, release_facts
 from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
+from tasks.report.specificity_tables import specificity_tables
 from tasks.report.threshold_tables import threshold_tables
+from tasks.report.wording_tables import wording_tables
 from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
 from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
@@ -50,6 +52,15 @@ SECTIONS = (
     ),
     ORDER,
     REPEATS,
+    Section(
+        "wordings",
+        "Wordings",
+        "Wordings of the prompts",
+        "How much of a difference can the words of a request make?",
+        ("wordings", "wording-variance"),
+        folded=("accuracy-by-wording",),
+        missing="wordings (ask with --prompts and a folder for each)",
+    ),
     PREFERENCES,
     COMPARISONS,
     JURIES,
@@ -84,6 +95,16 @@ SECTIONS = (
         missing="length around the same damage (needs a recipe with [lengths])",
     ),
     Section(
+        "specificity",
+        "Specificity",
+        "What moves the dimensions of a suite",
+        "Does a dimension fall with the damage that it claims to measure, and with no other?",
+        ("specificity-summary",),
+        ("specificity",),
+        ("specificity",),
+        missing="dimensions of a suite (ask with dimension=all)",
+    ),
+    Section(
         "where",
         "Where",
         "Where the damage is",
@@ -96,7 +117,7 @@ SECTIONS = (
         "Filter",
         "People and their filter",
         "Which pairs people kept, whether the others change the result, and how well people agree.",
-        ("retention", "filter-correlation", "agreement"),
+        ("retention", "filter-correlation", "agreement", "protocols"),
         ("filter-accuracies",),
         ("filter-accuracies",),
         missing="people and their filter (needs votes: slvmeval annotate)",
@@ -188,12 +209,15 @@ def report_of(
         *repeat_tables(gathered),
         *preference_tables(gathered),
         *probe_tables(gathered),
+        *wording_tables(gathered),
+        *specificity_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),
         retention_table(gathered),
         *filter_tables(gathered),
         agreement_table(gathered),
+        protocol_table(gathered),
         *severity_tables(gathered),
         *threshold_tables(gathered),
         *length_tables(gathered),

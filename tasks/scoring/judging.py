@@ -20,6 +20,7 @@ from storage_schemas.ids import canonical_json, digest_value
 from storage_schemas.judgements import (
     CONTROL_KEY,
     PROBE_KEY,
+    WORDING_KEY,
     Failure,
     Judgement,
     JudgementsStore,
@@ -52,7 +53,7 @@ from tasks.scoring.described_first import DescribedFirst, Description
 from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
 from tasks.scoring.probes import SWAPPED_NAMES, exchanged, probe_settings, probed, read_choice
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
-from tasks.scoring.request import PairSet, Request, beginnings, settings_digest
+from tasks.scoring.request import PairSet, Request, beginnings, changed_texts, settings_digest
 from tasks.scoring.request_batches import RequestBatches
 from tasks.scoring.scorer_as_judge import ScoreCache
 from tasks.scoring.setup import Setup
@@ -115,9 +116,16 @@ class JudgingWork(Work[Request]):
         evaluator = _evaluator(choice.model_dump_json(), self.setup.model_dump_json())
         return Judging(evaluator, name, choice, self)
 
-    def text(self, aspect: str, dimension: str) -> AspectText:
-        """Return an aspect as it is described to evaluators."""
-        return self.pairs.text(aspect, dimension, self.setup.prompts)
+    def text(self, aspect: str, dimension: str, described_in: str | None = None) -> AspectText:
+        """Return an aspect as it is described to evaluators.
+
+        Parameters
+        ----------
+        described_in
+            An evaluator's own folder of prompts; None for that of the run.
+        """
+        prompts = self.setup.prompts if described_in is None else described_in
+        return self.pairs.text(aspect, dimension, prompts)
 
 
 #: By a request's key, on which they depend: the keys of its two videos' descriptions.
@@ -158,7 +166,11 @@ class Judging(Kind[Request]):
         self._settings = settings_digest(evaluator)
         own = choice.settings.get("prompts") or work.setup.prompts
         self._prompts = prompts_label(own, evaluator.prompt_areas)
-        texts = dict(work.changed_texts)
+        self._wording, self._described_in = choice.wording, choice.described_in
+        self._changed_texts = work.changed_texts
+        if self._described_in is not None:
+            self._changed_texts = changed_texts(work.pairs, self._described_in)
+        texts = dict(self._changed_texts)
         self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
         self._scores = ScoreCache()
         self._lock = threading.Lock()
@@ -168,7 +180,7 @@ class Judging(Kind[Request]):
 
     def settings_of(self, aspect: str) -> str:
         """Return the settings checksum in rows on an aspect."""
-        settings = self._changed if aspect in self.work.changed_texts else self._settings
+        settings = self._changed if aspect in self._changed_texts else self._settings
         return probe_settings(settings, self.probe)
 
     def estimates(self, unit: Request) -> Sequence[Estimate]:
@@ -398,14 +410,17 @@ class Judging(Kind[Request]):
     def _said(self, unit: Request) -> dict[str, Any]:
         """Return what a row's details say of its pair and its evaluator."""
         control = {CONTROL_KEY: True} if unit.pair.control else {}
-        return {**control, **({PROBE_KEY: self.probe} if self.probe else {})}
+        probe = {PROBE_KEY: self.probe} if self.probe else {}
+        own = self.name.removesuffix(f"+{self.probe}" if self.probe else "").removesuffix(f"+{self._wording}")
+        wording = {WORDING_KEY: {"of": own, "name": self._wording}} if self._wording else {}
+        return {**control, **probe, **wording}
 
     def _shown(self, unit: Request) -> tuple[Pair, AspectText]:
         """Return a pair as the evaluator is given it, and the description of its aspect."""
         pair = unit.pair
         with self._lock:
             if pair.aspect not in self._texts:
-                self._texts[pair.aspect] = self.work.text(pair.aspect, pair.dimension)
+                self._texts[pair.aspect] = self.work.text(pair.aspect, pair.dimension, self._described_in)
             text, opened = self._texts[pair.aspect], self._open(pair.pair_id)
             lent = self._open(unit.prompt_of).prompt if unit.prompt_of else ""
         return probed(opened, self.probe, lent), text

@@ -46,6 +46,8 @@ class EvaluatorChoice(Frozen):
         Maximum over all processes; None for no limit.
     probe
         What it is shown or told instead, see :mod:`tasks.scoring.probes`; empty for nothing.
+    wording
+        Name of the wording among its settings, see :mod:`tasks.scoring.wordings`; empty for its own.
     """
 
     use: str
@@ -55,6 +57,17 @@ class EvaluatorChoice(Frozen):
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
     probe: str = ""
+    wording: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """What its probe or wording adds to its name."""
+        return "".join(f"+{part}" for part in (self.wording, self.probe) if part)
+
+    @property
+    def described_in(self) -> str | None:
+        """The folder of prompts that has its descriptions of aspects; None for that of the run."""
+        return self.settings["prompts"] if self.wording else None
 
     @field_validator("label")
     @classmethod
@@ -294,14 +307,15 @@ def made_with(
         raise UserInputError(f"{what}: {problem}") from problem
 
 
-def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
-    """Raise UserInputError if two labels stand for one evaluator with the same settings.
+def check_different(evaluators: Iterable[tuple[str, Evaluator, str]]) -> None:
+    """Raise UserInputError if two labels stand for one evaluator with the same settings and descriptions.
 
-    Their requests would be identical: each would be paid for twice, and stored under one of the labels.
+    The third value of each tells its descriptions of aspects apart. Otherwise their requests would be
+    identical: each would be paid for twice, and stored under one of the labels.
     """
-    labels: dict[tuple[str, str], str] = {}
-    for label, evaluator in evaluators:
-        other = labels.setdefault((evaluator.name, settings_digest(evaluator)), label)
+    labels: dict[tuple[str, str, str], str] = {}
+    for label, evaluator, described in evaluators:
+        other = labels.setdefault((evaluator.name, settings_digest(evaluator), described), label)
         if other != label:
             raise UserInputError(
                 f"{other} and {label} are one evaluator with the same settings: name it once; "

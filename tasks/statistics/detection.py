@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import ndtri
 
-from tasks.statistics.intervals import ClusteredInterval, Interval, clustered_interval, jackknife_intervals
+from tasks.statistics.intervals import ALPHA, ClusteredInterval, clustered_interval
 from tasks.statistics.trials import BOTH_ORDERS, DEFAULT_TIES, CountedUnit, TiePolicy, Trial, units_of
 
 
@@ -152,24 +153,29 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 def order_bias(trials: Sequence[Trial]) -> Estimate | None:
     """Return the criterion c of the presentation order, −½·(z(H) + z(F)).
 
-    H is how often the first video is named where it is the untouched one, F where it is the other one. None
-    if pairs were not asked in both orders.
+    H is how often the first video is named where it is the untouched one, F where it is the other one, each
+    with half a source added that always names it, and half a one that never does: neither is 0 or 1. The
+    added sources count in the cluster-robust variance, so the interval has a width if all answers agree. It
+    has no bounds with a single source. None if pairs were not asked in both orders.
     """
     asked = [trial for trial in trials if trial.choice is not None and trial.order in BOTH_ORDERS]
     if len({trial.order for trial in asked}) < len(BOTH_ORDERS):
         return None
     firsts = {"first": 1.0, "second": 0.0, "tie": 0.5}
-    sums = np.zeros((len(asked), 4))
-    for row, trial in enumerate(asked):
-        at = 2 * BOTH_ORDERS.index(trial.order)
-        sums[row, at], sums[row, at + 1] = firsts[trial.choice or "tie"], 1.0
-    value = float(_criterion(sums.sum(axis=0))[0])
-    (interval,) = jackknife_intervals(sums, [trial.pair.source_id for trial in asked], _criterion)
-    ends = interval or Interval(-math.inf, math.inf)
-    return Estimate(value, *(None if math.isinf(end) else end for end in (ends.low, ends.high)))
-
-
-def _criterion(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    rates = (sums[..., ::2] + 0.5) / (sums[..., 1::2] + 1)
-    criterion: NDArray[np.float64] = -ndtri(rates).sum(axis=-1, keepdims=True) / 2
-    return criterion
+    sums: dict[str, NDArray[np.float64]] = {}
+    for trial in asked:
+        held = sums.setdefault(trial.pair.source_id, np.zeros((2, len(BOTH_ORDERS))))
+        held[:, BOTH_ORDERS.index(trial.order)] += firsts[trial.choice or "tie"], 1.0
+    named, counts = np.stack([*sums.values()], axis=1)
+    # half a source that always names the first video, and half a one that never does
+    half = counts.mean(axis=0) / 2
+    named, counts = np.vstack([named, half, 0 * half]), np.vstack([counts, half, half])
+    shares = named.sum(axis=0) / counts.sum(axis=0)
+    scores = ndtri(shares)
+    value = -float(scores.sum()) / 2
+    if len(sums) < 2:
+        return Estimate(value, None, None)
+    pulls = ((named - shares * counts) / (counts.sum(axis=0) * stats.norm.pdf(scores))).sum(axis=1) / 2
+    error = math.sqrt(len(sums) / (len(sums) - 1) * (pulls**2).sum())
+    width = float(stats.t.isf(ALPHA / 2, len(sums) - 1)) * error
+    return Estimate(value, value - width, value + width)

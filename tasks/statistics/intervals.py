@@ -227,7 +227,7 @@ def jackknife_intervals(
     -------
     list
         One for each estimate, with t at G − 1 degrees of freedom; None if there are fewer than three
-        clusters, or an estimate is nan.
+        clusters, an estimate is nan, or no cluster changes it, which is no certainty.
     """
     numbers: dict[Hashable, int] = {}
     labels = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
@@ -242,7 +242,8 @@ def jackknife_intervals(
         (count - 1) / count * ((left - left.mean(0)) ** 2).sum(0)
     )
     return [
-        None if math.isnan(value + width) else Interval(float(value - width), float(value + width))
+        # neither nan nor 0 but for rounding
+        Interval(float(value - width), float(value + width)) if width > 1e-12 else None
         for value, width in zip(whole, half, strict=True)
     ]
 

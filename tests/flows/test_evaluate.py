@@ -26,8 +26,10 @@ from tasks.publish.submission import Card, UsedPrices, check_submission, make_su
 from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.probe_tables import probe_tables
+from tasks.report.wording_tables import wording_tables
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
+from tasks.scoring.wordings import in_wordings, wordings_in
 from tasks.statistics.cells import cells_of
 from tests.flows.prefect_servers import (
     ROOT,
@@ -131,6 +133,57 @@ def test_probes_are_columns_of_their_own_and_what_is_shared_is_asked_once(
     assert (row["accuracy"], row["one-frame"], row["no-prompt"], row["blind"]) == (1.0, 0.5, 1.0, 0.5)
     assert row["rests_on"] == "more than one frame"
     assert all(one["failed"] == 0 for one in differences.rows)
+
+
+def test_wordings_are_evaluators_of_their_own_beside_the_accuracies(
+    store: Path, planted: PlantedPackage, tmp_path: Path
+) -> None:
+    words = {
+        "best/judges/video_judge_system": "Which is better?",
+        "lazy/judges/video_judge_system": "Take the first.",
+        "lazy/descriptions/aesthetics": "Is it a pleasure?",
+    }
+    for key, text in words.items():
+        place = tmp_path / "words" / f"{key}.txt"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    chosen = in_wordings(map(choice_from_text, ("planted", "lengths")), wordings_in(tmp_path / "words"))
+    asked_for = EvaluateOptions.model_validate({"store": str(store), "evaluators": chosen})
+    result = evaluate_inline(asked_for)
+    assert [one.label for one in result.evaluators] == ["right", "lengths", "right+best", "right+lazy"]
+    assert {row.wording for row in rows(store, "right+lazy")} == {("right", "lazy")}
+    # a description of its own makes the aspect's settings others
+    assert len({row.settings for row in rows(store, "right+lazy")}) == 2
+    assert sum(one.asked for one in evaluate_inline(asked_for).evaluators) == 0
+    gathered = load_judged_release(Release.open(Store.open(store)))
+    assert set(gathered.names.values()) == {"right", "lengths"}
+    spread, each, parts = wording_tables(gathered)
+    held = {(row["aspect"], row["wording"]): row["accuracy"] for row in each.rows}
+    assert held["comprehensiveness", "its own"] == held["comprehensiveness", "best"] == 1.0
+    assert held["comprehensiveness", "lazy"] == held["aesthetics", "lazy"] == 0.5
+    (row,) = [one for one in spread.rows if one["aspect"] == "comprehensiveness"]
+    assert (row["wordings"], row["pairs"], row["least"], row["most"]) == (3, FILMS, 0.5, 1.0)
+    assert {one["part"] for one in parts.rows} == {"pair", "wording", "pair and wording", "order"}
+
+
+def test_wordings_that_cannot_be_used_are_refused(
+    store: Path, planted: PlantedPackage, tmp_path: Path
+) -> None:
+    place = tmp_path / "words" / "one" / "judges" / "video_judge_system.txt"
+    place.parent.mkdir(parents=True)
+    place.write_text("Which?", encoding="utf-8")
+    # a folder of prompts is one wording, and what is none is told by those who read prompts
+    assert [wordings_in(one) for one in (None, tmp_path / "none", tmp_path / "words" / "one")] == [{}] * 3
+    with pytest.raises(UserInputError, match="lengths has none to exchange"):
+        in_wordings([choice_from_text("lengths")], wordings_in(tmp_path / "words"))
+    # the same words twice are one evaluator
+    shutil.copytree(tmp_path / "words" / "one", tmp_path / "words" / "two")
+    chosen = in_wordings([choice_from_text("planted")], wordings_in(tmp_path / "words"))
+    with pytest.raises(UserInputError, match=r"right\+one and right\+two are one evaluator"):
+        evaluate_inline(EvaluateOptions.model_validate({"store": str(store), "evaluators": chosen}))
+    place.with_name("caption_sytem.txt").write_text("Say.", encoding="utf-8")
+    with pytest.raises(UserInputError, match="there is no such prompt"):
+        wordings_in(tmp_path / "words")
 
 
 def test_a_dry_run_counts_what_probes_ask(store: Path, planted: PlantedPackage) -> None:

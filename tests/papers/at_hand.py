@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(os.environ.get("SLVMEVAL_PAPER_TEXTS", "build/papers"))
-#: How each text begins, and what only a whole one has.
+#: What the beginning of each text has; SLVMEval's short version in Japanese is another text.
 _BEGINS = {
-    "SLVMEval": ("SLVMEval: Synthetic", "Appendix"),
-    "Video-Bench": ("Video-Bench", "Appendix"),
-    "LoCoT2V-Bench": ("LoCoT2V-Bench", "Global Summary"),
+    "SLVMEval": "SLVMEval: Synthetic",
+    "SLVMEval JA": "長尺動画生成タスク",
+    "Video-Bench": "Video-Bench",
+    "LoCoT2V-Bench": "LoCoT2V-Bench",
 }
 
 
 def paper_text(name: str) -> str:
     """Return the text of a paper, or skip the test, saying so."""
-    begins, _ = _BEGINS[name]
+    begins = _BEGINS[name]
     for path in sorted(FOLDER.glob("*.txt")):
         text = path.read_text(encoding="utf-8")
         if begins in text[:200] and (name != "SLVMEval" or "Appendix" in text):

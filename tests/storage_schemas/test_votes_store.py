@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier
@@ -50,6 +51,22 @@ def test_a_new_store_has_none_and_what_is_added_twice_is_there_once(votes: Votes
     assert votes.add(some) == Added(3, 0)
     assert votes.add([*some, vote(3), vote(3)]) == Added(1, 4)
     assert votes.votes() == [vote(1, comment="日本語"), vote(2), vote(3), vote(1, "bob")]
+
+
+@pytest.mark.parametrize(
+    ("store_mode", "folder_mode", "file_mode"), [(0o755, 0o700, 0o600), (0o2775, 0o2770, 0o640)]
+)
+def test_answers_are_read_by_this_user_or_the_stores_group(
+    votes: VotesStore, store_mode: int, folder_mode: int, file_mode: int
+) -> None:
+    votes.path.parent.chmod(store_mode)
+    votes.add([vote(1), vote(1, "bob")])
+    votes.erase("one", "bob")
+    votes.decide("one", "ann", Standing.CLEARED, "ok", "me")
+    for kind in ("votes", "decisions"):
+        folder = votes.path / kind / "one"
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder.parent, folder, *folder.iterdir())]
+        assert modes == [folder_mode, folder_mode, file_mode]
 
 
 def test_campaigns_are_kept_apart(votes: VotesStore) -> None:

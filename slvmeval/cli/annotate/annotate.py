@@ -10,7 +10,7 @@ from pydantic import Field
 from flows.annotate.parameters import PrivateAudience
 from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate import backups, exchange, filter, ratings, simulate
+from slvmeval.cli.annotate import backups, exchange, filter, ratings, reconcile, simulate
 from slvmeval.cli.declared import CommandGroup
 
 annotate = CommandGroup(
@@ -25,6 +25,7 @@ def register(parent: typer.Typer) -> None:
     ratings.register(annotate)
     filter.register(annotate)
     simulate.register(annotate)
+    reconcile.register(annotate)
     backups.register(annotate)
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 
@@ -50,9 +51,10 @@ class ServeOptions(terminal.DeskParameters):
         description="Let the proxy send the videos: X-Accel-Redirect (nginx) or X-Sendfile (Apache).",
     )
     private_audience: PrivateAudience = False
-    platform: Annotated[tuple[str, ...], Given(metavar="prolific|mturk")] = Field(
+    platform: Annotated[tuple[str, ...], Given(metavar="prolific|mturk|prolific-unsigned")] = Field(
         default=(),
-        description="Also admit workers with this platform's parameters, without a token.",
+        description="Also admit workers of this platform: with Prolific's signed token, or with ids that "
+        "nobody signs.",
     )
     texts: exchange.TextsOption = None
     processes: Annotated[int, Given(panel=RARE)] = Field(

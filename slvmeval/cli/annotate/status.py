@@ -168,6 +168,10 @@ def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
             f"cost: {money(cost.so_far, cost.currency)} so far, {money(cost.to_end, cost.currency)} still to "
             f"come, {money(cost.rate, cost.currency)} per {per}"
         )
+    if now.measured_s is not None and now.expected_s is not None:
+        lines.append(
+            f"time of a task: {now.measured_s:.0f} s measured, {now.expected_s:.0f} s expected (medians)"
+        )
     if now.last_vote:
         lines.append(f"newest: {_time(now.last_vote)}")
     return lines

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from storage_schemas.votes import VotesStore
+    from tasks.annotation.campaign import Campaign
     from tasks.annotation.desk.desk import Desk
     from tasks.annotation.desk.organiser import WorkerProgress
     from tasks.annotation.sync import ErasedWorker
@@ -61,19 +62,25 @@ def codes(
     with opened_desk(options) as (_, desk):
         name = one_campaign(desk, options.campaign)
         workers = [one for one in desk.organiser.workers(name) if one.code]
-        settings, pay = desk.campaigns.get(name), defaultdict[str, float](float)
-        seconds = desk.campaigns.watch_s(name)
-        votes = [(vote.worker, vote.pair_id) for _, vote in desk.votes.read(name)]
-        if settings.kind == "ratings":
-            votes = [(one.rating.worker, one.rating.task_id) for one in desk.ratings.read(name)]
-        for worker, task in votes:
-            pay[worker] += settings.pay_for(seconds[task])
+        settings = desk.campaigns.get(name)
+        pay = earnings(desk, settings)
     table = _table(workers, pay, settings.currency)
     if options.out is None:
         typer.echo(table, nl=False)
         return
     write_atomic(options.out, table.encode("utf-8", "replace"))
     terminal.say(f"{len(workers)} workers of campaign {name} in {options.out}")
+
+
+def earnings(desk: Desk, settings: Campaign) -> dict[str, float]:
+    """Return what each worker of a campaign has earned."""
+    pay, seconds = defaultdict[str, float](float), desk.campaigns.watch_s(settings.name)
+    votes = [(vote.worker, vote.pair_id) for _, vote in desk.votes.read(settings.name)]
+    if settings.kind == "ratings":
+        votes = [(one.rating.worker, one.rating.task_id) for one in desk.ratings.read(settings.name)]
+    for worker, task in votes:
+        pay[worker] += settings.pay_for(seconds[task])
+    return pay
 
 
 def _table(workers: list[WorkerProgress], pay: Mapping[str, float], currency: str) -> str:

@@ -21,6 +21,7 @@ from slvmeval.web.annotation.files import assets_router
 from slvmeval.web.annotation.organiser.app import organiser_app
 from slvmeval.web.annotation.organiser.pages import ROOT as ORGANISER
 from slvmeval.web.annotation.problems import Problem, answer, of_desk
+from slvmeval.web.annotation.prolific import ProlificTokens
 from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving, checker_secret, organiser_secret
 from slvmeval.web.annotation.sessions import MediaLinks, Sessions, language_for
@@ -78,7 +79,8 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=life)
     limiter = Limiter()
-    app.state.site = Site(serving, desk, Sessions(key, serving.secure), MediaLinks(key), limiter)
+    tokens = ProlificTokens(serving.prolific_keys, serving.audience)
+    app.state.site = Site(serving, desk, Sessions(key, serving.secure), MediaLinks(key), limiter, tokens)
     for router in (entry.router, task.router, files.router, assets_router()):
         app.include_router(router)
     app.add_api_route("/health", health)

@@ -12,9 +12,11 @@ from fastapi.responses import RedirectResponse, Response
 from slvmeval.web.annotation import problems
 from slvmeval.web.annotation.pages.render import render
 from slvmeval.web.annotation.problems import Problem
+from slvmeval.web.annotation.prolific import LONGEST_TOKEN, PARAMETER
 from slvmeval.web.annotation.security import address_of, too_many
 from slvmeval.web.annotation.sessions import BrowserSession, language_for
 from slvmeval.web.annotation.site import Site, site_of
+from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.desk.workers import WorkerSession
@@ -36,18 +38,19 @@ def enter(request: Request, campaign: str) -> Response:
     site = site_of(request)
     study = site.campaign(campaign)
     parameters = {name: value for name, value in request.query_params.items() if value}
-    if any(len(value) > _MAX_CHARACTERS for value in parameters.values()):
+    longest = {PARAMETER: LONGEST_TOKEN}
+    if any(len(value) > longest.get(name, _MAX_CHARACTERS) for name, value in parameters.items()):
         raise Problem(400, RefusalReason.BAD_LINK.value, "this link was altered: open the one you were given")
-    if not {"token", "PROLIFIC_PID", "workerId"} & set(parameters):
+    if not {"token", "PROLIFIC_PID", "workerId", PARAMETER} & set(parameters):
         return _without_link(site, request, study, mturk=parameters.get("assignmentId") == _NOT_TAKEN)
     who = address_of(request)
     wait_s = site.limiter.full("attempts", who, site.serving.attempts_a_minute)
     if wait_s:
         raise too_many(wait_s)
     try:
-        worker = _entered(site, study, parameters)
-    except DeskRefusal as refused:
-        if refused.reason is RefusalReason.BAD_LINK:
+        worker = _entered(site, study, parameters, who)
+    except (DeskRefusal, Problem) as refused:
+        if refused.reason == RefusalReason.BAD_LINK:
             site.limiter.wait_s("attempts", who, site.serving.attempts_a_minute)
         raise
     language = worker.language or language_for(request, study)
@@ -56,20 +59,48 @@ def enter(request: Request, campaign: str) -> Response:
     return response
 
 
-def _entered(site: Site, campaign: Campaign, parameters: dict[str, str]) -> WorkerSession:
-    """Return the worker named by the parameters."""
+def _entered(site: Site, campaign: Campaign, parameters: dict[str, str], who: str) -> WorkerSession:
+    """Return the worker named by the parameters; `who` is the address they come from."""
     name = campaign.name
     if token := parameters.get("token"):
         return site.desk.workers.enter(name, "link", token, token=token)
-    if identity := parameters.get("PROLIFIC_PID"):
-        _check_platform(site, "prolific")
+    if {PARAMETER, "PROLIFIC_PID"} & set(parameters):
+        parameters = _from_prolific(site, name, parameters, who)
+        identity = parameters["PROLIFIC_PID"]
         study, session = parameters.get("STUDY_ID", ""), parameters.get("SESSION_ID", "")
         return site.desk.workers.enter(name, "prolific", identity, study=study, session=session)
     _check_platform(site, "mturk")
     if parameters.get("assignmentId") == _NOT_TAKEN:
         raise _preview()
+    _limit_new(site, name, "mturk", parameters["workerId"], who)
     study, session = parameters.get("hitId", ""), parameters.get("assignmentId", "")
     return site.desk.workers.enter(name, "mturk", parameters["workerId"], study=study, session=session)
+
+
+def _from_prolific(site: Site, campaign: str, parameters: dict[str, str], who: str) -> dict[str, str]:
+    """Return Prolific's ids: those that it signed, or what the address says where that is enough."""
+    if token := parameters.get(PARAMETER):
+        _check_platform(site, "prolific")
+        return site.prolific.ids(token)
+    if "prolific-unsigned" not in site.serving.platforms:
+        _check_platform(site, "prolific")
+        raise Problem(
+            403,
+            RefusalReason.BAD_LINK.value,
+            "this link is not signed by Prolific: open the study from Prolific again",
+        )
+    _limit_new(site, campaign, "prolific", parameters["PROLIFIC_PID"], who)
+    return parameters
+
+
+def _limit_new(site: Site, campaign: str, platform: str, identity: str, who: str) -> None:
+    """Refuse more new workers from one address than are allowed in a minute; known ones may come back."""
+    try:
+        site.desk.workers.get(campaign, site.desk.workers.name_of(platform, identity))
+    except (DeskRefusal, UserInputError):
+        wait_s = site.limiter.wait_s("new", who, site.serving.new_a_minute)
+        if wait_s:
+            raise too_many(wait_s) from None
 
 
 def _check_platform(site: Site, platform: str) -> None:

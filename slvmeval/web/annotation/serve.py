@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
+from slvmeval.web.annotation.prolific import KEYS
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.annotation.installation import derived_key, installation_key, sqlite_file
 
@@ -49,12 +50,17 @@ class Serving:
     texts
         Folder with texts that override ours.
     platforms
-        Platforms whose parameters let a worker in without a token: ``prolific``, ``mturk``.
+        Platforms whose parameters let a worker in without a link's token: ``prolific``, whose own signed
+        token is verified, and ``mturk`` and ``prolific-unsigned``, which anybody can invent.
     worker_a_minute, address_a_minute
         Maximum number of requests per minute of one worker and from one address; 0 for no limit.
     send_files
         The header that has the proxy in front send the videos, ``X-Accel-Redirect`` (nginx) or ``X-Sendfile``
         (Apache and others); empty if this server sends them.
+    prolific_keys
+        Address of the keys with which Prolific signs.
+    new_a_minute
+        Maximum number of new workers per minute from one address whose ids nobody signs; 0 for no limit.
     attempts_a_minute
         Maximum number of entries with a bad link, and of wrong logins, per minute from one address; 0 for no
         limit.
@@ -73,6 +79,8 @@ class Serving:
     worker_a_minute: int = 300
     address_a_minute: int = 6000
     attempts_a_minute: int = 30
+    new_a_minute: int = 6
+    prolific_keys: str = KEYS
     send_files: str = ""
 
     @property
@@ -95,6 +103,12 @@ class Serving:
     def secure(self) -> bool:
         """Whether workers use https, so that cookies are never sent over plain http."""
         return urlsplit(self.address).scheme == "https"
+
+    @property
+    def audience(self) -> tuple[str, ...]:
+        """What a platform's token may name as the server that it is for."""
+        parts = urlsplit(self.address)
+        return tuple(dict.fromkeys((self.address, f"{self.address}/", parts.netloc, parts.hostname or "")))
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -121,9 +135,11 @@ class Serving:
 SECRET_VARIABLE = "SLVMEVAL_ORGANISER_SECRET"
 CHECKER_VARIABLE = "SLVMEVAL_CHECKER_SECRET"
 
+_PROLIFIC = "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}"
 #: Query parameters of each platform's workers, in the platform's own notation.
 PLATFORMS = {
-    "prolific": "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}",
+    "prolific": _PROLIFIC,
+    "prolific-unsigned": _PROLIFIC,
     "mturk": "workerId=...&assignmentId=...&hitId=...",
 }
 
@@ -284,7 +300,7 @@ def options(serving: Serving) -> dict[str, Any]:
 def _check_options(settings: Serving, processes: int) -> None:
     for platform in settings.platforms:
         if platform not in PLATFORMS:
-            raise UserInputError(f"--platform {platform}: choose {' or '.join(PLATFORMS)}")
+            raise UserInputError(f"--platform {platform}: choose {', '.join(PLATFORMS)}")
     if settings.send_files and settings.send_files not in SEND_FILES:
         raise UserInputError(f"--send-files {settings.send_files}: choose {' or '.join(SEND_FILES)}")
     if settings.send_files and not settings.trusted_proxies:
@@ -403,5 +419,9 @@ def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:
         warnings.append(
             "sources that may not be redistributed are shown as well: give links only to people covered "
             "by your agreement"
+        )
+    if unsigned := sorted(set(serving.platforms) - {"prolific"}):
+        warnings.append(
+            f"the ids of {' and '.join(unsigned)} are not signed: anybody with the address can invent some"
         )
     return tuple(warnings)

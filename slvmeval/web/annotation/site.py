@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from slvmeval.web.annotation import problems
 from slvmeval.web.annotation.pages.render import PageName, render
 from slvmeval.web.annotation.problems import Problem
+from slvmeval.web.annotation.prolific import ProlificTokens
 from slvmeval.web.annotation.security import Limiter, forged, too_many
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.annotation.sessions import CSRF_HEADER, BrowserSession, MediaLinks, Sessions
@@ -30,13 +31,14 @@ _SETTINGS_S = 2.0
 
 @dataclass(frozen=True)
 class Site:
-    """One application: its settings, its desk, its signers and rate limiter."""
+    """One application: its settings, its desk, its signers, rate limiter and a platform's keys."""
 
     serving: Serving
     desk: Desk
     sessions: Sessions
     links: MediaLinks
     limiter: Limiter
+    prolific: ProlificTokens
     _known: dict[str, tuple[float, Campaign]] = field(default_factory=dict)
 
     def campaign(self, name: str) -> Campaign:

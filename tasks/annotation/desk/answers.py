@@ -147,7 +147,7 @@ class Answers:
             watched_s=row.watched_s + _played_s(assignment),
             pair_duration_s=assignment.task.videos_s,
             comment=comment,
-            protocol=settings.protocol,
+            protocol=settings.shown_to(row.worker).protocol,
             opened_at=row.opened_at,
             at=now,
         )

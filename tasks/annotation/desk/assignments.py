@@ -378,6 +378,7 @@ class Assignments:
         if isinstance(task, RatingTask):
             return self._rating(connection, settings, row, task, str(language))
         first: SideWord = row.first_side
+        settings = settings.shown_to(row.worker)
         return Assignment(
             id=row.assignment,
             campaign=row.campaign,

@@ -24,7 +24,14 @@ from tasks.scoring.base import AspectText, Need, PointwiseScorer, Score
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Scorer, SuitePrompt
 from tasks.scoring.suites.conversation_scorer import ConversationScorer
-from tasks.scoring.suites.pairwise import PROMPT_SHARE, SuiteJudge, aspect_mapping, prompt_of, video_of
+from tasks.scoring.suites.pairwise import (
+    PROMPT_SHARE,
+    SuiteJudge,
+    aspect_mapping,
+    mapping_of,
+    prompt_of,
+    video_of,
+)
 
 
 class Locot2vJudge(SuiteJudge, PointwiseScorer):
@@ -49,13 +56,13 @@ class Locot2vJudge(SuiteJudge, PointwiseScorer):
         name = scorer.dimension.name
         if isinstance(result, NotJudged):
             result.message = f"{name}: {result.message}"
-            result.details = {"dimension": name, **details, **result.details}
+            result.details = {**self.said(name), **details, **result.details}
             raise result
         return Score(
             result.value,
             model=result.model,
             usage=result.usage,
-            details={"dimension": name, "calls": result.calls, **details, **result.details},
+            details={**self.said(name), "calls": result.calls, **details, **result.details},
         )
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Sequence[Estimate]:
@@ -72,7 +79,7 @@ class Locot2vJudge(SuiteJudge, PointwiseScorer):
         NotJudged
             `no_answer` if no dimension does.
         """
-        scorer = self._scorers.get(self.mapping.get(aspect.name, ""))
+        scorer = self.scorer_of(aspect.name)
         if scorer is None:
             raise NotJudged(
                 Failure.NO_ANSWER,
@@ -100,9 +107,22 @@ class LoadedLocot2vJudge(Locot2vJudge):
     hardware: ClassVar[Hardware] = "gpu"
 
 
+class OneDimension(Locot2vJudge):
+    """The judge of one dimension: a video's score holds for all aspects."""
+
+    by_aspect: ClassVar[bool] = False
+
+
+class LoadedOneDimension(OneDimension):
+    """The judge of one dimension that loads a model."""
+
+    hardware: ClassVar[Hardware] = "gpu"
+
+
 def locot2v_bench(
     setup: Setup,
     mapping: Mapping[str, str] | None = None,
+    dimension: str = "",
     prompt_share: float = PROMPT_SHARE,
     **settings: Any,
 ) -> Locot2vJudge:
@@ -112,6 +132,8 @@ def locot2v_bench(
     ----------
     mapping
         Aspects whose dimension differs from ours; "" for an aspect that is not to be judged.
+    dimension
+        The only one, for all aspects; ``all`` stands for an evaluator for each.
     prompt_share
         As for :class:`SuiteJudge`.
     settings
@@ -125,20 +147,20 @@ def locot2v_bench(
     PrerequisiteError
         If the profile does not name a server or a model is missing, with the aspects that need it.
     """
-    whole = aspect_dimensions(mapping)
-    for aspect, dimension in whole.items():
-        if dimension in HERD_NAMES:
+    whole, claims = mapping_of(aspect_dimensions, mapping, dimension)
+    for aspect, name in whole.items():
+        if name in HERD_NAMES:
             raise UserInputError(
-                f"mapping: {dimension} ({HERD}) cannot stand for {aspect}: its questions are about one prompt"
+                f"mapping: {name} ({HERD}) cannot stand for {aspect}: its questions are about one prompt"
             )
     matching = settings.pop("matching", None)
     if matching is None or isinstance(matching, Mapping):
         matching = {"over": "prompt", **(matching or {})}
     suite = Locot2vBench(setup, matching=matching, **settings)
-    hardware = {
-        _hardware(suite, dimension, whole) for dimension in dict.fromkeys(whole.values()) if dimension
-    }
-    return (LoadedLocot2vJudge if "gpu" in hardware else Locot2vJudge)(suite, whole, prompt_share)
+    loads = "gpu" in {_hardware(suite, name, whole) for name in dict.fromkeys(whole.values()) if name}
+    if claims is not None:
+        return (LoadedOneDimension if loads else OneDimension)(suite, whole, prompt_share, claims)
+    return (LoadedLocot2vJudge if loads else Locot2vJudge)(suite, whole, prompt_share)
 
 
 def _hardware(suite: Locot2vBench, dimension: str, mapping: Mapping[str, str]) -> Hardware:

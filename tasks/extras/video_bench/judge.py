@@ -26,7 +26,14 @@ from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.judges.prompt_length import FittedPrompt
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
-from tasks.scoring.suites.pairwise import PROMPT_SHARE, SuiteJudge, aspect_mapping, prompt_of, video_of
+from tasks.scoring.suites.pairwise import (
+    PROMPT_SHARE,
+    SuiteJudge,
+    aspect_mapping,
+    mapping_of,
+    prompt_of,
+    video_of,
+)
 from tasks.scoring.suites.shown_videos import SampledVideo
 
 
@@ -39,6 +46,8 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         The store and the model servers.
     mapping
         Aspects whose dimension differs from ours.
+    dimension
+        The only one, for all aspects; ``all`` stands for an evaluator for each.
     prompt_share
         Share of a model's request that a prompt may take; a longer prompt loses the end of each caption.
     repeat
@@ -55,6 +64,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         self,
         setup: Setup,
         mapping: Mapping[str, str] | None = None,
+        dimension: str = "",
         prompt_share: float = PROMPT_SHARE,
         repeat: int = 0,
         **settings: Any,
@@ -66,7 +76,8 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
             raise UserInputError("baselines stand in tables of the suite only: leave them out for the judge")
         if suite.settings.order != "given":
             raise UserInputError("the judge shows the videos of a pair in both orders: leave out order")
-        super().__init__(suite, aspect_dimensions(mapping), prompt_share)
+        whole, claims = mapping_of(aspect_dimensions, mapping, dimension)
+        super().__init__(suite, whole, prompt_share, claims)
         self._repeat = repeat
         self._shown_together = suite.settings.shots > 1
 
@@ -86,7 +97,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         UserInputError
             If no dimension does.
         """
-        scorer = self._scorers.get(self.mapping.get(aspect.name, ""))
+        scorer = self.scorer_of(aspect.name)
         if scorer is None:
             raise UserInputError(
                 f"no dimension of video-bench stands for {aspect.name}: name one in its setting mapping, "
@@ -99,7 +110,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         """Return which video has the greater score; equal scores are a tie."""
         scorer = self.scorer(aspect)
         dimension = scorer.dimension.name
-        details: dict[str, Any] = {"dimension": dimension}
+        details: dict[str, Any] = self.said(dimension)
         sent = self._sent_prompt(prompt, scorer)
         text = "" if sent is None else sent.text
         if sent is not None:

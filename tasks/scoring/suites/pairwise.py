@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, ClassVar
 
@@ -15,11 +15,20 @@ from tasks.llm.vision_models import VlmModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Evaluator, Need, Sight
 from tasks.scoring.judges.prompt_length import ApproximateTokens, FittedPrompt, fit_prompt
+from tasks.scoring.registry import EvaluatorChoice
+from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Scorer, Suite, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.registry import make_suite, suites
 
 #: Share of a model's request that a prompt may take; the rest is for frames, descriptions and instructions.
 #: Not from the papers, whose prompts are short.
 PROMPT_SHARE = 0.5
+#: In a mapping, the dimension of every aspect that has none of its own.
+ANY_ASPECT = "*"
+#: The value of a judge's setting `dimension` that stands for each of the suite's.
+ALL_DIMENSIONS = "all"
+#: Settings of a suite's judge that are not the suite's.
+_OF_JUDGE = ("dimension", "mapping", "prompt_share", "repeat")
 
 
 class SuiteJudge(Evaluator):
@@ -33,6 +42,9 @@ class SuiteJudge(Evaluator):
         Dimension by aspect; "" for an aspect without one.
     prompt_share
         Share of a model's request that a prompt may take; a longer prompt loses the end of each caption.
+    claims
+        Of a judge of one dimension, the aspects for which that stands in the suite's own mapping; None for a
+        judge with a dimension for each aspect.
 
     Raises
     ------
@@ -44,10 +56,16 @@ class SuiteJudge(Evaluator):
     needs: ClassVar[tuple[Need, ...]] = ("server",)
     paid: ClassVar[bool] = True
 
-    def __init__(self, suite: Suite, mapping: Mapping[str, str], prompt_share: float) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        mapping: Mapping[str, str],
+        prompt_share: float,
+        claims: Sequence[str] | None = None,
+    ) -> None:
         if not 0 < prompt_share < 1:
             raise UserInputError(f"prompt_share is {prompt_share}: give a number between 0 and 1")
-        self.suite = suite
+        self.suite, self._claims = suite, claims
         self.mapping, self._prompt_share = dict(mapping), prompt_share
         self._scorers = {name: suite.scorer(name) for name in dict.fromkeys(mapping.values()) if name}
 
@@ -58,6 +76,14 @@ class SuiteJudge(Evaluator):
             "prompt_share": self._prompt_share,
             "dimensions": {name: scorer.settings() for name, scorer in sorted(self._scorers.items())},
         }
+
+    def scorer_of(self, aspect: str) -> Scorer | None:
+        """Return the scorer of the dimension that stands for an aspect; None if none does."""
+        return self._scorers.get(self.mapping.get(aspect, self.mapping.get(ANY_ASPECT, "")))
+
+    def said(self, dimension: str) -> dict[str, Any]:
+        """Return what a row's details say of the dimension."""
+        return {"dimension": dimension, **({} if self._claims is None else {"claims": list(self._claims)})}
 
     def check(self) -> None:
         """Check that all dimensions in use have what they need.
@@ -138,6 +164,55 @@ def aspect_mapping(
             hint = suggestion(name, dimensions)
             raise UserInputError(f"mapping: {suite} has no dimension {name!r} for {aspect}: {hint}")
     return mapping
+
+
+def mapping_of(
+    shipped: Callable[[Mapping[str, str] | None], dict[str, str]],
+    mapping: Mapping[str, str] | None,
+    dimension: str,
+) -> tuple[dict[str, str], tuple[str, ...] | None]:
+    """Return the dimensions of a judge by aspect, and what a judge of one dimension claims.
+
+    Parameters
+    ----------
+    shipped
+        Returns the suite's mapping with changes.
+    dimension
+        The only one; empty for a mapping.
+
+    Raises
+    ------
+    UserInputError
+        For an unknown dimension, or a mapping beside one.
+    """
+    if not dimension:
+        return shipped(mapping), None
+    if mapping:
+        raise UserInputError("mapping and dimension: give one of the two")
+    if dimension == ALL_DIMENSIONS:
+        raise UserInputError("dimension=all stands for several evaluators, which only `evaluate` makes of it")
+    claims = tuple(aspect for aspect, name in shipped(None).items() if name == dimension)
+    return {ANY_ASPECT: shipped({ANY_ASPECT: dimension})[ANY_ASPECT]}, claims
+
+
+def each_dimension(choice: EvaluatorChoice, setup: Setup) -> list[EvaluatorChoice]:
+    """Return an evaluator for each dimension of a suite's judge with ``dimension=all``, else the one given.
+
+    Dimensions that ask questions written for one prompt are left out.
+    """
+    if choice.settings.get("dimension") != ALL_DIMENSIONS or choice.use not in suites():
+        return [choice]
+    settings = {key: value for key, value in choice.settings.items() if key not in _OF_JUDGE}
+    return [
+        choice.model_copy(
+            update={
+                "label": f"{choice.label or choice.use}.{one.name}",
+                "settings": {**choice.settings, "dimension": one.name},
+            }
+        )
+        for one in make_suite(choice.use, setup, settings).dimensions
+        if "questions" not in one.needs
+    ]
 
 
 def prompt_of(text: str) -> SuitePrompt:

@@ -102,8 +102,12 @@ def test_wrong_usage_exits_2(words: str, run: Run) -> None:
     assert "Usage:" in run(*words.split(), code=2).err
 
 
-def test_a_name_that_begins_with_a_dash_is_told_how_to_be_given(run: Run) -> None:
-    assert "No such option: -f" in (said := run("captions", "show", "-film", code=2).error)
+def test_a_name_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
+    assert "no store at" in run("captions", "show", "-film", "--store", tmp_path, code=1).error
+    for mistaken in (("captions", "show", "-store", tmp_path), ("pairs", "-e")):
+        assert "No such option: -" in run(*mistaken, code=2).error
+    # a short option, or a name for one
+    assert "No such option: -f" in (said := run("annotate", "-film", code=2).error)
     assert "follows -- behind all options: … -- -f" in said.replace("│ ", "")
     assert "dash" not in run("captions", "show", "--film", code=2).error
 

@@ -93,6 +93,11 @@ def test_prompts_of_one_evaluator_are_checked_and_found_from_everywhere(
     ours, mine = evaluate_options(parameters, site).evaluators
     assert "prompts" not in ours.settings
     assert mine.settings["prompts"] == str(tmp_path / "mine")
+    # a folder of such folders is one of wordings, which are asked beside the judge's own
+    several = EvaluateParameters(evaluators=("gpt-5-video", "clipscore"), prompts=str(tmp_path))
+    made = evaluate_options(several, site)
+    assert [one.wording for one in made.evaluators] == ["", "", "mine"]
+    assert (made.evaluators[2].settings, made.prompts) == ({"prompts": str(tmp_path / "mine")}, "")
     (own / "video_judge_sytem.txt").write_text("Which?")
     with pytest.raises(UserInputError, match=r"video_judge_sytem\.txt: there is no such prompt"):
         evaluate_options(parameters, site)

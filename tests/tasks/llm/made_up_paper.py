@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tasks.llm.prompt_files import prompt_catalogue, prompt_text
+
 ANALYSIS = "# Video Caption Analysis Prompt List what is said. ```txt <<<|SCENE_CAPTION|>>> ```"
 DIMENSIONS = (
     "aesthetics", "technical_quality", "appearance_style", "background_consistency", "object_removal",
@@ -68,3 +75,31 @@ Rate the video of "{text_prompt}".
 """
 ```
 '''
+
+
+def mark(key: str) -> str:
+    """Return what a made-up prompt begins with."""
+    return f"[[{key}]]"
+
+
+def write_marked(folder: Path, *areas: str) -> Path:
+    """Write a folder of prompts in which each text is its name and its placeholders, and return it."""
+    for key, prompt in prompt_catalogue().items():
+        if prompt.area in areas:
+            text = "\n".join([mark(key), *(f"{{{name}}}" for name in (*prompt.needs, *prompt.may))])
+            if prompt.sections:
+                text = "".join(f"# {name}\n{mark(key)} on {name}.\n" for name in prompt.sections)
+            place = folder / f"{key}.txt"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+    return folder
+
+
+def check_only_marked_were_sent(bodies: Iterable[Any], *areas: str) -> None:
+    """Check that requests have every prompt of some areas in its marked form, and no line of ours."""
+    sent = "\n".join(json.dumps(body, ensure_ascii=False) for body in bodies)
+    wanted = {key for key, prompt in prompt_catalogue().items() if prompt.area in areas}
+    assert {key for key in wanted if mark(key) not in sent} == set()
+    lines = {line for key in wanted for line in prompt_text(key).splitlines()}
+    lines = {line for line in lines if len(line) > 20 and not line.startswith("#") and "{" not in line}
+    assert {line for line in lines if json.dumps(line, ensure_ascii=False)[1:-1] in sent} == set()

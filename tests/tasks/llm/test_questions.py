@@ -59,20 +59,20 @@ def numbers(*names: str) -> list[Number]:
 
 
 def test_each_question_has_one_result_as_answers_arrive() -> None:
-    c_is_there = threading.Event()
+    there = {name: threading.Event() for name in "ac"}
 
-    class Last(Number):
+    class Noted(Number):
         def accepted(self, answer: ChatAnswer) -> int:
-            c_is_there.set()
+            there[self.name].set()
             return super().accepted(answer)
 
-    def b_after_c(_: int, body: dict[str, Any]) -> Reply:
+    def b_last(_: int, body: dict[str, Any]) -> Reply:
         name = body["messages"][0]["content"]
-        assert name != "b" or c_is_there.wait(60)
+        assert name != "b" or all(other.wait(60) for other in there.values())
         return Reply(str("abc".index(name)))
 
-    with FaultyServer(b_after_c) as server:
-        results = ask(server, [*numbers("a", "b"), Last("c")])
+    with FaultyServer(b_last) as server:
+        results = ask(server, [Noted("a"), Number("b"), Noted("c")])
         assert results == {"a": 0, "b": 1, "c": 2}
         assert list(results)[-1] == "b"
         assert ask(server, []) == {}

@@ -26,7 +26,7 @@ def film(ffmpeg: str, tmp_path: Path) -> Film:
         inputs = ["-f", "lavfi", "-i", f"testsrc2=size={size}:rate=5:duration={seconds}"]
         if sound_s:
             inputs += ["-f", "lavfi", "-i", f"sine=duration={sound_s}"]
-        command = [ffmpeg, "-v", "error", *inputs, *(arguments or ("-c:v", "libx264")), str(path)]
+        command = [ffmpeg, "-y", "-v", "error", *inputs, *(arguments or ("-c:v", "libx264")), str(path)]
         subprocess.run(command, check=True, timeout=60)
         return path
 
@@ -50,6 +50,9 @@ def test_sound_that_is_longer_and_a_clock_that_starts_late_are_no_length(film: F
     long = film("sound.mkv", 4, sound_s=12)
     assert seconds_and_frames(long) == (4.0, 4.0, 4)
     assert round(probe(long).duration_s, 1) == 4.0
+    media = film("sound.wmv", 4, "-c:v", "wmv2", sound_s=12)
+    assert seconds_and_frames(media)[1:] == (4.0, 4)
+    assert round(probe(media).duration_s) == 4
     late = film("late.mkv", 4, "-c:v", "libx264", "-output_ts_offset", "3600")
     assert seconds_and_frames(late) == (4.0, 4.0, 4)
     assert round(probe(late).duration_s, 1) == 4.0
@@ -111,6 +114,19 @@ def test_windows_media_and_mxf_are_cut_off_anywhere(film: Film, name: str, argum
         assert caught.value.reason is Reason.TRUNCATED_VIDEO
 
 
+@pytest.mark.parametrize("mode", ["auto", "full"])
+def test_a_part_without_pictures_is_a_reason_of_its_own(film: Film, mode: str) -> None:
+    for gap_s in (50, 70):
+        later = f"setpts=PTS+gt(T\\,2)*{gap_s}/TB"
+        path = film("gap.mp4", 4, "-vf", later, "-fps_mode", "vfr", "-c:v", "libx264")
+        if gap_s == 50:
+            assert seconds_and_frames(path, mode=mode) == (54.0, 54.0, 54)
+    with pytest.raises(SetAside, match=r"no picture follows the one at 2.0 s for over 60 s") as caught:
+        seconds_and_frames(path, mode=mode)
+    assert caught.value.reason is Reason.PICTURE_GAP
+    assert seconds_and_frames(path, mode=mode, damaged="conceal")[1:] == (74.0, 74)
+
+
 def test_zeros_behind_a_whole_matroska_file_are_no_part_of_it(film: Film) -> None:
     path = film("whole.mkv", 4)
     path.write_bytes(path.read_bytes() + bytes(50_000))
@@ -155,5 +171,5 @@ def test_a_colour_matrix_that_ffmpeg_does_not_know_is_named(film: Film, matrix: 
 
 def test_a_picture_that_is_too_wide_to_scale_is_named(film: Film) -> None:
     path = film("wide.avi", 1, "-c:v", "ffv1", "-pix_fmt", "yuv420p", size="8192x2")
-    with pytest.raises(SetAside, match=r"cannot scale its pictures .8192×2"):
+    with pytest.raises(SetAside, match=r"cannot scale its pictures .8192×2.*to a size that is less wide"):
         FrameSampler(path, long_side=128)

@@ -187,11 +187,12 @@ def test_a_json_log_of_several_epochs_becomes_repeats(small: Small, tmp_path: Pa
     (tmp_path / "cached.json").write_text(json.dumps(log), encoding="utf-8")
     cached, _ = judgements_from(tmp_path / "cached.json", small.release, "mock")
     assert {row.tokens_in for row in cached} == {105}
-    # an epoch that is not whole is missing, and named
+    # an epoch that is not whole is missing, and named; so is a sample that an error ended
     log = json.loads((tmp_path / "three.json").read_text("utf-8"))
     log["samples"].pop()
+    log["samples"][-1]["error"] = {"message": "the server is down"}
     (tmp_path / "part.json").write_text(json.dumps(log), encoding="utf-8")
-    with pytest.raises(UserInputError, match="1 missing"):
+    with pytest.raises(UserInputError, match="2 missing"):
         judgements_from(tmp_path / "part.json", small.release, "mock")
 
 

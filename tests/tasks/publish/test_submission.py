@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgements import Judgement
+from storage_schemas.judgements import PROBE_KEY, Judgement
 from storage_schemas.release import Release
 from tasks.publish.leaderboard import write_leaderboard
 from tasks.publish.submission import (
@@ -109,6 +109,7 @@ def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
         (lambda v: v["card"].update(url="javascript:alert(1)"), "begins with https"),
         (lambda v: v["card"].update(name="x" * 101), "at most 100 characters"),
         (lambda v: v["card"].update(name="a\u202eb"), "invisible character"),
+        (lambda v: v.update(evaluator="judge+blind"), "judge.blind is a probe"),
         (lambda v: v["card"].update(authors=[]), "authors: must not be empty"),
         (lambda v: v.update(format="else"), "slvmeval-submission"),
         (lambda v: v.update(format_version=2), "must be 1"),
@@ -119,6 +120,15 @@ def test_what_is_not_in_order_is_said(release: Release, tmp_path: Path, change: 
     path = changed(written(release, tmp_path / "one.json"), change)
     with pytest.raises(UserInputError, match=said):
         check_submission(path, release)
+
+
+@pytest.mark.parametrize(
+    "change", [{"evaluator": "judge+equal"}, {"details": json.dumps({PROBE_KEY: "blind"})}]
+)
+def test_the_answers_of_a_probe_are_not_submitted(release: Release, change: dict[str, Any]) -> None:
+    rows = [row.model_copy(update=change) for row in judged("judge", release.pairs(), skilled("judge", 0.9))]
+    with pytest.raises(UserInputError, match=r"is a probe, .* submit the judge"):
+        make_submission(release, rows, CARD, PRICES)
 
 
 def test_scores_have_to_go_with_the_preference(release: Release, tmp_path: Path) -> None:

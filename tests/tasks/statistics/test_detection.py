@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from storage_schemas.judgements import Order, Preferred
@@ -87,6 +87,9 @@ def test_an_observer_that_sees_has_no_false_alarms_beyond_chance() -> None:
     assert found.beyond_edit.low > 1
     assert found.bias is not None
     assert found.bias.value == pytest.approx(0)
+    # no two sources differ, which is no certainty
+    assert found.bias.high == pytest.approx(-(found.bias.low or 0))
+    assert found.bias.high > 0.05
 
 
 def test_an_observer_that_notices_edits_has_nothing_left_beyond_them() -> None:
@@ -99,17 +102,19 @@ def test_an_observer_that_notices_edits_has_nothing_left_beyond_them() -> None:
     assert found.false_alarms.interval.low > 0.8
 
 
-def test_an_observer_that_prefers_the_first_has_a_bias_and_no_sensitivity() -> None:
+@pytest.mark.parametrize("per_source", [1, 5])
+def test_an_observer_that_prefers_the_first_has_a_bias_and_no_sensitivity(per_source: int) -> None:
     def first(pair: TrialPair, order: Order) -> Preferred:
         return "high" if order == "high_first" else "low"
 
-    found = detection(trials(first, pairs_of(30)), trials(first, pairs_of(30, True)))
+    damaged, controls = (pairs_of(30 * per_source, kind, per_source=per_source) for kind in (False, True))
+    found = detection(trials(first, damaged), trials(first, controls))
     assert found.hits is not None
     assert found.hits.share == 0.5
+    # half a source is added, however many pairs a source has
     assert found.bias is not None
-    assert found.bias.value < -2
-    assert found.bias.high is not None
-    assert found.bias.high < 0
+    assert found.bias.value == pytest.approx(ndtri(0.5 / 31))
+    assert (found.bias.low, found.bias.high) == pytest.approx((-2.973, -1.309), abs=0.001)
 
 
 def test_a_scorer_has_no_order_and_no_bias() -> None:
@@ -163,5 +168,27 @@ def test_the_interval_of_what_is_left_beyond_the_edit_covers_the_truth() -> None
 
         found = detection(answers(hit, False), answers(alarm, True)).beyond_edit
         assert found is not None
-        covered += (found.low or -9) <= truth <= (found.high or 9)
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= truth <= found.high
     assert covered >= 0.93 * 400
+
+
+@pytest.mark.parametrize(("shares", "sources"), [((0.98, 0.98), 10), ((0.98, 0.16), 10), ((0.84, 0.5), 30)])
+def test_the_interval_of_the_bias_covers_the_truth(shares: tuple[float, float], sources: int) -> None:
+    """Of 300 simulated judges, 92 % or more; where nearly all answers agree, too."""
+    rng = np.random.default_rng(4)
+    pairs, truth = pairs_of(sources), -float(ndtri(shares).sum()) / 2
+    covered = 0
+    for _ in range(300):
+        firsts = dict(zip(pairs, rng.random((sources, 2)) < shares, strict=True))
+
+        def prefers(pair: TrialPair, order: Order, firsts: dict[TrialPair, np.ndarray] = firsts) -> Preferred:
+            return "high" if firsts[pair][BOTH_ORDERS.index(order)] == (order == "high_first") else "low"
+
+        bias = detection(trials(prefers, pairs), []).bias
+        assert bias is not None
+        assert bias.low is not None
+        assert bias.high is not None
+        covered += bias.low <= truth <= bias.high
+    assert covered >= 0.92 * 300

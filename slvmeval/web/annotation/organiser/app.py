@@ -230,7 +230,7 @@ def organiser_app(
     add_login(app, login)
     _add_pages(app)
     add_worker_pages(app)
-    add_rating_pages(app, media)
+    add_rating_pages(app, media, key, clock)
     app.add_exception_handler(UserInputError, _wrong)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _unfit)

@@ -5,9 +5,13 @@ Checkers, who have a secret of their own, see only these.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
+from itsdangerous import BadData, URLSafeSerializer
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from slvmeval.web.annotation.organiser.login import OwnForm, session_of
@@ -17,19 +21,44 @@ from slvmeval.web.annotation.organiser.views import PAGE, Views
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.ratings import LONGEST_CHECK_NOTE, Verdict
+from tasks.annotation.installation import derived_key
 
+#: Share of a video that is to be played before its ratings are shown; check.js has the same.
+LEAST_SEEN = 0.9
+#: Speed at which browsers' own players play at most.
+FASTEST = 2.0
 SHOWN = ("open", "done", "all")
 
 
-def add_rating_pages(app: FastAPI, media: Path | None) -> None:
+def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callable[[], datetime]) -> None:
     """Add the pages.
 
     Parameters
     ----------
     media
         Folder of the videos; None if the server has none.
+    key
+        Key of the installation.
+    clock
+        Gives the time, UTC.
     """
     views: Views = app.state.views
+    signer = URLSafeSerializer(derived_key(key, "rating checks"), salt="seen")
+
+    def signed(request: Request, what: str, task: str, *more: float) -> str:
+        return str(signer.dumps([what, session_of(request).csrf, task, *more]))
+
+    def read(request: Request, what: str, task: str, token: str) -> list[float] | None:
+        """Return what a token of this session and task carries; None if it is not one."""
+        try:
+            kind, owner, of_task, *more = signer.loads(token)
+        except (BadData, TypeError, ValueError):
+            return None
+        return more if (kind, owner, of_task) == (what, session_of(request).csrf, task) else None
+
+    def check_view(request: Request, campaign: Campaign, task: str, **data: Any) -> Response:
+        started = signed(request, "started", task, clock().timestamp())
+        return _check_page(request, views, campaign, task, started=started, **data)
 
     def of_ratings(name: str) -> Campaign:
         campaign = views.campaign(name)
@@ -60,8 +89,20 @@ def add_rating_pages(app: FastAPI, media: Path | None) -> None:
         )
 
     @app.get("/c/{name}/checks/{task}")
-    def check_page(request: Request, name: str, task: str, done: str = "") -> Response:
-        return _check_page(request, views, of_ratings(name), task, done=done)
+    def check_page(request: Request, name: str, task: str, done: str = "", seen: str = "") -> Response:
+        valid = read(request, "seen", task, seen) is not None
+        return check_view(request, of_ratings(name), task, done=done, seen=seen if valid else "")
+
+    @app.post("/c/{name}/checks/{task}/seen")
+    def seen_page(request: Request, name: str, task: str, fields: OwnForm) -> Response:
+        campaign = of_ratings(name)
+        started = read(request, "started", task, fields.get("started", ""))
+        least = LEAST_SEEN * views.rated(campaign, task).task.seconds / FASTEST
+        if not started or clock().timestamp() - started[0] < least:
+            return check_view(
+                request, campaign, task, problem="Play the video to its end, then ask again.", status=422
+            )
+        return RedirectResponse(f"{ROOT}/c/{name}/checks/{task}?seen={signed(request, 'seen', task)}", 303)
 
     @app.post("/c/{name}/checks/{task}")
     def check(request: Request, name: str, task: str, fields: OwnForm) -> Response:
@@ -69,7 +110,11 @@ def add_rating_pages(app: FastAPI, media: Path | None) -> None:
         verdict = fields.get("verdict", "")
         # each rating as it was shown: "ID LEVEL"
         seen = [one.partition(" ") for one in fields.get("ratings", "").split(",") if one]
-        note = fields.get("note", "")
+        note, shown = fields.get("note", ""), fields.get("seen", "")
+        if read(request, "seen", task, shown) is None:
+            return check_view(
+                request, campaign, task, problem="Play the video first: nothing was recorded.", status=422
+            )
         try:
             known = {one.rating.rating_id for one in views.rated(campaign, task).ratings}
             if verdict not in list(Verdict) or not seen or any(not level.isdecimal() for _, _, level in seen):
@@ -84,10 +129,12 @@ def add_rating_pages(app: FastAPI, media: Path | None) -> None:
                 session_of(request).name,
             )
         except UserInputError as problem:
-            return _check_page(request, views, campaign, task, problem=str(problem), note=note, status=422)
+            return check_view(
+                request, campaign, task, problem=str(problem), note=note, seen=shown, status=422
+            )
         here = f"{ROOT}/c/{name}/checks"
         if views.rated(campaign, task).unchecked:
-            return RedirectResponse(f"{here}/{task}?done={verdict}", 303)
+            return RedirectResponse(f"{here}/{task}?done={verdict}&seen={shown}", 303)
         waiting = to_check(views.rated_tasks(campaign), "open")
         following = f"/{waiting[0].task.id}?done={verdict}" if waiting else ""
         return RedirectResponse(f"{here}{following}", 303)
@@ -111,6 +158,8 @@ def _check_page(
     done: str = "",
     problem: str = "",
     note: str = "",
+    seen: str = "",
+    started: str = "",
     status: int = 200,
 ) -> Response:
     rated = views.rated(campaign, task)
@@ -126,5 +175,7 @@ def _check_page(
         done=done,
         problem=problem,
         note=note,
+        seen=seen,
+        started=started,
         longest_note=LONGEST_CHECK_NOTE,
     )

@@ -27,7 +27,7 @@ def test_a_link_that_was_never_given_out(shared: Study, token: str) -> None:
 
 
 def test_identities_that_are_none(study: Study) -> None:
-    study.begin(serving={"platforms": ("prolific", "mturk")})
+    study.begin(serving={"platforms": ("prolific-unsigned", "mturk")})
     for name in ("PROLIFIC_PID", "workerId", "token"):
         for value in (" ", "x" * 201, "\x00", "\n"):
             reply = study.stranger().get("enter", params={name: value})

@@ -132,6 +132,46 @@ def test_a_completion_code_can_be_checked_before_paying(busy: Study, tmp_path: P
     assert capsys.readouterr().out == out.read_text(encoding="utf-8")
 
 
+def test_a_platforms_export_tells_who_is_invented_and_what_is_owed(
+    busy: Study, tmp_path: Path, capsys: Capture
+) -> None:
+    with busy.desk() as opened:
+        enter = opened.workers.enter
+        real, less, invented = (
+            enter(NAME, "prolific", who, session=f"s-{who}").worker for who in ("p1", "p2", "p3")
+        )
+        votes = list({vote.pair_id: vote for vote in votes_of_a_week(busy, busy.pairs)}.values())
+        given = [(real, 3), (less, 1), (invented, 2)]
+        numbers = iter(range(10))
+        rows = [
+            votes[at].model_copy(update={"worker": worker, "vote_id": f"{next(numbers):032x}"})
+            for worker, count in given
+            for at in range(count)
+        ]
+        assert opened.votes.add(NAME, rows).accepted == 6
+        opened.organiser.publish(opened.campaigns.get(NAME).model_copy(update={"tasks_per_worker": 2}), [])
+    export = tmp_path / "export.csv"
+    head = "Submission id,Participant id,Status"
+    export.write_text(f"\ufeff{head}\ns-p1,p1,AWAITING REVIEW\ns-p2,p2,AWAITING REVIEW\ns-p9,p9,RETURNED\n")
+    out = tmp_path / "pay"
+    words = ("reconcile", NAME, "--export", str(export), "--reward", "1.00", "--out", str(out))
+    assert run(busy, *words, "--dry-run") == 0
+    said = "3 submissions of prolific: 1 to approve, 2 bonuses, 1 without an answer; 1 workers with a session"
+    assert said in capsys.readouterr().out
+    assert not out.exists()
+    assert run(busy, *words) == 0
+    assert (out / "approvals.csv").read_text() == "s-p1\n"
+    # three tasks of 0.50 less the reward; one task altogether
+    assert (out / "bonuses.csv").read_text() == "p1,0.50\np2,0.50\n"
+    with busy.desk() as opened:
+        standing = {one.worker: one.standing for one in opened.organiser.workers(NAME)}
+    assert [standing[one] for one in (real, less, invented)] == ["", "", Standing.EXCLUDED]
+    # an export of another study excludes nobody
+    export.write_text(f"{head}\nother,p1,APPROVED\n")
+    assert run(busy, *words) == 1
+    assert "another study" in capsys.readouterr().err
+
+
 def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(busy: Study, capsys: Capture) -> None:
     with busy.desk() as opened:
         worker = opened.workers.enter(NAME, "prolific", "5f3c9a").worker

@@ -108,11 +108,23 @@ def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(stu
     (task,) = re.findall(rf'{own}/checks/([0-9a-f]{{64}})"', study.home.text)
     where = f"{own}/checks/{task}"
     page = checker.get(where)
+    assert "fine" not in page.text
+    assert 'name="ratings"' not in page.text
+    csrf = hidden(page.text)
+    # who did not play the video can neither see nor confirm
+    (started,) = re.findall(r'name="started" value="([^"]+)"', page.text)
+    asked = {"csrf": csrf, "started": started}
+    assert checker.post(f"{where}/seen", data=asked).status_code == 422
+    blind = {"csrf": csrf, "ratings": f"{first['id']} 2", "verdict": "confirmed", "seen": started}
+    assert checker.post(where, data=blind).status_code == 422
+    study.clock.on(SECONDS)
+    assert checker.post(f"{where}/seen", data={**asked, "started": f"{started}x"}).status_code == 422
+    page = checker.post(f"{where}/seen", data=asked)
+    (shown,) = set(re.findall(r'name="seen" value="([^"]+)"', page.text))
     assert "&lt;i&gt;fine&lt;/i&gt;" in page.text
     assert "generator" not in page.text
     video = checker.get(f"{own}/videos/{task}", headers={"Range": "bytes=0-9"})
     assert (video.status_code, len(video.content)) == (206, 10)
-    csrf = hidden(page.text)
     # an organiser sees everything
     organiser = study.staff(organiser_secret(study.key))
     (worker,) = set(re.findall(r"/workers/([0-9a-f]{32})", organiser.get(f"{own}/workers").text))
@@ -133,14 +145,16 @@ def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(stu
         {"verdict": "confirmed", "ratings": "x 2"},
         {"verdict": "confirmed", "ratings": f"{seen.split()[0]} ²"},
     ):
-        assert checker.post(where, data={"csrf": csrf, "ratings": seen, **wrong}).status_code == 422
-    data = {"csrf": csrf, "ratings": seen, "verdict": "sent_back", "note": "Look at the <end>."}
+        given = {"csrf": csrf, "ratings": seen, "seen": shown, **wrong}
+        assert checker.post(where, data=given).status_code == 422
+    data = {"csrf": csrf, "ratings": seen, "verdict": "sent_back", "seen": shown}
+    data["note"] = "Look at the <end>."
     assert "No rating waits" in checker.post(where, data=data).text
     assert "Look at the &lt;end&gt;." in rater.open("task").text
     assert rate(study, rater, 4)["id"] == first["id"]
-    new = re.findall(r'name="ratings" value="([^"]+)"', checker.get(where).text)[0]
+    new = re.findall(r'name="ratings" value="([^"]+)"', checker.get(where, params={"seen": shown}).text)[0]
     assert new == f"{first['id']} 4"
-    confirmed = checker.post(where, data={"csrf": csrf, "ratings": new, "verdict": "confirmed"})
+    confirmed = checker.post(where, data={**data, "ratings": new, "verdict": "confirmed"})
     assert "No rating waits" in confirmed.text
-    assert "Anna sent an earlier 2 back" in checker.get(where).text
+    assert "Anna sent an earlier 2 back" in checker.get(where, params={"seen": shown}).text
     assert "secret" in checker.post("/organiser/login", data={"secret": "wrong", "name": "X"}).text

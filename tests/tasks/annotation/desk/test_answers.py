@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -317,7 +318,10 @@ def test_under_the_paper_s_protocol_nothing_is_asked_for_before_the_preference(
         ({"rule": "paper"}, "rule paper, marked viewing, 5 votes"),
         ({"rule": "paper", "look_share": 0.5}, "rule paper, 50% of each video first, 5 votes"),
         ({"rule": "paper", "viewing": "free", "workers_per_pair": 3}, "rule paper, free viewing, 3 votes"),
-        ({"rule": "paper", "viewing": "free"}, "paper"),
+        # more of each part than the paper asks for
+        ({"rule": "paper", "viewing": "free"}, "rule paper, free viewing, 5 votes"),
+        ({"rule": "paper", "viewing": "free", "least_seen": 0.01}, "paper"),
+        ({"viewing": "drawn"}, "rule strict, drawn viewing, 3 to 7 votes"),
     ],
 )
 def test_votes_say_under_which_protocol_they_were_given(settings: dict[str, object], protocol: str) -> None:
@@ -325,9 +329,34 @@ def test_votes_say_under_which_protocol_they_were_given(settings: dict[str, obje
     assert campaign.protocol == protocol
 
 
-def test_free_viewing_asks_for_no_share() -> None:
-    with pytest.raises(ValidationError, match="leave out look_share"):
-        Campaign(name="one", release="main", version=1, viewing="free", look_share=0.5)
+@pytest.mark.parametrize("viewing", ["free", "drawn"])
+def test_free_viewing_asks_for_no_share(viewing: str) -> None:
+    with pytest.raises(ValidationError, match=f"{viewing} viewing asks for no share"):
+        Campaign.model_validate(
+            {"name": "one", "release": "main", "version": 1, "viewing": viewing, "look_share": 0.5}
+        )
+
+
+def test_drawn_viewing_is_one_way_for_each_worker(desk: Desk, clock: HandClock) -> None:
+    campaign = example_campaign(viewing="drawn")
+    ways = Counter(campaign.shown_to(f"worker{number}").protocol for number in range(300))
+    assert set(ways) == {
+        "rule strict, marked viewing, 5 votes",
+        "rule strict, free viewing, 5 votes",
+        "rule strict, free viewing, the playhead in each part, 5 votes",
+    }
+    assert min(ways.values()) > 70
+    desk.organiser.publish(campaign, [example_task()])
+    seen = set()
+    for number in range(5):
+        worker = come_in(desk, f"worker {number}", campaign.name)
+        way = campaign.shown_to(worker)
+        view = desk.queue.next(campaign.name, worker).view()
+        # nothing on the page but what has to be watched tells the ways apart
+        assert (view["look_share"], view["least_seen"]) == (way.look_first, way.least_seen)
+        seen.add((view["look_share"], view["least_seen"]))
+        assert campaign.shown_to(worker) == way
+    assert len(seen) > 1
 
 
 @pytest.mark.parametrize(

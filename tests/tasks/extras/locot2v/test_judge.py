@@ -17,6 +17,7 @@ from tasks.llm.usage import NotJudged
 from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
+from tasks.scoring.suites.pairwise import each_dimension
 from tests.tasks.extras.locot2v.talking import (
     MODELS,
     RISE,
@@ -157,3 +158,29 @@ def test_settings_are_in_the_key_and_missing_models_are_said(server: Told) -> No
     assert made.hardware == "cpu"
     with pytest.raises(PrerequisiteError, match=r"needs aesthetic_quality for aesthetics.*leave such"):
         judge(server, mapping=aspect_dimensions())
+
+
+def test_one_dimension_scores_all_aspects_and_says_what_it_claims(server: Told) -> None:
+    settings = {**ROLES, "visual": "cpu-approx"}
+    choice = EvaluatorChoice(use="locot2v-bench", settings={**settings, "dimension": "all"})
+    each = each_dimension(choice, setup(server))
+    # questions are about one prompt, which a release's pairs do not have
+    assert [one.settings["dimension"] for one in each] == [name for name in BY_NAME if name not in HERD_NAMES]
+    assert each[4].label == "locot2v-bench.dynamic_degree"
+    assert each_dimension(each[0], setup(server)) == [each[0]]
+    made = make_evaluator(each[3], setup(server))
+    assert isinstance(made, Locot2vJudge)
+    assert not made.by_aspect
+    score = made.score(PROMPT, film(), told("aesthetics"))
+    assert score.details["dimension"] == "event_alignment"
+    assert score.details["claims"] == ["temporal_flow", "comprehensiveness", "object_integrity", "color"]
+    other = AspectText(name="loudness", dimension="loudness", description="How loud it is.")
+    assert score.value == made.score(PROMPT, film(), other).value
+    for more, said in (
+        ({"dimension": "warping_error", "mapping": {"color": "event_alignment"}}, "give one of the two"),
+        ({"dimension": "themes"}, "its questions are about one prompt"),
+        ({"dimension": "warping"}, "no dimension 'warping'"),
+        ({"dimension": "all"}, "only `evaluate` makes of it"),
+    ):
+        with pytest.raises(UserInputError, match=said):
+            make_evaluator(EvaluatorChoice(use="locot2v-bench", settings={**settings, **more}), setup(server))

@@ -87,6 +87,15 @@ def test_how_often_an_aspect_is_asked(server: Told, name: str) -> None:
     assert (answer.details["calls"], answer.details["dimension"]) == (calls, aspect_dimensions()[name])
 
 
+def test_one_dimension_judges_all_aspects_and_says_what_it_claims(server: Told) -> None:
+    made = judge(server, dimension="imaging_quality")
+    for name in ("technical_quality", "temporal_flow"):
+        details = made.compare(PROMPT, *pair(), aspect(name)).details
+        assert (details["dimension"], details["claims"]) == ("imaging_quality", ["technical_quality"])
+        assert len(details["scores"]) == 2
+    assert steps(server) == ["few-shot"]
+
+
 def test_a_pair_is_the_batch_in_both_orders(server: Told) -> None:
     bright, dark = pair()
     made = judge(server)

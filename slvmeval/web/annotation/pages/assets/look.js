@@ -43,6 +43,21 @@ export class Look {
     })));
   }
 
+  /** What is left of the marked parts, in the order of time. */
+  gaps() {
+    return PLACES.flatMap((place) => without(this.open(place), this.app.reporter.seen(place))
+      .filter(([start, end]) => end - start >= CRUMB_S)
+      .map(([start, end]) => ({ place, start, end })))
+      .sort((a, b) => a.start - b.start);
+  }
+
+  /** Show the first marked part that is left, without playing it. */
+  cue() {
+    const { view, players } = this.app;
+    const [gap] = view.look_share === 0 ? this.gaps() : [];
+    if (gap) players.cue(gap.place, gap.start, gap.start);
+  }
+
   /** Play what is left, stretch by stretch. */
   play() {
     this.going = true;
@@ -54,12 +69,8 @@ export class Look {
   /** Play the next of what is left: of both videos where both lack it, else of the one that does. */
   next() {
     if (!this.going) return;
-    const { players, reporter } = this.app;
-    const gaps = PLACES.flatMap((place) => without(this.open(place), reporter.seen(place))
-      .filter(([start, end]) => end - start >= CRUMB_S)
-      .map(([start, end]) => ({ place, start, end })));
-    gaps.sort((a, b) => a.start - b.start);
-    const [gap] = gaps;
+    const { players } = this.app;
+    const [gap] = this.gaps();
     if (!gap) { this.going = false; this.app.reporter.flush(); return; }
     // of a share no more is played than is left
     const end = this.app.view.look_share ? Math.min(gap.end, gap.start + this.left(gap.place) + CRUMB_S) : gap.end;

@@ -12,6 +12,9 @@ import { Tabs, Trouble } from "./trouble.js";
 const LAST = new Set(["unknown_campaign", "unknown_worker", "unknown_assignment", "expired", "excluded", "no_consent",
   "no_session", "limit", "done", "no_tasks"]);
 
+//: What waits for a last report goes on after this time.
+const MOST_MS = 3000;
+
 /** The page's data, from the server. */
 export const island = JSON.parse($("island").textContent);
 export const videos = Object.fromEntries(PLACES.map((place) => [place, $(place)]));
@@ -90,7 +93,7 @@ export const common = {
 
   async fullScreen(place) {
     if (document.fullscreenElement) { await document.exitFullscreen(); return; }
-    const target = place === "both" ? $("viewer") : $(`side-${place}`);
+    const target = place === "both" ? $("main") : $(`side-${place}`);
     if (target.requestFullscreen) await target.requestFullscreen();
     // an iPhone shows only a single video in full screen
     else videos[place === "both" ? this.players.chosen : place].webkitEnterFullscreen?.();
@@ -142,6 +145,8 @@ export function connect(app) {
   app.players = new Players(videos, () => app.show());
   app.players.onBlocked = () => app.notice(app.words.blocked);
   app.reporter = new Reporter(app, videos);
+  // what was played up to a jump counts
+  app.players.onJump = (place) => app.reporter.watches[place].look();
   app.bars = new Bars(app.players, app.words);
 }
 
@@ -155,6 +160,16 @@ export function begin(app) {
   for (const button of document.querySelectorAll("[data-full]")) {
     button.addEventListener("click", () => app.fullScreen(button.dataset.full));
   }
+  // the page in the other language has to know what was played
+  const languages = document.querySelector(".languages");
+  languages?.addEventListener("submit", async (event) => {
+    if (languages.dataset.told) return;
+    event.preventDefault();
+    languages.dataset.told = "yes";
+    app.players.pause();
+    await Promise.race([app.reporter.flush(), new Promise((resolve) => { setTimeout(resolve, MOST_MS); })]);
+    languages.requestSubmit(event.submitter);
+  });
   for (const place of PLACES) {
     videos[place].addEventListener("click", () => { app.players.choose(place); app.players.toggle(); });
   }

@@ -44,7 +44,9 @@ export class Players {
     const video = this.videos[place];
     if (!this.ready(place)) return;
     const wanted = this.within(place, time);
-    if (Math.abs(video.currentTime - wanted) > 0.01) video.currentTime = wanted;
+    if (Math.abs(video.currentTime - wanted) <= 0.01) return;
+    this.onJump(place);
+    video.currentTime = wanted;
   }
 
   /** Go to a time of a video; linked ones move together. */
@@ -81,6 +83,9 @@ export class Players {
     this.offset = 0;
     this.seek(this.chosen, this.time(this.chosen));
   }
+
+  /** Whether neither video was moved yet. */
+  untouched() { return PLACES.every((place) => this.time(place) === 0); }
 
   setRate(rate) {
     this.rate = rate;
@@ -120,6 +125,8 @@ export class Players {
 
   onBlocked() {}
 
+  onJump() {}
+
   onStretchEnd() {}
 
   pause() {
@@ -137,8 +144,8 @@ export class Players {
 
   toggle() { if (this.playing) this.pause(); else this.play(); }
 
-  /** Play a stretch of a video to its end; a linked other one starts at `beside`, as far as it reaches. */
-  playStretch(place, start, end, beside) {
+  /** Show a time of a video; a linked other one shows `beside`, as far as it reaches. */
+  cue(place, start, beside) {
     this.pause();
     this.chosen = place;
     this.move(place, start);
@@ -146,6 +153,11 @@ export class Players {
       this.offset = place === "left" ? beside - start : start - beside;
       this.move(otherPlace(place), this.partner(place, start));
     }
+  }
+
+  /** Play a stretch of a video to its end. */
+  playStretch(place, start, end, beside) {
+    this.cue(place, start, beside);
     this.play();
     this.until = { place, end: Math.min(end, this.length(place)) };
   }

@@ -46,7 +46,16 @@ export class Prompt {
       this.search();
       $("search").blur();
     });
+    $("prompt-open").addEventListener("click", () => this.open($("prompt").hidden));
+    $("prompt-close").addEventListener("click", () => { this.open(false); $("prompt-open").focus(); });
     $("follow").addEventListener("change", () => { if ($("follow").checked) this.reveal(); });
+  }
+
+  /** Open or close the drawer with the whole text. */
+  open(shown) {
+    $("prompt").hidden = !shown;
+    $("prompt-open").setAttribute("aria-expanded", String(shown));
+    if (shown) this.reveal();
   }
 
   search() {
@@ -73,6 +82,8 @@ export class Prompt {
     this.rows[this.current]?.row.removeAttribute("aria-current");
     this.current = index;
     this.rows[index]?.row.setAttribute("aria-current", "true");
+    const clip = this.clips[index];
+    $("now").textContent = clip ? clip.translation || clip.caption : "";
     if ($("follow").checked) this.reveal();
   }
 

@@ -21,15 +21,27 @@ export class Steps {
     $("look-on")?.addEventListener("click", () => this.look.play());
     $("sure-yes")?.addEventListener("click", () => this.prefer());
     $("sure-no")?.addEventListener("click", () => this.choose(null));
+    $("part-back")?.addEventListener("click", () => this.stretches.jump(-1));
+    $("part-on")?.addEventListener("click", () => this.stretches.jump(1));
+    $("part-seen")?.addEventListener("click", () => this.stretches.confirm());
     $("rate")?.addEventListener("submit", (event) => { event.preventDefault(); this.rate(); });
     this.show();
   }
 
   /** Replace the steps by those of a newer page from the server. */
   replace(page, focus) {
-    $("steps").replaceChildren(...document.importNode(page.getElementById("steps"), true).childNodes);
+    for (const id of ["brief", "steps"]) {
+      $(id).replaceChildren(...document.importNode(page.getElementById(id), true).childNodes);
+    }
     this.draw();
+    this.cue();
     if (focus) $("see-title")?.focus();
+  }
+
+  /** Show the beginning of the first part that is still to be seen. */
+  cue() {
+    if (this.app.view.state === "opened") this.look.cue();
+    else this.stretches.cue();
   }
 
   choose(place) {
@@ -86,7 +98,12 @@ export class Steps {
     const [left, right] = ["left", "right"].map((place) => clock(Math.ceil(this.look.left(place))));
     const text = view.can_prefer ? words.prefer_ready : fill(words.prefer_more, { left, right });
     if ($("prefer-state").textContent !== text) $("prefer-state").textContent = text;
+    $("prefer-state").classList.toggle("ready", view.can_prefer);
     $("look-on").hidden = view.can_prefer;
+    // both videos play together
+    const time = clock(Math.ceil(Math.max(this.look.left("left"), this.look.left("right"))));
+    const main = fill(view.look_share ? words.look_share : words.look_on, { time });
+    if ($("look-text").textContent !== main) $("look-text").textContent = main;
   }
 
   showRate() {

@@ -59,6 +59,12 @@ export class Stretches {
 
   stretch(number) { return this.app.view.must_see.find((one) => one.number === number); }
 
+  /** Show the first part that is not checked off. */
+  cue() {
+    const one = this.app.view.must_see?.find(({ confirmed }) => !confirmed);
+    if (one) this.app.players.cue(one.place, one.start_s, besideOf(this.app.view.must_see, one));
+  }
+
   play(number) {
     const one = this.stretch(number);
     this.current = number;
@@ -108,7 +114,6 @@ export class Stretches {
     const one = this.current === null ? null : this.stretch(this.current);
     const { all, done } = this.count();
     const row = one && this.rows.get(one.number);
-    $("part-bar").hidden = false;
     const progress = done === all ? words.all_done : fill(words.progress, { done, all });
     const where = one && `${fill(words.stretch, { number: one.number + 1 })} · ${words[one.place]} · ${row.state.textContent}`;
     const lines = [where || (done < all && words.no_part), progress].filter(Boolean);
@@ -136,6 +141,8 @@ export class Stretches {
   show() {
     if (!this.list) return;
     const { view, words, reporter } = this.app;
+    // a small screen shows one part at a time
+    const shown = this.current ?? (view.must_see.find((one) => !one.confirmed) ?? view.must_see[0])?.number;
     for (const one of view.must_see) {
       const { row, state, confirm } = this.rows.get(one.number);
       const length = one.end_s - one.start_s;
@@ -145,6 +152,7 @@ export class Stretches {
       if (state.textContent !== text) state.textContent = text;
       row.classList.toggle("confirmed", one.confirmed && one.seen);
       row.classList.toggle("seen", one.seen);
+      row.classList.toggle("shown", one.number === shown);
       if (one.number === this.current) row.setAttribute("aria-current", "true");
       else row.removeAttribute("aria-current");
       confirm.hidden = one.confirmed;

@@ -89,16 +89,22 @@ listen(app, {
   n: () => app.steps.stretches.jump(1),
   p: () => app.steps.stretches.jump(-1),
   c: () => app.steps.stretches.confirm(),
-  "/": () => $("search").focus(),
+  "/": () => { app.prompt.open(true); $("search").focus(); },
+  Escape: () => { if (!$("prompt").hidden) $("prompt-close").click(); },
 });
 
 $("back").addEventListener("click", () => players.step(-5));
 $("on").addEventListener("click", () => players.step(5));
 $("linked").addEventListener("change", () => players.setLinked($("linked").checked));
 $("level").addEventListener("click", () => players.level());
-$("part-back").addEventListener("click", () => app.steps.stretches.jump(-1));
-$("part-on").addEventListener("click", () => app.steps.stretches.jump(1));
-$("part-seen").addEventListener("click", () => app.steps.stretches.confirm());
 $("linked").checked = true;
 tell("");
 begin(app);
+// the first picture is that of the first part that is to be seen
+let waits = PLACES.length;
+for (const place of PLACES) {
+  const { video } = app.of(place);
+  const loaded = () => { waits -= 1; if (!waits && !players.playing && players.untouched()) app.steps.cue(); };
+  if (video.readyState >= 1) loaded();
+  else video.addEventListener("loadedmetadata", loaded, { once: true });
+}

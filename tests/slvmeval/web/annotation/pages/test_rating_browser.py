@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from slvmeval.web.annotation.serve import checker_secret
 from storage_schemas.store import Store
 from tasks.annotation.desk.database import utc
 from tasks.annotation.desk.desk import Desk
@@ -63,8 +64,26 @@ def rate(rater: Visitor, level: str) -> None:
     page.click("#send")
 
 
+def check(chromium: Any, address: str, folder: Path) -> None:
+    """See the ratings of a video after it was played, not before."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{address}/organiser/login")
+    page.fill("[name=secret]", checker_secret(installation_key(folder / "store")))
+    page.fill("[name=name]", "Anna")
+    page.keyboard.press("Enter")
+    page.locator("a[href*='/checks/']").first.click()
+    assert page.locator("#show-ratings").is_disabled()
+    assert page.locator(".one-rating").count() == 0
+    page.evaluate("document.getElementById('rated-video').play()")
+    page.locator("#show-ratings:enabled").click()
+    page.locator(".one-rating").wait_for()
+    assert page.locator("[value=confirmed]").count() == 1
+    context.close()
+
+
 def test_a_rater_watches_rates_and_looks_again_when_the_rating_is_sent_back(
-    chromium: Any, address: str, desk: Desk
+    chromium: Any, address: str, desk: Desk, tmp_path: Path
 ) -> None:
     (token,) = desk.organiser.invite("rated", 1)
     rater = Visitor(chromium, address, token)
@@ -76,6 +95,7 @@ def test_a_rater_watches_rates_and_looks_again_when_the_rating_is_sent_back(
     page.wait_for_url("**/done")
     (held,) = desk.ratings.read("rated")
     assert held.rating.value == 2
+    check(chromium, address, tmp_path)
     desk.ratings.check("rated", [(held.rating.rating_id, 2)], Verdict.SENT_BACK, "Look at <b>it</b>.", "Anna")
     page.goto(f"{address}/c/rated/task")
     assert "Look at <b>it</b>." in page.inner_text(".again")

@@ -92,6 +92,7 @@ def test_what_was_done_is_not_in_the_page_before_the_preference() -> None:
 def test_consent_has_our_words_or_the_campaigns_own() -> None:
     ours = page("consent", of=campaign(pay_per_task=1.5, currency="EUR"))
     assert not lacks(ours, "1.50 EUR", "voluntary")
+    assert ours.index("Stop at any time") < ours.index("Please read this page")
     hourly = campaign(pay_per_hour=12, currency="EUR")
     for language in ("en", "ja"):
         html = page("consent", language, hourly, pay="3.10 EUR – 4.20 EUR")

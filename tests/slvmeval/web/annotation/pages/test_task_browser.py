@@ -114,6 +114,10 @@ def test_what_is_left_of_the_first_look_is_marked_and_played(
     assert visitor.page.locator(".wanted").count() == len(marked)
     left = words["script"]["prefer_more"].format(left="0:06", right="0:06")
     assert visitor.text("#prefer-state") == left
+    time = words["script"]["look_on"].format(time="0:06")
+    assert visitor.text("#look-on") == f"▶ {time}"
+    # the picture is that of the first marked part
+    visitor.both(f"document.getElementById(id).currentTime === {DAMAGED[0][0]}")
     visitor.fastest()
     # half of the first part, of one video alone
     visitor.page.locator("#linked").click()
@@ -149,7 +153,7 @@ def test_nothing_tells_the_side_before_the_answer_and_what_is_skipped_does_not_c
     assert "step-see" not in page
     assert texts("en", "aesthetics").aspect["changed"] not in page
     assert visitor.page.locator(".wanted").count() == 0
-    assert visitor.page.locator("#part-bar").is_hidden()
+    assert visitor.page.locator("#part-bar").count() == 0
     # keys of the later steps do nothing yet
     visitor.press("n", "p", "c")
     visitor.prefer("left")
@@ -172,9 +176,7 @@ def test_nothing_tells_the_side_before_the_answer_and_what_is_skipped_does_not_c
     visitor.page.get_by_role("button", name="日本語").click()
     visitor.wait("document.documentElement.lang === 'ja'")
     visitor.settled()
-    # what was played of a part is kept: a page that is left reports it, perhaps after the next one is loaded
-    visitor.page.reload()
-    visitor.settled()
+    # what was played of a part is kept
     visitor.both("document.querySelector(`#${id}-track .played`)")
     assert visitor.text("#see-title").endswith(texts("ja").words["task"]["see_title"])
 
@@ -200,7 +202,7 @@ def test_moving_the_videos_together_and_alone(visit: Visit) -> None:
     assert visitor.page.locator("#level").is_hidden()
     assert visitor.page.locator("#left-seek").get_attribute("aria-valuetext") == "0:49 of 1:00"
     visitor.press("f")
-    visitor.wait("document.fullscreenElement?.id === 'viewer'")
+    visitor.wait("document.fullscreenElement?.id === 'main'")
     visitor.press("f")
     visitor.wait("!document.fullscreenElement")
 
@@ -231,6 +233,9 @@ def test_the_prompt(visit: Visit) -> None:
     visitor = visit(language="ja")
     visitor.agree()
     assert "owned" not in visitor.page.title()
+    assert visitor.page.locator("#prompt").is_hidden()
+    assert visitor.text("#now").strip() == EVIL.strip()
+    visitor.tap("#prompt-open")
     clips = visitor.page.locator("#clips li")
     assert clips.nth(0).locator(".caption").inner_text().strip() == EVIL.strip()
     assert clips.nth(0).get_attribute("aria-current") == "true"
@@ -250,6 +255,10 @@ def test_the_prompt(visit: Visit) -> None:
     assert visitor.page.locator(".translation").nth(0).is_visible()
     visitor.page.locator("#translation").uncheck()
     assert visitor.page.locator(".translation").nth(0).is_hidden()
+    visitor.tap("#prompt-close")
+    assert visitor.page.locator("#prompt").is_hidden()
+    visitor.press("/", "Escape", "Escape")
+    assert visitor.page.locator("#prompt").is_hidden()
 
 
 def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit) -> None:
@@ -268,10 +277,35 @@ def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit) -> None:
         order.append(visitor.page.evaluate(f"{FOCUSED}.id || {FOCUSED}.dataset.full || {FOCUSED}.className"))
         if visitor.page.evaluate(f"{FOCUSED}.matches('button, a, select, textarea')"):
             assert visitor.page.evaluate(f"getComputedStyle({FOCUSED}).outlineStyle") == "solid"
-    wanted = ["left-seek", "right-seek", "play", "speed", "linked", "part-on", "search", "follow"]
+    wanted = ["left-seek", "right-seek", "play", "speed", "linked", "prompt-open", "part-on"]
     assert [name for name in order if name in wanted][: len(wanted)] == wanted
     visitor.press("?")
     assert visitor.page.get_by_role("dialog").is_visible()
     assert visitor.page.locator(".key-list div").count() == 12
     visitor.press("Escape")
     assert visitor.page.get_by_role("dialog").is_hidden()
+
+
+@pytest.mark.parametrize("size", [(1366, 768), (390, 844)])
+def test_question_state_and_answers_are_in_view(visit: Visit, own: Served, size: tuple[int, int]) -> None:
+    parts = tuple((4.0 + 5 * number, 6.0 + 5 * number) for number in range(10))
+    must_see = tuple(Stretch(video="low", start_s=a, end_s=b, kind="degraded") for a, b in parts)
+    own.open(own.pair(first_look=parts, must_see=must_see), look_share=0.0)
+    visitor = visit(own)
+    visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
+    visitor.agree()
+    for selector in ("h1", ".question", "#look-on", "[data-prefer=left]", "[data-prefer=right]"):
+        box: Any = visitor.page.locator(selector).bounding_box()
+        assert 0 <= box["y"] <= box["y"] + box["height"] <= size[1], selector
+    assert visitor.page.evaluate("document.getElementById('left').clientHeight") <= 0.45 * size[1]
+    # all parts one after the other, at a speed at which much is played between two looks at the playheads
+    visitor.fastest()
+    visitor.tap("#look-on")
+    visitor.wait("!document.querySelector('[data-prefer]').disabled")
+    visitor.prefer("left")
+    assert visitor.page.evaluate("document.documentElement.scrollHeight") < 2000
+    shown = 10 if size[0] > 720 else 1
+    assert visitor.page.locator("#stretches li").filter(visible=True).count() == shown
+    for selector in ("#part-on", "#part-seen"):
+        box = visitor.page.locator(selector).bounding_box()
+        assert box["y"] + box["height"] <= size[1]

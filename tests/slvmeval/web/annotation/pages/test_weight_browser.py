@@ -124,6 +124,7 @@ def test_nothing_moves_where_that_is_not_wanted(visit: Visit) -> None:
     visitor.agree()
     duration = "getComputedStyle(document.getElementById('play')).transitionDuration"
     assert visitor.page.evaluate(duration) == "0s"
+    visitor.tap("#prompt-open")
     visitor.press("Shift+ArrowRight")
     # the list jumps to its end at once, without an animation
     visitor.wait("document.querySelector('#clips li:last-child').getAttribute('aria-current')")

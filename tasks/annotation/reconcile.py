@@ -1,0 +1,127 @@
+"""Compare a campaign's workers with a platform's own export: who is unknown, whom to approve, what to add."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.regular_files import read_regular_text
+from tasks.annotation.desk.organiser import WorkerProgress
+
+#: Columns of a platform's export, in lower case: of the submission, the participant and the status.
+_COLUMNS = {
+    "prolific": ("submission id", "participant id", "status"),
+    "mturk": ("assignmentid", "workerid", "assignmentstatus"),
+}
+#: Statuses in which nothing is left to approve.
+_SETTLED = frozenset({"approved", "rejected", "returned", "timed-out", "timed out", "screened out"})
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A row of the export."""
+
+    id: str
+    participant: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """What follows from an export.
+
+    Parameters
+    ----------
+    unknown
+        Workers whose session the platform does not know: they came with invented ids.
+    approve
+        Submissions of those who did enough tasks, as far as they are not settled.
+    bonuses
+        What participants are owed beyond the reward, or altogether if they did less than a submission.
+    unanswered
+        Submissions of which nobody answered anything here.
+    """
+
+    unknown: tuple[WorkerProgress, ...]
+    approve: tuple[Submission, ...]
+    bonuses: tuple[tuple[str, Decimal], ...]
+    unanswered: tuple[Submission, ...]
+
+
+def read_export(path: Path) -> tuple[str, list[Submission]]:
+    """Return the platform and the submissions of an export.
+
+    Raises
+    ------
+    UserInputError
+        If it is not an export of a known platform, or has no rows.
+    """
+    rows = csv.DictReader(io.StringIO(read_regular_text(path).removeprefix("\ufeff")))
+    names = {name.strip().lower(): name for name in rows.fieldnames or () if name}
+    for platform, columns in _COLUMNS.items():
+        if all(column in names for column in columns):
+            given = [tuple((row[names[column]] or "").strip() for column in columns) for row in rows]
+            submissions = [Submission(one, who, status.lower()) for one, who, status in given if one]
+            if not submissions:
+                raise UserInputError(f"{path} has no submissions: export the study again")
+            return platform, submissions
+    wanted = " or ".join(", ".join(columns) for columns in _COLUMNS.values())
+    raise UserInputError(f"{path} is not an export of Prolific or MTurk: it needs the columns {wanted}")
+
+
+def reconciled(
+    workers: Iterable[WorkerProgress],
+    platform: str,
+    submissions: Sequence[Submission],
+    pay: Mapping[str, float],
+    tasks: int,
+    reward: float,
+    before: str,
+) -> Reconciled:
+    """Return what follows from an export.
+
+    Parameters
+    ----------
+    pay
+        What each worker has earned.
+    tasks
+        Number of tasks of a submission.
+    reward
+        What the platform pays for an approved submission.
+    before
+        Time of the export, UTC in ISO 8601; sessions that began later are not in it.
+
+    Raises
+    ------
+    UserInputError
+        If the export has none of the workers' sessions: it is of another study.
+    """
+    known = {one.id: one for one in submissions}
+    mine = [one for one in workers if one.platform == platform]
+    matched = [one for one in mine if one.session in known]
+    if mine and not matched:
+        raise UserInputError(
+            f"none of the {len(mine)} workers from {platform} is in this export: is it of another study?"
+        )
+    approve, bonuses = [], []
+    for worker in matched:
+        submission = known[worker.session]
+        enough = worker.votes >= tasks
+        if enough and submission.status not in _SETTLED:
+            approve.append(submission)
+        owed = Decimal(str(round(pay.get(worker.worker, 0.0), 6)))
+        owed -= Decimal(str(reward)) if enough else 0
+        if worker.votes and owed > 0:
+            bonuses.append((submission.participant, owed))
+    answered = {one.session for one in matched if one.votes}
+    return Reconciled(
+        unknown=tuple(one for one in mine if one.session not in known and one.entered_at <= before),
+        approve=tuple(sorted(approve, key=lambda one: one.id)),
+        bonuses=tuple(sorted(bonuses)),
+        unanswered=tuple(one for one in submissions if one.id not in answered),
+    )

@@ -1,0 +1,67 @@
+"""Wordings of a judge: the same judge with other words for the same request, as evaluators of their own.
+
+A published accuracy was measured with one wording. How far accuracies with other wordings lie apart says how
+much of a gap to it the words alone can make.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from storage_schemas.errors import UserInputError
+from tasks.llm.prompt_files import require_prompts
+from tasks.scoring.registry import EvaluatorChoice, factory
+from tasks.scoring.suites.registry import suites
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+
+
+def wordings_in(folder: str | Path | None) -> dict[str, str]:
+    """Return the folders of prompts in a folder of several, in full, by name; none if it is one of prompts.
+
+    Raises
+    ------
+    UserInputError
+        If one of them cannot be used.
+    """
+    root = Path(folder or "")
+    # prompts are AREA/NAME.txt, and wordings have these a folder deeper
+    if not folder or not root.is_dir() or any(root.glob("*/*.txt")) or not any(root.glob("*/*/*.txt")):
+        return {}
+    found = {}
+    for place in sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != "."):
+        if not _NAME.fullmatch(place.name):
+            raise UserInputError(f"{place}: the name of a wording is letters, digits, '.', '_' and '-'")
+        require_prompts(place)
+        found[place.name] = str(place.resolve())
+    return found
+
+
+def in_wordings(
+    choices: Iterable[EvaluatorChoice], wordings: Mapping[str, str]
+) -> tuple[EvaluatorChoice, ...]:
+    """Return evaluators also in other wordings, each after the evaluator as it is.
+
+    An evaluator that has no setting `prompts` sends none, or none that can be exchanged, and stays alone.
+
+    Raises
+    ------
+    UserInputError
+        If that holds for all of them.
+    """
+    every = tuple(choices)
+    made = [
+        choice.model_copy(update={"settings": {**choice.settings, "prompts": folder}, "wording": name})
+        for choice in every
+        if choice.use in suites() or "prompts" in inspect.signature(factory(choice.use)).parameters
+        for name, folder in wordings.items()
+    ]
+    if not made:
+        names = ", ".join(choice.use for choice in every)
+        raise UserInputError(
+            f"several wordings need an evaluator that sends prompts; {names} has none to exchange"
+        )
+    return (*every, *made)
