@@ -136,6 +136,7 @@ RESULTS := build/results/packages
 results: env-models demo  ## make all pages of docs/results: free films at many severities, costs, small real models (hours)
 	$(BIN)/python -m bench.film_severity
 	$(BIN)/python -m bench.controls
+	$(BIN)/python -m bench.lengths
 	$(BIN)/python -m bench.recipe_costs
 	$(BIN)/python -m bench.thresholds
 	$(BIN)/python -m bench.foregrounds

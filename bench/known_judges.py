@@ -50,6 +50,13 @@ def reads_length(record: PairRecord, order: Order) -> Preferred:
     return _untouched(record, order, 0.5, "length")
 
 
+def overlooks(record: PairRecord, order: Order) -> Preferred:
+    """See damage the less, the longer the video around it."""
+    damaged = sum(end - start for start, end in record.high_intervals) * record.fps / record.high_frames
+    seen = _drawn(record, order, min(0.9, damaged**0.5), "overlooks")
+    return "high" if seen else _untouched(record, order, 0.5, "overlooked")
+
+
 JUDGES: Mapping[str, Prefers] = {
     "sees": sees,
     "edits": notices_edits,
@@ -58,10 +65,10 @@ JUDGES: Mapping[str, Prefers] = {
 }
 
 
-def known_rows(records: Iterable[PairRecord]) -> Iterator[Judgement]:
+def known_rows(records: Iterable[PairRecord], judges: Mapping[str, Prefers] = JUDGES) -> Iterator[Judgement]:
     """Yield each judge's answers, in both orders."""
     for record in records:
-        for name, prefers in JUDGES.items():
+        for name, prefers in judges.items():
             for order in BOTH_ORDERS:
                 side = prefers(record, order)
                 first = "high" if order == "high_first" else "low"

@@ -85,7 +85,7 @@ def open_pair(release: Release, pair_id: str) -> Pair:
 def iter_pairs(release: Release, aspect: str | None = None) -> Iterator[Pair]:
     """Yield the pairs of a release, or those of one aspect, opening each when it is reached."""
     for record in release.pairs(aspect=aspect):
-        yield view.open_record(release.store, record, release.prompt(record.source_id))
+        yield view.open_record(release.store, record, release.prompt_of(record))
 
 
 def open_pairs_file(path: str | Path, *, fps: Fraction | int = 1, long_side: int = 512) -> list[Pair]:

@@ -48,6 +48,21 @@ PAIRS = pa.schema(
 #: The table of a release that has controls.
 PAIRS_WITH_CONTROLS = PAIRS.append(pa.field("control", pa.bool_()))
 
+#: The column of a release that has excerpts.
+EXCERPT_FIELD = pa.field(
+    "excerpt",
+    pa.struct(
+        [
+            ("share", pa.float64()),
+            ("position", pa.string()),
+            ("first_frame", pa.int64()),
+            ("frame_count", pa.int64()),
+            ("source_frames", pa.int64()),
+            ("damage_at", pa.float64()),
+        ]
+    ),
+)
+
 EDITS = pa.schema(
     [
         ("pair_id", pa.string()),
@@ -83,6 +98,8 @@ DEGRADED_CLIPS = pa.schema(
 )
 
 Interval = tuple[float, float]
+#: Where damage is within an excerpt: as far in as in the source, or in a third.
+Position = Literal["own", "early", "middle", "late"]
 
 
 class Segment(Frozen):
@@ -114,6 +131,46 @@ class Segment(Frozen):
     moved: bool = False
 
 
+class LengthPoint(Frozen):
+    """How much of a source an excerpt has, and where the damage is in it.
+
+    Parameters
+    ----------
+    share
+        Share of the source's length; 1 is all of it.
+    position
+        ``own`` is as far in as in the source.
+    """
+
+    share: float
+    position: Position = "own"
+
+    @property
+    def text(self) -> str:
+        """The point in words."""
+        where = "" if self.position == "own" else f", damage {self.position}"
+        return f"{self.share:g}{where}"
+
+
+class Excerpt(LengthPoint):
+    """The part of a source that both videos of a pair show.
+
+    Parameters
+    ----------
+    first_frame, frame_count
+        Frames of the source.
+    source_frames
+        All frames of the source.
+    damage_at
+        Where the middle of the damage is, as a share of the excerpt.
+    """
+
+    first_frame: int
+    frame_count: int
+    source_frames: int
+    damage_at: float
+
+
 class PairRecord(Frozen):
     """A pair without its pixels; the payload of a `pair` artifact.
 
@@ -121,7 +178,8 @@ class PairRecord(Frozen):
     random choices (a style, a subject, a colour) by clip index, `passed_over` the clips that were drawn but
     could not be degraded, with the reason. `parameters` is the operation's full parameter set, `bin_s` the
     lower edge of the source's duration bin in seconds (set by the release). `control` tells a control, whose
-    edit makes no side better: its "low" side is the edited one.
+    edit makes no side better: its "low" side is the edited one. `excerpt` is the part of the source that both
+    sides show; None for all of it. Segments count frames of the source all the same.
     """
 
     pair_id: str
@@ -149,10 +207,24 @@ class PairRecord(Frozen):
     seed: str
     bin_s: int = 0
     control: bool = False
+    excerpt: Excerpt | None = None
+
+    @property
+    def first_frame(self) -> int:
+        """The source's frame with which the high side begins."""
+        return 0 if self.excerpt is None else self.excerpt.first_frame
+
+    @property
+    def source_frames(self) -> int:
+        """The number of frames of the source."""
+        return self.high_frames if self.excerpt is None else self.excerpt.source_frames
 
     def content(self) -> dict[str, Any]:
-        """Return it JSON-serialisable, as stored: a pair that is no control does not say so."""
-        return self.model_dump(mode="json", exclude=None if self.control else {"control"})
+        """Return it JSON-serialisable, as stored: without what it is not, a control or an excerpt."""
+        unset = {"control"} if not self.control else set()
+        return self.model_dump(
+            mode="json", exclude=unset | ({"excerpt"} if self.excerpt is None else set()) or None
+        )
 
 
 class DegradedClipRow(Frozen):
@@ -179,7 +251,7 @@ class PlannedPair(Frozen):
     """One pair of the plan.
 
     `new_frames` is the number of frames with new pixels; `done` is True if the pair is stored and verified;
-    `control` tells the control of the main pair.
+    `control` tells the control of the main pair, `length` is that of an excerpt.
     """
 
     pair_id: str
@@ -192,6 +264,7 @@ class PlannedPair(Frozen):
     hardware: Hardware
     done: bool
     control: bool = False
+    length: LengthPoint | None = None
 
 
 class NoPair(Frozen):

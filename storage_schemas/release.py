@@ -22,7 +22,7 @@ from storage_schemas.frames import FrameReader
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_column, read_dicts, read_rows
 from storage_schemas.regular_files import entries, is_there, leads_nowhere, read_regular, why_unread
-from storage_schemas.set_aside import CONTROL_STAGE, SetAsideRow
+from storage_schemas.set_aside import CONTROL_STAGE, LENGTH_STAGE, SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store, check_files, read_manifest
 from storage_schemas.value_problems import problem_text
@@ -220,6 +220,18 @@ class Release:
         """Return a source's prompt: its captions in clip order, joined by a newline."""
         return "\n".join(clip.caption for clip in self.clips(source_id))
 
+    def prompt_of(self, record: PairRecord) -> str:
+        """Return a pair's prompt: of an excerpt, only the captions of the clips in it."""
+        excerpt = record.excerpt
+        if excerpt is None or excerpt.frame_count == excerpt.source_frames:
+            return self.prompt(record.source_id)
+        inside = range(excerpt.first_frame, excerpt.first_frame + excerpt.frame_count)
+        return "\n".join(
+            clip.caption
+            for clip in self.clips(record.source_id)
+            if clip.frame_count and clip.first_frame in inside
+        )
+
     @cached_property
     def _pairs(self) -> list[PairRecord]:
         segments: dict[str, list[Segment]] = defaultdict(list)
@@ -289,7 +301,7 @@ class Release:
         reasons: dict[str, Counter[str]] = defaultdict(Counter)
         for row in self.set_aside():
             if row.aspect:
-                of = " (control)" if row.stage == CONTROL_STAGE else ""
+                of = f" ({row.stage})" if row.stage in (CONTROL_STAGE, LENGTH_STAGE) else ""
                 reasons[row.aspect][f"{row.reason.value}{of}"] += 1
         planned: dict[str, int] = self.info["planned"]
         return {

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 CLIPS_STAGE = "clips"
 #: Stage of a row about a control, beside whose pair nothing else is missing.
 CONTROL_STAGE = "control"
+#: Stage of a row about an excerpt, beside whose pair nothing else is missing.
+LENGTH_STAGE = "length"
 
 SET_ASIDE = pa.schema(
     [

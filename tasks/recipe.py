@@ -27,6 +27,7 @@ from pydantic import (
 from storage_schemas.errors import UserInputError, did_you_mean
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
+from storage_schemas.pair import LengthPoint
 from storage_schemas.regular_files import read_regular_text, why_unread
 from storage_schemas.rng import keyed_rank
 from storage_schemas.source import DamageRule
@@ -82,6 +83,31 @@ class Severity(Frozen):
         return {key: value for key, value in values.items() if key != "crossed" or value}
 
 
+class Lengths(Frozen):
+    """Excerpts of sources around the same damaged clips; every pair gets one of each length and position.
+
+    `shares` are lengths as shares of the source, which is always built too. `positions` are where the damage
+    is in further excerpts; without them, it is as far in as in the source. `clips` is the number of damaged
+    clips: many are spread over the source, and leave no room for short excerpts.
+    """
+
+    shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
+    positions: tuple[Literal["early", "middle", "late"], ...] = ()
+    clips: int = Field(default=1, ge=1)
+
+    def points(self) -> list[LengthPoint]:
+        """Return the distinct lengths and positions, the longest first; empty without shares."""
+        if not self.shares:
+            return []
+        shares = sorted(set(self.shares), reverse=True)
+        points = [LengthPoint(share=1.0), *(LengthPoint(share=share) for share in shares)]
+        return points + [
+            LengthPoint(share=share, position=position)
+            for share in shares
+            for position in dict.fromkeys(self.positions)
+        ]
+
+
 class Pin(Frozen):
     """One pair that a pinned recipe must reproduce with equal checksums."""
 
@@ -123,6 +149,8 @@ class Recipe(Frozen):
         The aspects to build.
     controls
         Whether each pair gets a control, an edit that makes no side better; or the share of pairs that do.
+    lengths
+        Excerpts around the damaged clips, to see how accuracy depends on length and position.
     pins
         If not empty, exactly these pairs are built and their checksums compared.
     annotation
@@ -142,6 +170,7 @@ class Recipe(Frozen):
     aspects: dict[str, AspectRecipe]
     severity: Severity = Severity()
     controls: bool | Annotated[float, Field(gt=0, le=1)] = False
+    lengths: Lengths = Lengths()
     pins: tuple[Pin, ...] = ()
     annotation: FilterRule = FilterRule()
 
@@ -162,7 +191,7 @@ class Recipe(Frozen):
     def digest(self) -> str:
         """Return the checksum that identifies the recipe in a release's version.
 
-        The annotation rule and the controls are included only if they are not the default.
+        The annotation rule, the controls and the lengths are included only if they are not the default.
         """
         later = {"annotation"} if self.annotation == FilterRule() else set()
         return digest_value(self.model_dump(mode="json", exclude=later | self.unset))
@@ -170,7 +199,9 @@ class Recipe(Frozen):
     @property
     def unset(self) -> set[str]:
         """Fields that are not stored in a release unless they are set."""
-        return set() if self.controls else {"controls"}
+        return ({"controls"} if not self.controls else set()) | (
+            {"lengths"} if not self.lengths.shares else set()
+        )
 
     def has_control(self, aspect: str, source_id: str) -> bool:
         """Return whether the main pair of a source and aspect gets a control, by a keyed draw.
@@ -309,9 +340,26 @@ _TEN: dict[str, AspectRecipe] = {
     "color": AspectRecipe(operation="qwen-image-edit", strength="paper"),
 }
 
+#: Replaces operations that need a GPU or large weights by others with other names.
+_APPROXIMATE: dict[str, AspectRecipe] = {
+    **_EIGHT,
+    # the preset's parameters; given here, they also apply at additional strengths
+    "background_consistency": AspectRecipe(
+        operation="rembg-u2net",
+        strength="small-network",
+        parameters={"model": "u2netp", "backgrounds": "procedural"},
+    ),
+    "dynamics_degree": AspectRecipe(
+        operation="middle-frame", strength="human-actions", parameters={"human_actions": True}
+    ),
+    "object_integrity": AspectRecipe(operation="saliency-telea-inpainting"),
+    "color": AspectRecipe(operation="named-colour-hue-shift"),
+}
+
 #: Built-in recipes. `paper` is the paper's. `paper-lightning` differs by editing colours with a step cache.
 #: `paper-eight` has the paper's parameters for the aspects without diffusion, with captions analysed by
-#: rules. `cpu-approx` replaces operations that need a GPU or large weights by others with other names.
+#: rules. `cpu-approx` replaces operations that need a GPU or large weights by others with other names,
+#: and `cpu-instrument` adds controls, a ladder of severities, and lengths.
 BUILT_IN: Mapping[str, Recipe] = {
     "paper": Recipe(name="paper", caption_analysis=AnalyserRecipe(name="llm"), aspects=_TEN),
     "paper-lightning": Recipe(
@@ -319,22 +367,13 @@ BUILT_IN: Mapping[str, Recipe] = {
         caption_analysis=AnalyserRecipe(name="llm"),
         aspects={**_TEN, "color": AspectRecipe(operation="qwen-image-edit", strength="lightning")},
     ),
-    "cpu-approx": Recipe(
-        name="cpu-approx",
-        aspects={
-            **_EIGHT,
-            # the preset's parameters; given here, they also apply at additional strengths
-            "background_consistency": AspectRecipe(
-                operation="rembg-u2net",
-                strength="small-network",
-                parameters={"model": "u2netp", "backgrounds": "procedural"},
-            ),
-            "dynamics_degree": AspectRecipe(
-                operation="middle-frame", strength="human-actions", parameters={"human_actions": True}
-            ),
-            "object_integrity": AspectRecipe(operation="saliency-telea-inpainting"),
-            "color": AspectRecipe(operation="named-colour-hue-shift"),
-        },
+    "cpu-approx": Recipe(name="cpu-approx", aspects=_APPROXIMATE),
+    "cpu-instrument": Recipe(
+        name="cpu-instrument",
+        aspects=_APPROXIMATE,
+        severity=Severity(clips=(1, 2, 10), strengths=("0.1", "0.2", "0.4", "0.7")),
+        controls=True,
+        lengths=Lengths(shares=(0.1, 0.25, 0.5), positions=("early", "late")),
     ),
     "paper-eight": Recipe(name="paper-eight", aspects=_EIGHT),
 }

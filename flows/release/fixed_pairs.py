@@ -98,7 +98,9 @@ def inherited_pairs(
     wanted = [
         record
         for record in parent.pairs()
-        if record.aspect in recipe.aspects and (recipe.controls or not record.control)
+        if record.aspect in recipe.aspects
+        and (recipe.controls or not record.control)
+        and (recipe.lengths.shares or record.excerpt is None)
     ]
     return InheritedPairs(
         parent=parent,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from flows.release.fixed_pairs import InheritedPairs
 from storage_schemas.pair import PlannedPair, SourceReport
-from storage_schemas.set_aside import CONTROL_STAGE, SetAsideRow
+from storage_schemas.set_aside import CONTROL_STAGE, LENGTH_STAGE, SetAsideRow
 from storage_schemas.source import Source
 from tasks.pairs.release_plan import Candidate
 from tasks.pairs.stages import StageResult
@@ -87,7 +87,7 @@ class BuildState:
                 self.lose_pair(planned[row.key], row)
             elif row.aspect:
                 self.rows.append(row)
-                if row.stage != CONTROL_STAGE:
+                if row.stage not in (CONTROL_STAGE, LENGTH_STAGE):
                     self.excluded.add((row.source_id, row.aspect))
             else:
                 self.lose_source(source, row)

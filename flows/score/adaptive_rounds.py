@@ -43,8 +43,8 @@ def searches_of(
     by_aspect: dict[str, list[LadderPair]] = {}
     for pair in pairs:
         number = 1.0 if pair.strength_number is None else pair.strength_number
-        # a control has no better side
-        if number > 0 and pair.clips > 0 and not pair.control:
+        # a control has no better side, and excerpts are easier or harder than their dose
+        if number > 0 and pair.clips > 0 and not pair.control and not pair.excerpt:
             one = LadderPair(pair.pair_id, pair.source_id, Dose(number, pair.clips))
             by_aspect.setdefault(pair.aspect, []).append(one)
     searches = {}

@@ -218,7 +218,9 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
             f"campaign {campaign.name}: release {release.name} has no pairs of {', '.join(unknown)} (it has "
             f"{', '.join(sorted(available))})"
         )
-    wanted = [record for record in records if not campaign.aspects or record.aspect in campaign.aspects]
+    # people are not asked about excerpts
+    whole = [record for record in records if record.excerpt is None]
+    wanted = [record for record in whole if not campaign.aspects or record.aspect in campaign.aspects]
     asked = asked_controls(campaign, wanted)
     wanted = [record for record in wanted if not record.control or record.pair_id in asked]
     free = {row.source_id for row in release.sources() if private_audience or row.redistributable}

@@ -34,6 +34,7 @@ from tasks.models.base import Models
 from tasks.pairs.clip_frames import ClipFrames, reading_thread
 from tasks.pairs.degrade_clip import DegradedClip, degrade_clip, needs_frames, pair_failure
 from tasks.pairs.draw import PairJob
+from tasks.pairs.excerpts import cut_excerpt, rebased, within
 from tasks.pairs.facts import SourceFacts
 from tasks.pairs.intervals import cut_units, degraded_intervals, reordered, replaced, trimmed, units
 
@@ -182,7 +183,11 @@ def degrade_source(
         elif len(state.taken) < state.job.least:
             set_aside[state.job.pair_id] = pair_failure(state.job, state.passed_over, facts.source.title)
         else:
-            _write_clip_pair(store, facts, state)
+            try:
+                _write_clip_pair(store, facts, state)
+            except SetAside as reason:
+                # the clips that could be degraded leave no room for an excerpt
+                set_aside[state.job.pair_id] = reason
     return DegradeResult(
         built=tuple(job.pair_id for job in jobs if job.pair_id not in set_aside), set_aside=set_aside
     )
@@ -301,7 +306,14 @@ def _write_pair(
     """Write a pair; `removed` are the units that differ if they are not the drawn clips."""
     started = time.monotonic()
     fps = float(job.fps)
-    high, low = degraded_intervals(source_units, segments, drawn if removed is None else removed, fps)
+    excerpt, begin, count = None, 0, facts.timeline.count
+    if job.length is not None:
+        excerpt = cut_excerpt(source_units, segments, job.length, job.what)
+        begin, count = excerpt.first_frame, excerpt.frame_count
+        source_units, segments = within(source_units, excerpt), within(segments, excerpt)
+        checksum = low_checksum(store, facts.timeline.digests, segments)
+    concerned = drawn if removed is None else removed
+    high, low = degraded_intervals(rebased(source_units, begin), segments, concerned, fps)
     record = PairRecord(
         pair_id=job.pair_id,
         source_id=facts.source.id,
@@ -319,14 +331,15 @@ def _write_pair(
         drawn_clips=tuple(drawn),
         choices=choices,
         passed_over=passed_over,
-        high_frames=facts.timeline.count,
+        high_frames=count,
         low_frames=sum(segment.frame_count for segment in segments),
-        high_checksum=digest_frames(facts.timeline.digests),
+        high_checksum=digest_frames(facts.timeline.digests[begin : begin + count]),
         low_checksum=checksum,
         high_intervals=high,
         low_intervals=low,
         seed=str(job.consumes["seed"]),
         control=job.control is not None,
+        excerpt=excerpt,
     )
     with store.stage(PAIR, job.consumes) as staged:
         staged.content_checksum = record.low_checksum

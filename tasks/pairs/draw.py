@@ -10,12 +10,15 @@ from typing import Any
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.pair import LengthPoint, Segment
 from storage_schemas.rng import derived_seed, shuffled
 from storage_schemas.store import PAIR
 from tasks.aspects.base import CONTROL, Aspect, ClipSpan, Control, Operation, OrderOperation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.models.base import Models
+from tasks.pairs.excerpts import EXCERPT_VERSION, cut_excerpt
 from tasks.pairs.facts import SourceFacts, frames_id
+from tasks.pairs.intervals import reordered, units
 from tasks.recipe import Recipe, SeverityPoint
 
 #: Version of the edit-list and interval rules; part of every pair's id.
@@ -31,7 +34,8 @@ class PairJob:
 
     `draw` is the order in which eligible clips are tried; the first `clips` that can be degraded are
     taken, so a smaller draw is a subset of a larger one. `least` is the minimum number of clips; it equals
-    `clips` unless the recipe asks for all eligible clips. `control` is set for the control of a main pair.
+    `clips` unless the recipe asks for all eligible clips. `control` is set for the control of a main
+    pair, `length` for an excerpt.
     """
 
     aspect: Aspect
@@ -46,6 +50,7 @@ class PairJob:
     fps: Fraction
     consumes: dict[str, Any]
     control: Control | None = None
+    length: LengthPoint | None = None
 
     @property
     def what(self) -> str:
@@ -230,3 +235,49 @@ def control_jobs(
             except SetAside as reason:
                 reasons[job.aspect.name] = reason
     return controls, reasons
+
+
+def length_jobs(facts: SourceFacts, recipe: Recipe, models: Models, jobs: Sequence[PairJob]) -> list[PairJob]:
+    """Return the excerpts beside the main pairs of `jobs`, all around the same clips of the pair's draw.
+
+    Those for which a source has no room are omitted, as are further severity points.
+    """
+    found = []
+    for main in jobs:
+        if not main.main or not recipe.lengths.shares:
+            continue
+        point = SeverityPoint(strength=recipe.strength(main.aspect.name), clips=recipe.lengths.clips)
+        try:
+            job = replace(draw_pair(facts, recipe, main.aspect.name, point, models), main=False)
+        except SetAside:
+            continue
+        found += [excerpt for length in recipe.lengths.points() if (excerpt := _excerpt(facts, job, length))]
+    return found
+
+
+def _excerpt(facts: SourceFacts, job: PairJob, length: LengthPoint) -> PairJob | None:
+    """Return the job of an excerpt; None if the clips that are drawn first leave no room for it."""
+    try:
+        cut_excerpt(*_expected(facts, job), length, job.what)
+    except SetAside:
+        return None
+    consumed = {**length.model_dump(mode="json"), "version": EXCERPT_VERSION}
+    return replace(job, length=length, consumes={**job.consumes, "length": consumed})
+
+
+def _expected(facts: SourceFacts, job: PairJob) -> tuple[list[Segment], list[Segment]]:
+    """Return the source and the edit list if each clip that is drawn can be degraded.
+
+    Raises
+    ------
+    SetAside
+        If there is no arrangement.
+    """
+    source_units = units(facts.spans, facts.timeline.count)
+    if isinstance(job.operation, OrderOperation):
+        found = job.operation.rearrange(facts.clips_with_frames, job.clips, job.seed, job.parameters)
+        return source_units, reordered(source_units, found.order, found.drawn)
+    drawn = {span.index for span in job.draw[: job.clips]}
+    return source_units, [
+        unit.model_copy(update={"kind": "degraded"}) if unit.clip in drawn else unit for unit in source_units
+    ]

@@ -29,7 +29,7 @@ from storage_schemas.model import ModelServer
 from storage_schemas.pair import NoPair, PlannedPair, SourceReport
 from storage_schemas.placement import Hardware, Placement
 from storage_schemas.provenance import utc_now
-from storage_schemas.set_aside import CONTROL_STAGE, SetAsideRow
+from storage_schemas.set_aside import CONTROL_STAGE, LENGTH_STAGE, SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
 from tasks.aspects.base import PixelOperation
@@ -41,7 +41,7 @@ from tasks.models.hub import ModelHub
 from tasks.models.small import FetchingHub
 from tasks.pairs.clip_counts import clip_count
 from tasks.pairs.degrade import degrade_source
-from tasks.pairs.draw import PairJob, control_jobs, source_jobs
+from tasks.pairs.draw import PairJob, control_jobs, length_jobs, source_jobs
 from tasks.pairs.facts import SourceFacts, frames_consumes, frames_id, source_facts
 from tasks.pairs.ingest import ingest_source
 from tasks.pairs.verify import verified_consumes, verify_pairs
@@ -171,7 +171,8 @@ def verify_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> S
 
 def _jobs(facts: SourceFacts, work: BuildWork, models: Models, aspects: tuple[str, ...]) -> list[PairJob]:
     jobs, _ = source_jobs(facts, work.recipe, models, aspects)
-    return jobs + control_jobs(facts, work.recipe, models, jobs)[0]
+    controls, _ = control_jobs(facts, work.recipe, models, jobs)
+    return jobs + controls + length_jobs(facts, work.recipe, models, jobs)
 
 
 def _all(work: BuildWork) -> tuple[str, ...]:
@@ -254,6 +255,7 @@ def report(
     facts = source_facts(store, source, recipe, work.servers, bounded)
     jobs, reasons = source_jobs(facts, recipe, models, aspects)
     controls, no_control = control_jobs(facts, recipe, models, jobs)
+    lengths = length_jobs(facts, recipe, models, jobs)
     return SourceReport(
         source_id=source.id,
         title=source.title,
@@ -265,7 +267,7 @@ def report(
         has_frames=store.has(FRAMES, frames_id(source, recipe)),
         spans=tuple((span.first_frame, span.frame_count) for span in facts.spans),
         frames_checksum=digest_frames(facts.timeline.digests) if facts.timeline.exact else "",
-        pairs=tuple(_planned(store, job) for job in (*jobs, *controls)),
+        pairs=tuple(_planned(store, job) for job in (*jobs, *controls, *lengths)),
         no_pair=tuple(
             NoPair(aspect=name, reason=problem.reason, message=problem.message, control=control)
             for control, found in ((False, reasons), (True, no_control))
@@ -289,6 +291,7 @@ def _planned(store: Store, job: PairJob) -> PlannedPair:
         hardware=job.operation.hardware,
         done=is_done(store, job.pair_id),
         control=job.control is not None,
+        length=job.length,
     )
 
 
@@ -301,7 +304,7 @@ def _pair_row(source: Source, job: PairJob, stage: str, problem: SetAside) -> Se
     return SetAsideRow(
         source_id=source.id,
         aspect=job.aspect.name,
-        stage=CONTROL_STAGE if job.control is not None else stage,
+        stage=CONTROL_STAGE if job.control is not None else LENGTH_STAGE if job.length is not None else stage,
         reason=problem.reason,
         message=problem.message,
         location=source.video,

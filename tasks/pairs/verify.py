@@ -21,6 +21,7 @@ from tasks.aspects.base import FrameMapOperation, PixelOperation
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.pairs.degrade import low_checksum, read_pair, shown_frames
 from tasks.pairs.degrade_clip import absolute_difference
+from tasks.pairs.excerpts import excerpt_problems, rebased_record
 from tasks.pairs.intervals import degraded_intervals
 from tasks.pairs.view import Side, open_record
 
@@ -128,9 +129,11 @@ def pair_problems(store: Store, record: PairRecord, source: SourceCheck) -> list
     """
     problems: list[str] = []
     reader = source.reader
-    if reader.count != record.high_frames:
-        problems.append(f"the source has {reader.count} frames, the pair says {record.high_frames}")
-    if digest_frames(reader.digests) != record.high_checksum:
+    if reader.count != record.source_frames:
+        problems.append(f"the source has {reader.count} frames, the pair says {record.source_frames}")
+    problems += excerpt_problems(record, reader.count)
+    shown = reader.digests[record.first_frame : record.first_frame + record.high_frames]
+    if digest_frames(shown) != record.high_checksum:
         problems.append("the source's frames are not those that the pair was made from")
     if source.wrong:
         problems.append(f"{len(source.wrong)} stored frames of the source are damaged")
@@ -153,6 +156,7 @@ def pair_problems(store: Store, record: PairRecord, source: SourceCheck) -> list
 
 def edit_list_problems(record: PairRecord) -> list[str]:
     """Return the problems of a pair's edit list: counts, order, overlaps and intervals."""
+    whole, record = record, rebased_record(record)
     problems: list[str] = []
     if sum(segment.frame_count for segment in record.segments) != record.low_frames:
         problems.append("the edit list does not have as many frames as the pair says")
@@ -185,7 +189,7 @@ def edit_list_problems(record: PairRecord) -> list[str]:
         problems.append("nothing was removed, yet the sides have different lengths")
     if not record.high_intervals or not record.low_intervals:
         problems.append("no degraded interval is marked")
-    if not problems and (record.high_intervals, record.low_intervals) != expected_intervals(record):
+    if not problems and (record.high_intervals, record.low_intervals) != expected_intervals(whole):
         problems.append("the degraded intervals are not those of the edit list")
     return problems
 
@@ -212,6 +216,7 @@ def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[
 
     Source frames without a segment belong to removed clips.
     """
+    record = rebased_record(record)
     there = sorted(record.segments, key=lambda s: s.first_frame)
     source_units: list[Segment] = []
     removed: list[int] = []

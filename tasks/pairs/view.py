@@ -265,7 +265,7 @@ class Pair:
 
 def high_segment(record: PairRecord) -> Segment:
     """Return the single segment of the high-quality side."""
-    return Segment(kind="source", clip=None, first_frame=0, frame_count=record.high_frames)
+    return Segment(kind="source", clip=None, first_frame=record.first_frame, frame_count=record.high_frames)
 
 
 def open_record(store: Store, record: PairRecord, prompt: str) -> Pair:
@@ -294,4 +294,4 @@ def open_pair(store: Store, release: Release, pair_id: str) -> Pair:
     record = release.pair(pair_id)
     if not record.segments:
         raise UserInputError(f"pair {pair_id} has an empty edit list")
-    return open_record(store, record, release.prompt(record.source_id))
+    return open_record(store, record, release.prompt_of(record))

@@ -30,7 +30,7 @@ from storage_schemas.votes import VOTES
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.dataset_card import card, licence_notes
 from tasks.publish.packed_release import check_may_leave, pack_release
-from tasks.publish.pair_videos import encode_source, write_high, write_low
+from tasks.publish.pair_videos import encode_source, write_high, write_high_of, write_low
 from tasks.recipe import Pin
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.public_names import SourceFolder, pair_slug, source_folder
@@ -209,10 +209,13 @@ def export_release(
                 progress(done, total, f"{folder.row.title}: {row['aspect']}")
     owned.keep(videos)
     if passed:
-        prompts = {source_id: release.prompt(source_id) for source_id in records}
+        prompts = {one.pair_id: release.prompt_of(one) for some in records.values() for one in some}
         schema = PAIRS_EXPORT
         if any(record.control for some in records.values() for record in some):
             schema = schema.append(pa.field("control", pa.bool_()))
+        if any(record.excerpt for some in records.values() for record in some):
+            schema = schema.append(pa.field("length_share", pa.float64()))
+            schema = schema.append(pa.field("damage_position", pa.string()))
         schema = _with_videos(schema) if address else schema
         owned.write("data/pairs.parquet", _table(schema, _with_prompts(rows, prompts, address)))
         owned.write("data/sources.parquet", _table(SOURCES_EXPORT, map(_source_row, passed)))
@@ -272,6 +275,8 @@ def _video_names(folder: SourceFolder, records: list[PairRecord]) -> Iterator[st
     yield _video(folder, "high")
     for record in records:
         yield _video(folder, pair_slug(record))
+        if record.excerpt is not None:
+            yield _video(folder, f"{pair_slug(record)}-high")
 
 
 def _video(folder: SourceFolder, name: str) -> str:
@@ -291,10 +296,15 @@ def _pair_rows(
     row = folder.row
     clips = release.clips(row.source_id)
     encoded = encode_source(store, row.frames_id, row.frame_count, clips, records[0].fps, settings)
-    high = _video(folder, "high")
-    write_high(encoded, target / high)
-    high_sha256 = digest_file(target / high)
+    whole = _video(folder, "high")
+    write_high(encoded, target / whole)
+    whole_sha256 = digest_file(target / whole)
     for record in records:
+        high, high_sha256 = whole, whole_sha256
+        if record.excerpt is not None:
+            high = _video(folder, f"{pair_slug(record)}-high")
+            write_high_of(store, record, encoded, target / high, settings)
+            high_sha256 = digest_file(target / high)
         low = _video(folder, pair_slug(record))
         write_low(store, record, encoded, target / low, settings)
         yield {
@@ -306,7 +316,9 @@ def _pair_rows(
             "low_video": low,
             # by definition, the high-quality video of a pair is the better one, and no side of a control is
             "gold": "tie" if record.control else "high",
-            "duration_s": row.duration_s,
+            "duration_s": row.duration_s if record.excerpt is None else record.high_frames / record.fps,
+            "length_share": record.excerpt.share if record.excerpt else 1.0,
+            "damage_position": record.excerpt.position if record.excerpt else "own",
             "high_video_sha256": high_sha256,
             "low_video_sha256": digest_file(target / low),
         }
@@ -315,10 +327,10 @@ def _pair_rows(
 def _with_prompts(
     rows: dict[str, list[dict[str, Any]]], prompts: dict[str, str], address: str
 ) -> Iterator[dict[str, Any]]:
-    for source_id, some in rows.items():
+    for some in rows.values():
         for row in some:
             videos = {side: {"path": f"{address}{row[f'{side}_video']}"} for side in ("high", "low")}
-            yield {**row, "prompt": prompts[source_id], **videos}
+            yield {**row, "prompt": prompts[row["pair_id"]], **videos}
 
 
 #: How a video is stored in a table that `datasets` and a hub's viewer read: by its address.

@@ -166,7 +166,7 @@ Pictures = dict[int, str]
 
 
 def _open(release: Release, record: PairRecord) -> Pair:
-    return open_record(release.store, record, release.prompt(record.source_id))
+    return open_record(release.store, record, release.prompt_of(record))
 
 
 def _choose(pair: Pair, most: int, cache: FeatureCache) -> tuple[Pictures, Pictures]:

@@ -35,6 +35,7 @@ from tasks.media.encode import (
     encode_units,
 )
 from tasks.media.ffmpeg_command import Encoder, FfmpegCommand
+from tasks.pairs.view import high_segment
 
 SideName = Literal["high", "low"]
 
@@ -177,12 +178,12 @@ def materialise_pair(
     SetAside
         If `folder` is full or cannot be written.
     """
-    encoded = encode_source(store, record.frames_id, record.high_frames, clips, record.fps, settings)
+    encoded = encode_source(store, record.frames_id, record.source_frames, clips, record.fps, settings)
     paths: dict[SideName, Path] = {}
     for side in sides:
         path = folder / f"{side}.mp4"
         if side == "high":
-            write_high(encoded, path)
+            write_high_of(store, record, encoded, path, settings)
         else:
             write_low(store, record, encoded, path, settings, progress)
         paths[side] = path
@@ -196,6 +197,20 @@ def write_high(encoded: Path, path: Path) -> bool:
     with _draft(path) as draft:
         shutil.copyfile(encoded, draft)
     return True
+
+
+def write_high_of(
+    store: Store,
+    record: PairRecord,
+    encoded: Path,
+    path: Path,
+    settings: EncoderSettings = DEFAULT_SETTINGS,
+) -> bool:
+    """Write the high side of a pair to `path`, which may be an excerpt; return False if it already exists."""
+    if record.excerpt is None:
+        return write_high(encoded, path)
+    whole = {"segments": (high_segment(record),), "low_frames": record.high_frames}
+    return write_low(store, record.model_copy(update=whole), encoded, path, settings)
 
 
 def write_low(
@@ -301,13 +316,15 @@ def is_encoded(record: PairRecord, folder: Path, encoder: Encoder, sides: Sequen
 def _encoded_comment(record: PairRecord, encoder: Encoder, side: SideName) -> str:
     options = dict(encoder.options)
     frames = {"frames": record.frames_id, "fps": record.fps, "encoder": encoder.name, "options": options}
+    if record.excerpt is not None:
+        frames["excerpt"] = [record.first_frame, record.high_frames]
     return digest_value(frames if side == "high" else {**frames, "segments": record.segments})
 
 
 def _side_frames(store: Store, record: PairRecord, reader: FrameReader, side: SideName) -> Iterator[Planes]:
     """Yield all frames of a side."""
     if side == "high":
-        yield from _read(reader, 0, reader.count)
+        yield from _read(reader, record.first_frame, record.high_frames)
         return
     for segment in record.segments:
         if segment.kind == "degraded":

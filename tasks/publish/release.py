@@ -14,6 +14,7 @@ from storage_schemas.ids import canonical_json, digest_value
 from storage_schemas.pair import (
     DEGRADED_CLIPS,
     EDITS,
+    EXCERPT_FIELD,
     PAIRS,
     PAIRS_WITH_CONTROLS,
     DegradedClipRow,
@@ -161,6 +162,7 @@ def write_release(
         key=lambda r: (
             *(list(recipe.aspects).index(r.aspect), r.control, r.source_id),
             *(r.strength, r.clips_degraded),
+            *((r.excerpt.share, r.excerpt.position) if r.excerpt else (0.0, "")),
         ),
     )
     ordered_clips = sorted(clips, key=lambda row: (row.source_id, row.clip))
@@ -230,7 +232,10 @@ def write_tables(
             if segment.degraded_clip is not None and segment.degraded_clip not in degraded:
                 degraded[segment.degraded_clip] = degraded_row(segment.degraded_clip)
     controls = any(record.control for record in records)
-    write_rows(folder / "pairs.parquet", PAIRS_WITH_CONTROLS if controls else PAIRS, records)
+    schema = PAIRS_WITH_CONTROLS if controls else PAIRS
+    if any(record.excerpt for record in records):
+        schema = schema.append(EXCERPT_FIELD)
+    write_rows(folder / "pairs.parquet", schema, records)
     write_rows(folder / "edits.parquet", EDITS, edits)
     write_rows(folder / "degraded_clips.parquet", DEGRADED_CLIPS, degraded.values())
     ordered_sources = sorted(sources, key=lambda row: row.source_id)

@@ -105,6 +105,7 @@ def figures_of(
         "severity-clips": _clips,
         "severity-strength": _strength,
         "psychometric-points": _psychometric,
+        "length": _length,
         "specificity": _specificity,
     }
     figures = []
@@ -412,6 +413,34 @@ def _psychometric(table: Table, evaluators: Sequence[str]) -> Canvas:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
         axes.set_xlabel("strength" if rows[0]["axis"] == "strength" else "degraded clips")
+    return canvas
+
+
+#: Lines of the positions of damage in an excerpt.
+_POSITIONS = {"own": "-", "early": ":", "middle": "-.", "late": "--"}
+
+
+def _length(table: Table, evaluators: Sequence[str]) -> Canvas:
+    """Accuracy by the length around the same damage; dotted where it is early, dashed where it is late."""
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        for name in evaluators:
+            style = _style(evaluators, name)
+            for position, line in _POSITIONS.items():
+                held = [row for row in rows if (row["evaluator"], row["position"]) == (name, position)]
+                shares = [row["share"] for row in held]
+                axes.plot(
+                    shares, [row["accuracy"] for row in held], linewidth=1.2, **{**style, "linestyle": line}
+                )
+                if position == "own":
+                    low, high = [row["low"] for row in held], [row["high"] for row in held]
+                    axes.vlines(shares, low, high, colors=style["color"], linewidth=0.6)
+        levels = sorted({row["share"] for row in rows})
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(levels))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=""))
+        axes.set_xlabel("length, % of the film")
     return canvas
 
 

@@ -44,6 +44,8 @@ class JudgedRelease(JudgedPairs):
         People's votes on the release; None if nobody voted.
     control_trials
         Those on controls, which no accuracy contains.
+    length_trials
+        Those on excerpts, which no accuracy contains either.
     probe_trials
         Those of probes on the pairs of accuracies.
     wording_trials
@@ -58,6 +60,7 @@ class JudgedRelease(JudgedPairs):
     clip_levels: tuple[int, ...] = ()
     people: ReleaseVotes | None = None
     control_trials: tuple[Trial, ...] = ()
+    length_trials: tuple[Trial, ...] = ()
     probe_trials: tuple[Trial, ...] = ()
     wording_trials: Mapping[tuple[str, str], tuple[Trial, ...]] = field(default_factory=dict)
 
@@ -150,7 +153,7 @@ def _gathered(
     failures: FailurePolicy,
 ) -> JudgedRelease:
     joined = failures_count(trials_of(rows, pairs), failures)
-    trials = tuple(trial for trial in joined if not trial.pair.control)
+    trials = tuple(trial for trial in joined if not trial.pair.control and trial.pair.length is None)
     main, strengths, levels, clips = main_points(release, records)
     return JudgedRelease(
         release=release,
@@ -165,6 +168,7 @@ def _gathered(
         ties=ties,
         failures=failures,
         control_trials=tuple(trial for trial in joined if trial.pair.control),
+        length_trials=tuple(trial for trial in joined if trial.pair.length is not None),
     )
 
 
@@ -178,7 +182,7 @@ def main_points(
     recipe = recipe_from(release.recipe, stored=True)
     used: dict[str, list[str]] = {}
     for record in records:
-        if record.control:
+        if record.control or record.excerpt is not None:
             continue
         used.setdefault(record.aspect, []).append(record.strength)
     if not recipe.severity.clips and not recipe.severity.strengths:
@@ -211,6 +215,6 @@ def _in_order(names: Collection[str], order: list[str]) -> tuple[str, ...]:
 
 
 def _is_main(pair: TrialPair, main: Mapping[str, str], clips: int) -> bool:
-    if pair.control:
+    if pair.control or pair.length is not None:
         return False
     return pair.aspect not in main or (pair.strength == main[pair.aspect] and pair.clips == clips)

@@ -13,6 +13,7 @@ from tasks.report.evaluator_tables import comparison_table, duration_tables, ord
 from tasks.report.figures import figures_of
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.jury_tables import report_juries
+from tasks.report.length_tables import length_tables
 from tasks.report.localisation_table import localisation_table
 from tasks.report.paper_tables import PaperPiece, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, protocol_table, retention_table
@@ -82,6 +83,16 @@ SECTIONS = (
         ("psychometric-points", "severity-clips", "severity-strength"),
         ("psychometric-points", "severity-clips", "severity-strength"),
         missing="severity (needs a recipe with [severity])",
+    ),
+    Section(
+        "excerpts",
+        "Excerpts",
+        "Length around the same damage",
+        "Is damage harder to see in more film, and does it matter where it is?",
+        ("length-change",),
+        ("length",),
+        ("length",),
+        missing="length around the same damage (needs a recipe with [lengths])",
     ),
     Section(
         "specificity",
@@ -209,6 +220,7 @@ def report_of(
         protocol_table(gathered),
         *severity_tables(gathered),
         *threshold_tables(gathered),
+        *length_tables(gathered),
         localisation_table(gathered),
         *report_juries(gathered),
         power_table(matrix, members, gathered),

@@ -19,7 +19,8 @@ def threshold_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
     """Return the fitted thresholds, and accuracy by dose."""
     doses: dict[str, Dose] = {}
     ladders: dict[str, list[Dose]] = defaultdict(list)
-    for record in gathered.release.pairs() if gathered.main_strength else ():
+    records = gathered.release.pairs() if gathered.main_strength else ()
+    for record in (one for one in records if one.excerpt is None):
         number = strength_number(record)
         if (number is None or number > 0) and record.clips_degraded > 0 and not record.control:
             dose = Dose(1.0 if number is None else number, record.clips_degraded)

@@ -118,16 +118,14 @@ class ReleasePairs(Frozen):
 
     def facts(self) -> list[PairFacts]:
         """Return the facts of all pairs."""
-        digests = {
-            row.source_id: prompt_digest(self.release.prompt(row.source_id)) for row in self.release.sources()
-        }
+        digest = cache(prompt_digest)
         return [
             PairFacts(
                 pair_id=record.pair_id,
                 source_id=record.source_id,
                 aspect=record.aspect,
                 dimension=record.dimension,
-                prompt_digest=digests[record.source_id],
+                prompt_digest=digest(self.release.prompt_of(record)),
                 high_checksum=record.high_checksum,
                 low_checksum=record.low_checksum,
                 fps=record.fps,
@@ -135,6 +133,7 @@ class ReleasePairs(Frozen):
                 clips=record.clips_degraded,
                 frames=record.high_frames + record.low_frames,
                 control=record.control,
+                excerpt=record.excerpt is not None,
                 strength_number=strength_number(record),
             )
             for record in self.release.pairs()

@@ -46,6 +46,8 @@ class TrialPair:
         Whether the gold answer is a tie, as in some meta-evaluation sets.
     control
         Whether it is a control: its points say how often the untouched side is preferred.
+    length, position
+        Of an excerpt, its share of the source and where the damage is in it; None and empty otherwise.
     """
 
     pair_id: str
@@ -57,6 +59,8 @@ class TrialPair:
     kept: bool | None = None
     gold_tie: bool = False
     control: bool = False
+    length: float | None = None
+    position: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ def trial_pair(record: PairRecord, kept: bool | None = None) -> TrialPair:
         strength=record.strength,
         kept=kept,
         control=record.control,
+        length=None if record.excerpt is None else record.excerpt.share,
+        position="" if record.excerpt is None else record.excerpt.position,
     )
 
 

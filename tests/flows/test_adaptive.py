@@ -128,6 +128,21 @@ def test_adaptive_run_respects_a_budget_of_pairs_and_of_tokens(store: Path, seei
     assert max(requests(seeing).values()) == 1
 
 
+def test_adaptive_run_asks_all_repeats_of_a_pair_and_nothing_twice(store: Path, seeing: Path) -> None:
+    options = asked(store, "seeing", repeats=3, precision=50.0)
+    (one,) = evaluate_inline(options).evaluators
+    rows = JudgementsStore(Store.open(store)).rows()
+    repeats = {
+        pair: Counter(row.repeat for row in rows if row.pair_id == pair)
+        for pair in {row.pair_id for row in rows}
+    }
+    assert all(counts == {0: 2, 1: 2, 2: 2} for counts in repeats.values()), repeats
+    assert one.asked == one.total.requests == 6 * len(repeats)
+    assert len(repeats) < pairs_of(store)
+    (again,) = evaluate_inline(options).evaluators
+    assert again.asked == 0
+
+
 def test_release_without_severities_says_how_to_build_them(store: Path, seeing: Path) -> None:
     with pytest.raises(UserInputError, match=r"release plain, version 1 has one severity.*\[severity\]"):
         evaluate_inline(asked(store, "seeing", release="plain"))

@@ -160,7 +160,8 @@ def test_operation_without_a_scale_has_no_numbers() -> None:
 
 
 def test_recipe_without_new_fields_keeps_its_checksum_and_its_file() -> None:
-    digests = {name: recipe.digest()[:16] for name, recipe in BUILT_IN.items()}
+    older = {name: recipe for name, recipe in BUILT_IN.items() if name != "cpu-instrument"}
+    digests = {name: recipe.digest()[:16] for name, recipe in older.items()}
     assert digests == {
         "paper": "09cb88e8d502bc36",
         "paper-lightning": "67f894f37bcc2b58",
@@ -193,7 +194,7 @@ def test_a_built_in_recipe_in_a_file_keeps_its_name(tmp_path: Path) -> None:
 
 def test_the_annotation_rule_is_in_no_checksum_that_an_older_release_has() -> None:
     recipe = BUILT_IN["cpu-approx"]
-    before = recipe.model_dump(mode="json", exclude={"annotation", "controls"})
+    before = recipe.model_dump(mode="json", exclude={"annotation", "controls", "lengths"})
     assert recipe.digest() == digest_value(before)
     assert recipe_from(before) == recipe
     dropping = recipe_from({**before, "name": "mine", "annotation": {"drop_excluded": True}})

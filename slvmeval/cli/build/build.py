@@ -138,6 +138,10 @@ class DemoOptions(Frozen):
         default=Path("build/demo"), description="Folder for all files."
     )
     workers: Workers = None
+    instrument: Annotated[bool, Given(("--instrument",))] = Field(
+        default=False,
+        description="Also build controls, a ladder of severities and excerpts of several lengths.",
+    )
 
 
 def demo(
@@ -161,9 +165,10 @@ def demo(
         store=given.folder / "store",
         model_folders=[files.u2netp.parent],
         workers=given.workers,
-        release="demo",
+        release="instrument" if given.instrument else "demo",
     )
-    options = build_options(BuildParameters(sources=(f"folder:{files.videos}",)), site)
+    recipe = "cpu-instrument" if given.instrument else "cpu-approx"
+    options = build_options(BuildParameters(sources=(f"folder:{files.videos}",), recipe=recipe), site)
     result = run_flow(BUILD, options, site, run.direct, run.quiet)
     finish(result, given.folder / "gallery", given.folder / "summary.json", run.quiet)
     counts = result.release.summary()

@@ -17,12 +17,17 @@ from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug
 from tasks.report.release_facts import NO_CATEGORY, category_counts, duration_bins, release_facts
 
 
+def whole_pairs(release: Release, source_id: str | None = None) -> list[PairRecord]:
+    """Return the pairs that have a place on the pages: not excerpts, whose damage is that of a whole film."""
+    return [record for record in release.pairs(source_id=source_id) if record.excerpt is None]
+
+
 def index_data(
     store: Store, release: Release, folders: dict[str, SourceFolder], private: bool
 ) -> dict[str, Any]:
     """Return the first page's data: all pairs in brief, statistics, set-aside rows, credits."""
     places = {source_id: place for place, source_id in enumerate(folders)}
-    pairs = release.pairs()
+    pairs = whole_pairs(release)
     counts = Counter(record.source_id for record in pairs)
     return {
         "release": release_data(release, private),
@@ -62,7 +67,7 @@ def page_data(
     of :func:`aspects_data`, which reads the whole release.
     """
     clips = release.clips(folder.row.source_id)
-    pairs = release.pairs(source_id=folder.row.source_id)
+    pairs = whole_pairs(release, folder.row.source_id)
     tile = strip_tile(folder.row.width, folder.row.height)
     return {
         "release": release_data(release, private),

@@ -8,19 +8,25 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.release.options import BuildOptions, SourceRoot
 from infra.offline_batches import answer_batches
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.offline_batches import batches_folder, waiting_batches
 from storage_schemas.store import Store
 from tasks.llm.preference import TOP_LOGPROBS
+from tasks.recipe import Recipe, Severity
+from tests.flows.small_builds import AddFilm, only
 from tests.infra.test_offline_batches import COMMAND
+from tests.inline import build_inline
 from tests.slvmeval.cli.running import Printed, Run
 from tests.tasks.scoring.judges.short_films import short_film, write_lines
 from tests.tiny_models.batch_server import BatchServer
@@ -332,3 +338,46 @@ def test_what_cannot_be_asked_in_batches_is_told(
         assert "coin cannot be asked in batches" in coin
         assert "key" in judge.run("--batch", code=1).err
     assert not server.batches
+
+
+@pytest.fixture
+def ladder_store(tmp_path: Path, add_film: AddFilm, small_recipe: Recipe) -> Path:
+    """A store with two films and six severities of one aspect."""
+    for number in (1, 2):
+        add_film(tmp_path / "videos", number)
+    sources = (SourceRoot(path=str(tmp_path / "videos")),)
+    options = BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=small_recipe)
+    severity = Severity(clips=(1,), strengths=("0.2", "0.4"), crossed=True)
+    build_inline(only(options, "aesthetics", name="ladder", severity=severity))
+    return tmp_path / "store"
+
+
+def test_rounds_of_an_adaptive_run_are_batches_with_all_repeats_and_nothing_twice(
+    ladder_store: Path, run: Run
+) -> None:
+    round_pairs, repeats = 2, 2
+    words = ("--adaptive", "--round-pairs", f"{round_pairs}", "--repeats", f"{repeats}")
+    words += ("--precision", "1.5", "--max-per-aspect", "4")
+    with BatchServer("openai") as server:
+        judge = Judge(server, ladder_store, run)
+        handed = [0]
+        while True:
+            judge.hand_over(*words, code=(0, 3))
+            if len(server.handed_over) == handed[-1]:
+                break
+            handed.append(len(server.handed_over))
+            # while a round waits, the same command asks nothing
+            judge.hand_over(*words)
+            assert len(server.handed_over) == handed[-1]
+            # always "first" is right and wrong once a pair: no search ends early
+            server.answer()
+            # one command collects a round, the next one hands over another
+            judge.hand_over(*words, code=(0, 3))
+            assert len(server.handed_over) == handed[-1]
+        assert server.asked_live == 0
+    assert len(handed) == 3
+    assert {after - before for before, after in pairwise(handed)} == {2 * repeats * round_pairs}
+    rows = judge.rows()
+    asked = Counter((row.pair_id, row.order, row.repeat) for row in rows)
+    assert len(rows) == handed[-1] == len(asked)
+    assert set(Counter(row.pair_id for row in rows).values()) == {2 * repeats}

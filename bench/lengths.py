@@ -1,0 +1,162 @@
+"""Accuracy by length and position around the same damage: ``python -m bench.lengths``.
+
+Builds excerpts of several lengths and positions from parts of the demonstration's film, lets the trivial
+baselines and simulated judges judge them, and writes ``docs/results/lengths.md`` with its figure. What was
+built and judged is kept: an interrupted run continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bench.controls import parts_of_film
+from bench.film_severity import slvmeval
+from bench.films import BUNNY
+from bench.known_judges import known_rows, overlooks
+from slvmeval.demo.fetch import fetch_demo
+from storage_schemas.commit import write_atomic
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+from tasks.aspects.registry import BUILT_IN as ASPECTS
+from tasks.report.detection_tables import TRIVIAL
+from tasks.report.figures import figures_of
+from tasks.report.formats import markdown_text
+from tasks.report.judged_release import JudgedRelease, load_judged_release
+from tasks.report.length_tables import length_tables
+from tasks.report.table import ALL, Table
+
+ROOT = Path(__file__).resolve().parents[1]
+RELEASE = "lengths"
+JUDGES = ("sees", "overlooks")
+RECIPE = """base = "cpu-approx"
+name = "lengths"
+clips_per_pair = 1
+least_duration_s = 5
+
+[lengths]
+shares = [0.2, 0.5]
+positions = ["early", "middle", "late"]
+"""
+
+
+def build(folder: Path, workers: int) -> None:
+    """Build and judge."""
+    demo = fetch_demo(folder / "demo")
+    parts_of_film(demo.videos / BUNNY, folder / "parts")
+    recipe = folder / "lengths.toml"
+    write_atomic(recipe, RECIPE.encode())
+    site = ("--store", folder / "store", "--model-folder", demo.u2netp.parent)
+    site = (*site, "--workers", str(workers), "--direct", "--quiet")
+    slvmeval("build", RELEASE, "-s", folder / "parts", "--recipe", recipe, *site)
+    chosen = [word for name in TRIVIAL for word in ("-e", name)]
+    slvmeval("evaluate", RELEASE, *chosen, *site)
+    store = Store.open(folder / "store")
+    judged = JudgementsStore(store)
+    known = judged.known()
+    rows = known_rows(Release.open(store, RELEASE).pairs(), {"overlooks": overlooks})
+    rows = [*rows, *known_rows(Release.open(store, RELEASE).pairs())]
+    judged.add(row for row in rows if row.evaluator in JUDGES and (row.key, row.pair_id) not in known)
+
+
+def baseline_rows(table: Table) -> Iterator[str]:
+    """Yield each aspect's baselines: their accuracies by share, at the damage's own position."""
+    for aspect in (*ASPECTS, ALL):
+        for name in TRIVIAL:
+            rows = [
+                row
+                for row in table.rows
+                if (row["aspect"], row["evaluator"], row["position"]) == (aspect, name, "own")
+            ]
+            if rows and any(row["accuracy"] != 0.5 for row in rows):
+                cells = " | ".join(f"{100 * row['accuracy']:.0f} ({row['pairs']})" for row in rows)
+                yield f"| {aspect.replace('_', ' ')} | {name} | {cells} |"
+
+
+def page(gathered: JudgedRelease, records: Sequence[PairRecord]) -> str:
+    """Return the page."""
+    curve, change = length_tables(gathered)
+    known = [replace(one, rows=_of_judges(one), note="") for one in (curve, change)]
+    excerpts = [record.excerpt for record in records if record.excerpt is not None]
+    return PAGE.format(
+        parts=len(gathered.release.sources()),
+        excerpts=len(excerpts),
+        short=sum(one.share < 1 for one in excerpts),
+        baselines="\n".join(baseline_rows(curve)),
+        curve=markdown_text(known[0]).split("\n\n", 1)[-1].strip(),
+        change=markdown_text(known[1]).split("\n\n", 1)[-1].strip(),
+    )
+
+
+def _of_judges(table: Table) -> tuple[dict[str, object], ...]:
+    return tuple(dict(row) for row in table.rows if row["aspect"] == ALL and row["evaluator"] in JUDGES)
+
+
+PAGE = """# Length and position around the same damage
+
+*Big Buck Bunny* in {parts} parts of ten clips, each a source; all ten aspects of the recipe `cpu-approx`
+with one damaged clip in each pair, and [excerpts](../recipes.md#lengths) of a fifth and of half of each part
+around it: {excerpts} pairs, {short} of them shorter than their part. `python -m bench.lengths` made this
+page; `make results` makes it with the others.
+
+## Trivial numbers
+
+Accuracy in per cent by share of the part (number of pairs), the damage as far in as in the part; numbers
+that are ties everywhere are left out. A number that is computed of all frames differs by the damage alone,
+so that it mostly answers the same at every length: a judge whose accuracy falls with the length takes no
+such shortcut.
+
+| aspect | baseline | 20 % | 50 % | 100 % |
+|---|---|---:|---:|---:|
+{baselines}
+
+## Two simulated judges
+
+`sees` is wrong one time in ten. `overlooks` sees damage with a chance that is the square root of its share of
+the video, up to 90 %, and throws a coin otherwise: the longer the video, the less it sees.
+
+{curve}
+
+{change}
+
+![Accuracy by length, all aspects](lengths.svg)
+
+## Limits
+
+Parts of one film are no independent samples of film: intervals are those of {parts} sources, and too narrow
+for film at large. Parts last 100 s at most: this page says how the axis works, not how long is too long for
+a model.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build, judge and write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.lengths", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "lengths", help="films and store")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    chosen = parser.parse_args(arguments)
+    folder, out = chosen.folder.resolve(), chosen.out.resolve()
+    if not chosen.written:
+        folder.mkdir(parents=True, exist_ok=True)
+        build(folder, chosen.workers)
+    release = Release.open(Store.open(folder / "store"), RELEASE)
+    gathered = load_judged_release(release)
+    table, _ = length_tables(gathered)
+    (figure,) = figures_of({table.name: replace(table, rows=_of_judges(table))}, JUDGES)
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / "lengths.svg", figure.svg)
+    write_atomic(out / "lengths.md", page(gathered, release.pairs()).encode())
+    print(out / "lengths.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
