@@ -58,10 +58,10 @@ def test_idle_connections_are_few_and_short(
             strangers = list(idle(scheduler.address, 200))
             try:
                 end = time.monotonic() + 20
-                while sum(not ended(one) for one in strangers) > left:
+                # a stranger may see the end before the scheduler has left the handshake
+                while (sum(not ended(one) for one in strangers), len(handshakes._unfinished)) != (left, left):
                     assert time.monotonic() < end
                     await asyncio.sleep(0.05)
-                assert len(handshakes._unfinished) == left
                 assert await answers(scheduler.address, ours)
             finally:
                 for stranger in strangers:

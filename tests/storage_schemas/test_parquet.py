@@ -13,8 +13,10 @@ from storage_schemas.model import Frozen
 from storage_schemas.pair import (
     DEGRADED_CLIPS,
     EDITS,
+    EXCERPT_FIELD,
     PAIRS_WITH_CONTROLS,
     DegradedClipRow,
+    Excerpt,
     PairRecord,
     Segment,
 )
@@ -54,7 +56,8 @@ def test_rows_come_back(
 def test_every_field_of_a_model_has_a_column() -> None:
     for model, schema, _ in TABLES:
         assert set(model.model_fields) == set(schema.names)
-    assert set(PairRecord.model_fields) - {"segments"} == set(PAIRS_WITH_CONTROLS.names)
+    assert set(PairRecord.model_fields) - {"segments"} == {*PAIRS_WITH_CONTROLS.names, EXCERPT_FIELD.name}
+    assert set(Excerpt.model_fields) == {field.name for field in EXCERPT_FIELD.type}
     assert {*Segment.model_fields, "pair_id", "position"} == set(EDITS.names)
 
 

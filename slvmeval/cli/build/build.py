@@ -138,9 +138,9 @@ class DemoOptions(Frozen):
         default=Path("build/demo"), description="Folder for all files."
     )
     workers: Workers = None
-    instrument: Annotated[bool, Given(("--instrument",))] = Field(
-        default=False,
-        description="Also build controls, a ladder of severities and excerpts of several lengths.",
+    recipe: Annotated[str, Given(("--recipe",), "NAME|FILE")] = Field(
+        default="cpu-approx",
+        description="Recipe; `cpu-instrument` also has controls, a ladder of severities and excerpts.",
     )
 
 
@@ -165,10 +165,10 @@ def demo(
         store=given.folder / "store",
         model_folders=[files.u2netp.parent],
         workers=given.workers,
-        release="instrument" if given.instrument else "demo",
+        release="demo" if given.recipe == "cpu-approx" else given.recipe,
     )
-    recipe = "cpu-instrument" if given.instrument else "cpu-approx"
-    options = build_options(BuildParameters(sources=(f"folder:{files.videos}",), recipe=recipe), site)
+    parameters = BuildParameters(sources=(f"folder:{files.videos}",), recipe=given.recipe)
+    options = build_options(parameters, site)
     result = run_flow(BUILD, options, site, run.direct, run.quiet)
     finish(result, given.folder / "gallery", given.folder / "summary.json", run.quiet)
     counts = result.release.summary()

@@ -111,7 +111,7 @@ def test_one_failure_harms_no_other_and_is_asked_about_again(tmp_path: Path) -> 
 def test_a_server_that_refuses_all_alike_is_said_at_once(tmp_path: Path) -> None:
     with (
         FaultyServer([Reply(status=400, text="unknown field min_p")]) as server,
-        pytest.raises(PrerequisiteError, match="plain-sampling"),
+        pytest.raises(PrerequisiteError, match="plain_sampling=true"),
     ):
         translated(server, tmp_path, [f"Caption {n}." for n in range(5)])
 

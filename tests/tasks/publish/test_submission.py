@@ -137,7 +137,7 @@ def test_scores_have_to_go_with_the_preference(release: Release, tmp_path: Path)
     with pytest.raises(UserInputError, match=r"scores of 0.1 and 0.2 contradict preferring high"):
         check_submission(path, release)
     changed(path, lambda v: v.update(answers=[]))
-    with pytest.raises(UserInputError, match="and 7 more like it"):
+    with pytest.raises(UserInputError, match="and 7 more"):
         check_submission(path, release)
 
 

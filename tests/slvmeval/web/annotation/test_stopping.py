@@ -56,7 +56,7 @@ def test_an_excluded_worker_gets_the_code_for_what_was_done(study: Study) -> Non
 
 
 def test_prolific_takes_the_code_from_a_link(study: Study) -> None:
-    study.begin(2, {"platforms": ("prolific",)}, completion_code="C0DE")
+    study.begin(2, {"platforms": ("prolific-unsigned",)}, completion_code="C0DE")
     worker = study.stranger()
     come = {"PROLIFIC_PID": "somebody", "STUDY_ID": "s", "SESSION_ID": "t"}
     page = worker.open("enter", params=come)

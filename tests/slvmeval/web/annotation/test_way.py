@@ -27,7 +27,7 @@ def test_from_the_link_to_the_code(study: Study) -> None:
     )
     page = browser.enter()
     assert page.url.path == f"/c/{NAME}/task"
-    assert f"You receive {pay} for this task." in page.text
+    assert f"Pays {pay}" in page.text
     for rating in ("A", "C"):
         answer = browser.answer(study.clock.on, rating, f"I say {rating}")
         assert answer["next"] == f"/c/{NAME}/task"
@@ -134,8 +134,9 @@ PLATFORMS = {
 
 def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(study: Study) -> None:
     study.publish()
-    for platform, other in (("prolific", "mturk"), ("mturk", "prolific")):
-        study.serve(platforms=(platform,))
+    both = (("prolific-unsigned", "prolific", "mturk"), ("mturk", "mturk", "prolific"))
+    for served, platform, other in both:
+        study.serve(platforms=(served,))
         page = study.stranger().open("enter", params=PLATFORMS[platform])
         assert page.url.path.endswith("/consent")
         assert not page.url.query
