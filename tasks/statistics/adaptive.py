@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 
 from storage_schemas.rng import keyed_rank
-from tasks.statistics.intervals import ALPHA
 from tasks.statistics.psychometric import (
+    FINE,
     Answer,
     Array,
     Dose,
@@ -118,11 +118,9 @@ class Search:
         right, wrong = tally(self.ladder, answers)
         grid = focused_grid(self.ladder, right, wrong)
         effect = design_effect(self.ladder, answers, grid.best(grid.posterior(right, wrong)))
-        if effect > 1:
-            grid = focused_grid(self.ladder, right, wrong, 1 / effect)
-        posterior = grid.posterior(right, wrong, 1 / effect)
-        low, high = grid.quantiles(posterior, [ALPHA / 2, 1 - ALPHA / 2])
-        return 2 ** float(low), 2 ** float(high)
+        grid = focused_grid(self.ladder, right, wrong, 1 / effect, FINE)
+        low, high = grid.interval(right, wrong, 1 / effect)
+        return 2**low, 2**high
 
 
 @dataclass

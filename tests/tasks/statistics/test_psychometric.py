@@ -6,8 +6,20 @@ import math
 
 import numpy as np
 import pytest
+from scipy import optimize, stats
 
-from tasks.statistics.psychometric import Answer, Dose, Ladder, PsychometricFit, coarse_grid, fit_psychometric
+from tasks.statistics.psychometric import (
+    FINE,
+    Answer,
+    Dose,
+    Ladder,
+    PsychometricFit,
+    _width_prior,
+    coarse_grid,
+    fit_psychometric,
+    focused_grid,
+    tally,
+)
 from tests.tasks.statistics.making import known
 
 Counts = list[tuple[float, int, int]]
@@ -55,15 +67,48 @@ def test_fits_agree_with_psignifit(
     assert (fit.width, fit.lapse) == (pytest.approx(width, rel=0.002), pytest.approx(lapse, abs=0.001))
     assert fit.reached == "reached"
     # its interval is of a coarser grid, whose nodes are 0.1 apart
-    assert math.log2(known(fit.low)) == pytest.approx(interval[0], abs=0.08)
-    assert math.log2(known(fit.high)) == pytest.approx(interval[1], abs=0.08)
+    assert posterior_interval(counts) == pytest.approx(interval, abs=0.08)
 
 
-def test_interval_agrees_with_the_integral_over_a_dense_grid() -> None:
+def posterior_interval(counts: Counts) -> list[float]:
+    """The quantiles of the threshold's posterior."""
+    answers = answers_of(counts)
+    ladder = Ladder.of(answer.dose for answer in answers)
+    seen = tally(ladder, answers)
+    grid = focused_grid(ladder, *seen, count=FINE)
+    return grid.quantiles(grid.posterior(*seen), [0.025, 0.975]).tolist()
+
+
+def test_posterior_agrees_with_the_integral_over_a_dense_grid() -> None:
     # 401 thresholds, 201 widths and 161 lapse rates, computed once
-    few, lapsing = fitted(FEW), fitted(LAPSING)
-    for fit, interval in ((few, (0.54844, 2.67188)), (lapsing, (1.25415, 2.46384))):
-        assert [math.log2(known(end)) for end in (fit.low, fit.high)] == pytest.approx(interval, abs=0.012)
+    for counts, interval in ((FEW, (0.54844, 2.67188)), (LAPSING, (1.25415, 2.46384))):
+        assert posterior_interval(counts) == pytest.approx(interval, abs=0.012)
+
+
+@pytest.mark.parametrize("counts", [CONTRASTS, FEW, LAPSING])
+def test_interval_agrees_with_a_profile_likelihood_by_scipy(counts: Counts) -> None:
+    fit = fitted(counts)
+    doses = np.log2([dose for dose, _, _ in counts])
+    right = np.array([right for _, right, _ in counts])
+    wrong = np.array([of - right for _, right, of in counts])
+    whole, smallest = doses[-1] - doses[0], np.diff(doses).min()
+
+    def loss(threshold: float, width: float, lapse: float) -> float:
+        chance = 0.5 + (0.5 - lapse) * stats.norm.cdf(3.2897073 * (doses - threshold) / width)
+        prior = stats.beta.logpdf(lapse, 1, 10) + np.log(_width_prior(np.array([width]), smallest, whole)[0])
+        return float(-right @ np.log(chance) - wrong @ np.log1p(-chance) - prior)
+
+    def lowest(threshold: float) -> float:
+        bounds = [(1.001 * smallest, 2.999 * whole), (1e-9, 0.5)]
+        starts = [(width, lapse) for width in (smallest * 1.5, whole / 2, whole) for lapse in (0.01, 0.1)]
+        found = [optimize.minimize(lambda x: loss(threshold, *x), start, bounds=bounds) for start in starts]
+        return min(float(one.fun) for one in found)
+
+    middle = optimize.minimize_scalar(lowest, bounds=(doses[0], doses[-1]), method="bounded")
+    limit = middle.fun + stats.chi2.isf(0.05, 1) / 2
+    for end, outside in ((fit.low, doses[0]), (fit.high, doses[-1])):
+        expected = optimize.brentq(lambda at: lowest(at) - limit, middle.x, outside, xtol=1e-4)
+        assert math.log2(known(end)) == pytest.approx(expected, abs=0.02)
 
 
 def test_slope_is_the_rise_of_accuracy_over_a_doubling() -> None:
