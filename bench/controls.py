@@ -187,12 +187,10 @@ def page(store: Store, release: Release, gathered: JudgedRelease) -> str:
         "d_beyond_low": "from",
         "d_beyond_high": "to",
         "bias": "bias c",
-        "shortcut": "shortcut",
-        "shortcut_by": "by",
     }
     detected = detection_table(gathered)
-    examples = _only(detected, shown, (ALL, "comprehensiveness", "technical_quality"), JUDGES)
-    accuracy = ("aspect", "evaluator", "accuracy", "one-frame", "shuffled")
+    examples = _only(detected, shown, (ALL, "comprehensiveness"), JUDGES)
+    accuracy = ("evaluator", "accuracy", "one-frame", "shuffled")
     probes, _ = probe_tables(gathered)
     rests = _only(probes, dict(zip(accuracy, accuracy, strict=True)), (ALL,), TRIVIAL)
     values: dict[str, Any] = {

@@ -152,11 +152,8 @@ The paper drew {pairs:,} pairs from {sources:,} videos of {mean:,} s on average.
 
 - Film: {sources:,} × {mean:,} s × {film_share:.3f} = **{all_film:.0f} CPU hours** and {film_tb:.2f} TB of
   frames, which can be evicted and rebuilt; plus {start:.1f} s a pair if each is its own command.
-- Pairs of `cpu-approx`:
-
-| aspect | pairs | CPU hours: pairs × {frames} × CPU ms a frame | GB: pairs × {frames} × kB a frame |
-|---|---|---|---|
-{paper}| all | {pairs:,} | {all_pairs:.0f} | {all_gb:.0f} |
+- Pairs of `cpu-approx`, of {frames} frames each: **{all_pairs:.0f} CPU hours**, most for {largest};
+  {all_gb:.0f} GB.
 
 `object_integrity` and `color` are the classical operations. The paper's models would take an estimated 2 to
 4 and 70 to 115 GPU hours on an H100: computed from the models' operations, never measured.
@@ -166,7 +163,8 @@ The paper drew {pairs:,} pairs from {sources:,} videos of {mean:,} s on average.
 
 def page(costs: Costs) -> str:
     """Return the page."""
-    film_share, rows, paper = costs.film_cpu_s / costs.seconds, "", ""
+    film_share, rows = costs.film_cpu_s / costs.seconds, ""
+    by_hours: list[tuple[float, str]] = []
     all_pairs = all_gb = 0.0
     for name, one in costs.aspects.items():
         ms = 1000 * one.cpu_s / one.frames if one.frames else 0.0
@@ -177,7 +175,7 @@ def page(costs: Costs) -> str:
         # a pair without new frames is an edit list
         gb = gb if one.frames else count * one.bytes / 1e9
         all_pairs, all_gb = all_pairs + hours, all_gb + gb
-        paper += f"| {name} | {count} | {hours:.2f} | {gb:.2f} |\n"
+        by_hours.append((hours, name))
     whole = PAPER_SOURCES * PAPER_SECONDS
     return PAGE.format(
         machine=f"{os.cpu_count()} cores of {platform.machine()}, with other work beside it",
@@ -197,7 +195,7 @@ def page(costs: Costs) -> str:
         frames=PAPER_FRAMES,
         all_film=whole * film_share / 3600,
         film_tb=whole * costs.film_bytes / costs.seconds / 1e12,
-        paper=paper,
+        largest=" and ".join(f"`{name}` ({hours:.2f})" for hours, name in sorted(by_hours, reverse=True)[:2]),
         all_pairs=all_pairs,
         all_gb=all_gb,
     )
