@@ -122,42 +122,38 @@ def reached(trials: Sequence[Trial]) -> float:
     return sum(points.values()) / len(points)
 
 
-def standing(damaged: Sequence[Trial], controls: Sequence[Trial]) -> tuple[str, str]:
-    """Return a baseline's two shares in words, and where it is on controls."""
+def shares(damaged: Sequence[Trial], controls: Sequence[Trial]) -> str:
+    """Return a baseline's hits and false alarms; these are bold if they are not at chance."""
     hit, alarm = reached(damaged), reached(controls)
-    where = "chance" if abs(alarm - 0.5) <= CHANCE else "as far" if abs(hit - 0.5) > CHANCE else "further"
-    return f"{100 * hit:.0f} / {100 * alarm:.0f}", where
+    alarms = f"{100 * alarm:.0f}"
+    return f"{100 * hit:.0f} / {alarms if abs(alarm - 0.5) <= CHANCE else f'**{alarms}**'}"
 
 
 def baseline_table(gathered: JudgedRelease) -> str:
     """Return hits and false alarms of each baseline, by aspect."""
-    lines = [f"| aspect | {' | '.join(TRIVIAL)} | on controls |", "|---" * (len(TRIVIAL) + 2) + "|"]
+    lines = [f"| aspect | {' | '.join(TRIVIAL)} |", "|---" * (len(TRIVIAL) + 1) + "|"]
     for aspect in ASPECTS:
-        cells, places = [], defaultdict(list)
+        cells = []
         for name in TRIVIAL:
             damaged, controls = (
                 [t for t in trials if (t.evaluator, t.pair.aspect) == (name, aspect)]
                 for trials in (gathered.trials, gathered.control_trials)
             )
-            if damaged and controls:
-                text, where = standing(damaged, controls)
-                places[where].append(name)
-            cells.append(text if damaged and controls else "–")
-        said = "; ".join(f"{where}: {', '.join(names)}" for where, names in places.items())
-        lines.append(f"| {aspect} | {' | '.join(cells)} | {said or 'no control'} |")
+            cells.append(shares(damaged, controls) if damaged and controls else "–")
+        lines.append(f"| {aspect} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def operations_table(store: Store, release: Release) -> str:
-    """Return each aspect's control: what is done, why no side is better, and its footprint."""
-    lines = ["| aspect | control | why no side is better | damage | control | controls |", "|---" * 6 + "|"]
+    """Return each aspect's control: what is done, and its footprint."""
+    lines = ["| aspect | operation | damage | control | controls |", "|---" * 5 + "|"]
     for aspect in ASPECTS:
         control = find_aspect(aspect).control
         assert control is not None
         own = [[r for r in release.pairs(aspect) if r.control is kind] for kind in (False, True)]
         sizes = [footprint(store, records) if records else "–" for records in own]
-        what = f"`{control.operation.name}` | {control.reason}"
-        lines.append(f"| {aspect} | {what} | {' | '.join(sizes)} | {len(own[1])} of {len(own[0])} |")
+        of_controls = f"{len(own[1])} of {len(own[0])}"
+        lines.append(f"| {aspect} | `{control.operation.name}` | {' | '.join(sizes)} | {of_controls} |")
     return "\n".join(lines) + "\n"
 
 
@@ -191,12 +187,10 @@ def page(store: Store, release: Release, gathered: JudgedRelease) -> str:
         "d_beyond_low": "from",
         "d_beyond_high": "to",
         "bias": "bias c",
-        "shortcut": "shortcut",
-        "shortcut_by": "by",
     }
     detected = detection_table(gathered)
-    examples = _only(detected, shown, (ALL, "comprehensiveness", "technical_quality"), JUDGES)
-    accuracy = ("aspect", "evaluator", "accuracy", "one-frame", "shuffled")
+    examples = _only(detected, shown, (ALL, "comprehensiveness"), JUDGES)
+    accuracy = ("evaluator", "accuracy", "one-frame", "shuffled")
     probes, _ = probe_tables(gathered)
     rests = _only(probes, dict(zip(accuracy, accuracy, strict=True)), (ALL,), TRIVIAL)
     values: dict[str, Any] = {
@@ -215,51 +209,46 @@ def page(store: Store, release: Release, gathered: JudgedRelease) -> str:
 
 PAGE = """# Controls: seeing damage, noticing edits, taking shortcuts
 
-*Big Buck Bunny* in {parts} parts of {clips} clips, each a source; all ten aspects of the recipe `cpu-approx`
-with {damaged} clips damaged in each pair, and the control beside each pair. [What the numbers
-mean](../signal-detection.md). `python -m bench.controls` made this page; `make results` makes it with
-the others.
+Sources: *Big Buck Bunny* in {parts} parts of {clips} clips. All ten aspects of the recipe `cpu-approx`,
+{damaged} damaged clips in each pair, and a control beside each pair. [Signal
+detection](../signal-detection.md) explains the numbers; `python -m bench.controls` wrote this page.
 
 ## The controls
 
-Mean difference of an edited clip over all planes, in 8-bit steps, or what else tells the sides apart;
-medians.
+Damage and control: median of the mean difference of an edited clip over all planes, in 8-bit steps, or what
+else distinguishes the sides. [Recipes](../recipes.md#controls) says why no side of a control is better.
 
 {operations}
-Set aside for want of room, their pairs stay: {lost}.
+Controls left out (their pairs remain): {lost}.
 
 ## Trivial numbers on damage and on controls
 
-Hits and false alarms in per cent: how often the untouched side has the greater number, on damaged pairs
-and on controls; 50 is chance, ties count half. *Chance*: within {chance} points of 50 on the controls.
-*As far*: further from it on the controls, as on the damaged pairs. *Further*: on the controls alone.
+Hits / false alarms in per cent: how often the untouched side has the greater number, on damaged pairs and on
+controls; ties count half and 50 is chance. Bold: more than {chance} points from chance on controls.
 
 {baselines}
-## Four judges that are known
+## Four simulated judges
 
-Simulated: `sees` prefers the better side of damage and throws a coin where there is none, `edits`
-prefers the untouched side of any edit, `first` what it is shown first, `length` the longer video. The
-first two are wrong one time in ten.
+`sees` prefers the better side of damage and guesses on controls, `edits` prefers the untouched side of any
+edit, `first` the video shown first, `length` the longer one. The first two err one time in ten.
 
 {examples}
 ![Hits against false alarms, by aspect](controls.svg)
 
-By the accuracy alone, `sees` and `edits` are alike. By their false alarms they are told apart:
-of `edits` nothing is left beyond the edit. `first` has hits and false alarms of one half, and a bias.
-`length` is perfect at `comprehensiveness`, and as perfect at its controls, where nothing is missing;
-its accuracy there is that of the shortcut.
+Accuracy does not separate `sees` from `edits`; false alarms do: beyond the edit, nothing remains of `edits`.
+`first` has hits and false alarms of one half, and a bias. `length` is perfect at `comprehensiveness` and at
+its controls, where nothing is missing: its accuracy there is a shortcut's.
 
 ## Probes of baselines
 
 {probes}
-Means over frames are the same for frames in any order; what compares neighbours changes. None of these
-numbers was right often enough to rest on anything: that takes a judge with an accuracy to lose.
+Means over frames ignore their order; numbers that compare neighbours change. No baseline here has an
+accuracy to lose: that takes a real judge.
 
 ## Limits
 
-Parts of one film are no independent samples of film: intervals are those of {parts} sources, and too
-narrow for film at large. Captions were written for this project. No person was asked whether the
-controls are equal.
+Parts of one film are not independent: intervals come from {parts} sources and are too narrow for film in
+general. Captions were written for this project. No person checked that the controls are equal.
 """
 
 

@@ -99,19 +99,20 @@ def rows(cuts: NDArray[np.int64], scores: NDArray[np.float64], near: int) -> lis
 
 _PAGE = """# Where are the cuts? TransNetV2 and FFmpeg's scene filter
 
-Judges that do not send every frame choose by scenes, which are found by FFmpeg's scene filter at
-{threshold:g} on the stored frames (1 fps). TransNetV2 is a network that was trained to find cuts, here with
-its real weights. `python -m bench.cuts` made this page from *Big Buck Bunny*: {frames:,} frames at {fps} fps,
-in which the network sees {cuts} cuts (at its authors' threshold of {sure}), in {speed:.0f} ms of CPU a frame.
+Judges that do not send every frame choose frames by scenes, which FFmpeg's scene filter finds at
+{threshold:g} on the stored frames (1 fps). TransNetV2, a network trained to find cuts, is the reference
+here, with its real weights. `python -m bench.cuts` wrote this page from *Big Buck Bunny*: in {frames:,}
+frames at {fps} fps the network finds {cuts} cuts (at its authors' threshold of {sure}), in {speed:.0f} ms of
+CPU a frame.
 
 {table}
 
-"Found" is the share of the network's cuts that the filter finds too, "right" the share of the filter's that
-the network finds. Two cuts are one if they are at most {near} frames apart, or, at 1 fps, in the same second.
-The network's {cuts} cuts lie in {seconds} different seconds.
+"Found" is the share of the network's cuts that the filter finds, "right" the share of the filter's that the
+network finds. Cuts match if they are at most {near} frames apart or, at 1 fps, in the same second; the
+network's {cuts} lie in {seconds} seconds.
 
-The film is (c) copyright 2008, Blender Foundation / www.bigbuckbunny.org, CC BY 3.0. TransNetV2 is under the
-MIT licence.
+The film is (c) copyright 2008, Blender Foundation / www.bigbuckbunny.org, CC BY 3.0; TransNetV2 is
+MIT-licensed.
 """
 
 

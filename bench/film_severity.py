@@ -265,56 +265,54 @@ def write_submissions(film: Film, store: Store, out: Path) -> None:
 
 PAGE = """# Which aspects can be told apart without understanding?
 
-Freely licensed film, the ten aspects of the recipe `cpu-approx`, and evaluators that understand nothing of
-a video: its length, five numbers of its frames, a coin, and BRISQUE, a measure of single pictures with a
-fitted model. Where one of them is right (or wrong: then its opposite is right) in draw after draw, that
-aspect's pairs can be answered without looking at what a video shows, and a judge's accuracy has to be read
-beside it.
+The evaluators here understand nothing of a video: its length, five numbers of its frames, a coin, and
+BRISQUE, a fitted measure of single pictures. They judge the ten aspects of the recipe `cpu-approx` on freely
+licensed film. Where one is right in every draw, or wrong (then its opposite is right), that aspect's pairs
+can be answered without looking at the content: read a judge's accuracy beside it.
 
-`python -m bench.film_severity {command}` made this page, its figures, [every answer](answers.csv) and the
-[submissions](submissions/) of the first draw; `make results` makes it and the other pages of this folder
-again. `slvmeval submission check` compares a submission with the release that the same command
-builds: equal inputs give equal pairs on any machine, so anybody can repeat it.
+`python -m bench.film_severity {command}` wrote this page, its figures, [every answer](answers.csv) and the
+[submissions](submissions/) of the first draw; `make results` writes all pages of this folder. Equal inputs
+give equal pairs on any machine, so `slvmeval submission check` can compare a submission with the release you
+build.
 
 ## What follows from how pairs are made
 
-- **One damaged clip is noticed as surely as ten.** Outside the damaged clips the two videos of a pair are
-  equal to the bit, so a number that is computed of all frames differs by the damage alone, however short.
-  Which way it differs may change with the clips.
-- **Length gives `comprehensiveness` away**: clips are removed, so the longer video is always the better
-  one.
-- **`temporal_flow` and `spatial_relationship` are ties** for numbers of single frames that do not mind
-  order or a mirror: both sides have the same. What sees neighbours (motion, scenes) or left and right
-  (size, BRISQUE) differs, in a direction that has nothing to do with quality.
-- A wrong answer in all draws is as informative as a right one: styles add edges and contrast, so whoever
-  prefers these prefers the damaged side.
+- **One damaged clip is noticed as surely as ten.** Outside damaged clips both videos are identical, so a
+  number over all frames differs by the damage alone, however short. The direction may change with the clips.
+- **Length gives `comprehensiveness` away**: clips are removed, so the longer video is always better.
+- **`temporal_flow` and `spatial_relationship` are ties** for frame statistics that ignore order or
+  mirroring. Those that compare neighbours (motion, scenes) or see left and right (size, BRISQUE) differ, in
+  a direction unrelated to quality.
+- Always wrong is as informative as always right: styles add edges and contrast, so an evaluator that prefers
+  these prefers the damaged side.
+
+## Reading the tables
+
+Each draw chooses other clips, and everything else that is random, from the film. The second table lists an
+evaluator at the smallest number of clips from which on it is right in every draw.
 
 {films}
 ## Limits
 
-- **Little film.** Draws of one film are no independent samples of film, and the severities of one draw are
-  nested: the tables count draws and give no interval. A coin is right in both of two draws one time in
-  four, so a single mark says little. A third freely licensed film was looked for by the names of packages of
-  PyPI, Debian and npm only.
-- **Classical operations stand in for diffusion.** `object_integrity` is salient-object removal with Telea's
-  inpainting and `color` a hue shift, with their own names in the provenance. They say nothing about
-  Grounding DINO, Stable Diffusion or Qwen-Image-Edit, whose weights no reachable package ships: an
-  evaluator that sees the smear of Telea's inpainting may see none in theirs. `background_consistency` has
-  the small U²-Net and generated landscapes.
-- **Captions** were written for this project, and its rules analysed them.
-- No language or vision-language model judged: a judge that sees pictures needs weights that no package has.
+- **Little film.** Draws of one film are not independent samples of film, and severities of one draw are
+  nested, so the tables count draws without intervals. A coin is right in both of two draws one time in four:
+  a single mark says little.
+- **Classical operations replace diffusion**: salient-object removal with Telea's inpainting for
+  `object_integrity`, a hue shift for `color`. They say nothing about Grounding DINO, Stable Diffusion or
+  Qwen-Image-Edit, whose traces may differ. `background_consistency` has the small U²-Net and generated
+  landscapes.
+- **Captions** were written for this project and analysed by its rules.
+- No language or vision-language model judged; their weights were not available.
 """
 
 FILM = """## {title}
 
 ![{title}](severity-{name}.png)
 
-Draws: {draws}. Each is another choice of clips (and of everything else that is random) from the film. At
-{main} degraded clip{plural} and full strength:
+{draws} draws, {main} degraded clip{plural}, full strength:
 
 {main_table}
-How much damage is needed? An evaluator stands at the smallest number of clips from which on it is right in
-every draw; numbers of clips are {points}, and `weak` is at {main}.
+By number of clips ({points}), and `weak` at {main}:
 
 {least_table}
 {failed}"""

@@ -129,27 +129,27 @@ def page(compared: list[Compared]) -> str:
 
 _PAGE = """# What is foreground? U²-Net, small and large
 
-The recipe `cpu-approx` cuts out subjects by the small U²-Net (`u2netp`, 4.6 MB), the paper's by the
-large one (`u2net`, 176 MB). Both are real weights. `python -m bench.foregrounds` made this page from
-*Big Buck Bunny*, a frame every {every} s of the demonstration, 512×288.
+The recipe `cpu-approx` cuts out subjects with the small U²-Net (`u2netp`, 4.6 MB), the paper's with the
+large one (`u2net`, 176 MB). Both ran with real weights. `python -m bench.foregrounds` wrote this page from
+*Big Buck Bunny*, a frame every {every} s, 512×288.
 
 | | `u2netp` | `u2net` |
 |---|---|---|
 {table}
 
-The median overlap of the two foregrounds (intersection over union) is {middle:.2f}, the quartiles are
-{low:.2f} and {high:.2f}. It is at least 0.9 in {most:.0f} % of the frames, and less than 0.5 in
-{least:.0f} %. On average {differing:.1f} % of the pixels are foreground to only one of them. In the
-{clear} frames of which both take more than a tenth for foreground, the median is {clear_middle:.2f}:
-they agree where a subject fills the picture, and differ where they have to look for one.
+The median overlap of the foregrounds (intersection over union) is {middle:.2f}, the quartiles are {low:.2f}
+and {high:.2f}; it is at least 0.9 in
+{most:.0f} % of the frames, below 0.5 in {least:.0f} %. On average {differing:.1f} % of the pixels are
+foreground to only one network. In the {clear} frames in which both
+mark more than a tenth, the median is {clear_middle:.2f}: they agree where a subject fills the picture.
 
 ![Frame, small and large](foregrounds.jpg)
 
-Each row: the frame, the small network's mask, the large one's; above the {rows} frames in which they
-differ most, below the {rows} in which they differ least without being equal.
+Each row: frame, small network's mask, large one's; the {rows} most different frames, then the {rows} most
+similar that are not equal.
 
-So a pair of `background_consistency` under `cpu-approx` is not the paper's pair with coarser edges: in a
-part of the clips something else stays in front. Recipes and ids keep the two apart.
+So `background_consistency` under `cpu-approx` is not the paper's with coarser edges: in some clips something
+else stays in front. Recipes and ids keep them apart.
 
 The film is (c) copyright 2008, Blender Foundation / www.bigbuckbunny.org, CC BY 3.0.
 """

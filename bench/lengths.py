@@ -30,7 +30,7 @@ from tasks.report.figures import figures_of
 from tasks.report.formats import markdown_text
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.report.length_tables import length_tables
-from tasks.report.table import ALL, Table
+from tasks.report.table import ALL, Column, Table
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASE = "lengths"
@@ -68,6 +68,7 @@ def build(folder: Path, workers: int) -> None:
 def baseline_rows(table: Table) -> Iterator[str]:
     """Yield each aspect's baselines: their accuracies by share, at the damage's own position."""
     for aspect in (*ASPECTS, ALL):
+        counts, same, changing = "", [], []
         for name in TRIVIAL:
             rows = [
                 row
@@ -75,14 +76,24 @@ def baseline_rows(table: Table) -> Iterator[str]:
                 if (row["aspect"], row["evaluator"], row["position"]) == (aspect, name, "own")
             ]
             if rows and any(row["accuracy"] != 0.5 for row in rows):
-                cells = " | ".join(f"{100 * row['accuracy']:.0f} ({row['pairs']})" for row in rows)
-                yield f"| {aspect.replace('_', ' ')} | {name} | {cells} |"
+                counts = ", ".join(str(row["pairs"]) for row in rows)
+                shares = [f"{100 * row['accuracy']:.0f}" for row in rows]
+                if len(set(shares)) == 1:
+                    same.append(f"{name} {shares[0]}")
+                else:
+                    changing.append(f"{name} {', '.join(shares)}")
+        if counts:
+            cells = " | ".join("; ".join(some) or "–" for some in (same, changing))
+            yield f"| {aspect.replace('_', ' ')} | {counts} | {cells} |"
 
 
 def page(gathered: JudgedRelease, records: Sequence[PairRecord]) -> str:
     """Return the page."""
     curve, change = length_tables(gathered)
-    known = [replace(one, rows=_of_judges(one), note="") for one in (curve, change)]
+    known = [
+        replace(one, rows=_of_judges(one), columns=_without(one, "aspect", "sources"), note="")
+        for one in (curve, change)
+    ]
     excerpts = [record.excerpt for record in records if record.excerpt is not None]
     return PAGE.format(
         parts=len(gathered.release.sources()),
@@ -94,32 +105,35 @@ def page(gathered: JudgedRelease, records: Sequence[PairRecord]) -> str:
     )
 
 
+def _without(table: Table, *keys: str) -> tuple[Column, ...]:
+    return tuple(column for column in table.columns if column.key not in keys)
+
+
 def _of_judges(table: Table) -> tuple[dict[str, object], ...]:
     return tuple(dict(row) for row in table.rows if row["aspect"] == ALL and row["evaluator"] in JUDGES)
 
 
 PAGE = """# Length and position around the same damage
 
-*Big Buck Bunny* in {parts} parts of ten clips, each a source; all ten aspects of the recipe `cpu-approx`
-with one damaged clip in each pair, and [excerpts](../recipes.md#lengths) of a fifth and of half of each part
-around it: {excerpts} pairs, {short} of them shorter than their part. `python -m bench.lengths` made this
-page; `make results` makes it with the others.
+Sources: *Big Buck Bunny* in {parts} parts of ten clips. All ten aspects of the recipe `cpu-approx`, one
+damaged clip in each pair, and [excerpts](../recipes.md#lengths) of a fifth and half of each part around it:
+{excerpts} pairs, {short} of them shorter than their part. `python -m bench.lengths` wrote this page.
 
 ## Trivial numbers
 
-Accuracy in per cent by share of the part (number of pairs), the damage as far in as in the part; numbers
-that are ties everywhere are left out. A number that is computed of all frames differs by the damage alone,
-so that it mostly answers the same at every length: a judge whose accuracy falls with the length takes no
-such shortcut.
+Accuracy in per cent at 20, 50 and 100 % of the part, with the damage at its own relative position; numbers
+that always tie are left out. A number over all frames differs by the damage alone, so it mostly answers the
+same at every length: a judge whose accuracy falls with length takes no such shortcut.
 
-| aspect | baseline | 20 % | 50 % | 100 % |
-|---|---|---:|---:|---:|
+| aspect | pairs | same at every length | changing |
+|---|---|---|---|
 {baselines}
 
 ## Two simulated judges
 
-`sees` is wrong one time in ten. `overlooks` sees damage with a chance that is the square root of its share of
-the video, up to 90 %, and throws a coin otherwise: the longer the video, the less it sees.
+`sees` errs one time in ten. `overlooks` sees damage with a probability of the square root of its share of
+the video, up to 90 %, and guesses otherwise: the longer the video, the less it sees. Over all aspects,
+{parts} sources:
 
 {curve}
 
@@ -129,9 +143,8 @@ the video, up to 90 %, and throws a coin otherwise: the longer the video, the le
 
 ## Limits
 
-Parts of one film are no independent samples of film: intervals are those of {parts} sources, and too narrow
-for film at large. Parts last 100 s at most: this page says how the axis works, not how long is too long for
-a model.
+Parts of one film are not independent: intervals come from {parts} sources and are too narrow for film in
+general. Parts last at most 100 s: this shows how the axis works, not which length is too long for a model.
 """
 
 

@@ -130,10 +130,9 @@ def _bytes(folder: Path) -> int:
 
 PAGE = """# What a recipe costs
 
-`python -m bench.recipe_costs --times {given}` measured this on {machine}.
-The film is *Big Buck Bunny*, {times} (596 s, 1280×720, 24 frames a second, H.264). CPU is user and system
-time of whole commands, `slvmeval build --direct` with one aspect each, less {start:.1f} s: what the same
-command takes for a pair without new pixels (starting, drawing, writing, verifying). Aspects without new
+`python -m bench.recipe_costs --times {given}` measured this on {machine}, with *Big Buck Bunny*, {times}
+(596 s, 1280×720, 24 fps, H.264). CPU is user and system time of `slvmeval build --direct` with one aspect,
+less {start:.1f} s for a pair without new pixels (starting, drawing, writing, verifying); aspects without new
 pixels therefore show 0. Each command ran once: differences of tenths of a second are noise.
 
 | once for the film | CPU | bytes |
@@ -148,26 +147,24 @@ A pair has five degraded clips, so its cost does not depend on the film's length
 {aspects}
 ## A release of the paper's size
 
-The paper drew {pairs:,} pairs from {sources:,} videos of {mean:,} s on average. Five clips have about
-{frames} frames at 1 fps (a clip of these captions lasts 10 s on average; Vript's were not looked at).
+The paper drew {pairs:,} pairs from {sources:,} videos of {mean:,} s on average. Five clips are taken as
+{frames} frames at 1 fps (10 s a clip, as here; Vript's were not measured).
 
-- Film: {sources:,} × {mean:,} s × {film_share:.3f} = **{all_film:.0f} CPU hours**, {film_tb:.2f} TB of
-  frames, which can be evicted and made again; and {start:.1f} s a pair if each is its own command.
-- Pairs, of `cpu-approx`:
+- Film: {sources:,} × {mean:,} s × {film_share:.3f} = **{all_film:.0f} CPU hours** and {film_tb:.2f} TB of
+  frames, which can be evicted and rebuilt; plus {start:.1f} s a pair if each is its own command.
+- Pairs of `cpu-approx`, of {frames} frames each: **{all_pairs:.0f} CPU hours**, most for {largest};
+  {all_gb:.0f} GB.
 
-| aspect | pairs | CPU hours: pairs × {frames} × CPU ms a frame | GB: pairs × {frames} × kB a frame |
-|---|---|---|---|
-{paper}| all | {pairs:,} | {all_pairs:.0f} | {all_gb:.0f} |
-
-`object_integrity` and `color` are the classical operations. With the paper's models they run on a GPU: the
-estimates are 2 to 4 and 70 to 115 GPU hours on an H100, computed from the models' operations and never
-measured. `background_consistency` has the small U²-Net; the large one takes about 2.6 times as long a frame.
+`object_integrity` and `color` are the classical operations. The paper's models would take an estimated 2 to
+4 and 70 to 115 GPU hours on an H100: computed from the models' operations, never measured.
+`background_consistency` has the small U²-Net; the large one takes about 2.6 times as long.
 """
 
 
 def page(costs: Costs) -> str:
     """Return the page."""
-    film_share, rows, paper = costs.film_cpu_s / costs.seconds, "", ""
+    film_share, rows = costs.film_cpu_s / costs.seconds, ""
+    by_hours: list[tuple[float, str]] = []
     all_pairs = all_gb = 0.0
     for name, one in costs.aspects.items():
         ms = 1000 * one.cpu_s / one.frames if one.frames else 0.0
@@ -178,7 +175,7 @@ def page(costs: Costs) -> str:
         # a pair without new frames is an edit list
         gb = gb if one.frames else count * one.bytes / 1e9
         all_pairs, all_gb = all_pairs + hours, all_gb + gb
-        paper += f"| {name} | {count} | {hours:.2f} | {gb:.2f} |\n"
+        by_hours.append((hours, name))
     whole = PAPER_SOURCES * PAPER_SECONDS
     return PAGE.format(
         machine=f"{os.cpu_count()} cores of {platform.machine()}, with other work beside it",
@@ -198,7 +195,7 @@ def page(costs: Costs) -> str:
         frames=PAPER_FRAMES,
         all_film=whole * film_share / 3600,
         film_tb=whole * costs.film_bytes / costs.seconds / 1e12,
-        paper=paper,
+        largest=" and ".join(f"`{name}` ({hours:.2f})" for hours, name in sorted(by_hours, reverse=True)[:2]),
         all_pairs=all_pairs,
         all_gb=all_gb,
     )

@@ -72,23 +72,22 @@ def measure(server: ChatModelServer, captions: int, most_tokens: int) -> dict[st
 
 _PAGE = """# A language model of 135 million parameters reads captions
 
-The recipes' caption analysis says what a caption names: subjects, actions, colours, places. `cpu-approx` uses
-rules, the paper Qwen3-8B. SmolLM2-135M-Instruct (Q4_1, real weights, on a CPU) goes the same way as Qwen3-8B:
-client, prompt, schema, checks. `python -m bench.small_language_model` made this page from {captions} captions
-of our tests, each with what people find in it.
+Caption analysis extracts what a caption names: `cpu-approx` uses rules, the paper Qwen3-8B. Here
+SmolLM2-135M-Instruct (Q4_1, real weights, on a CPU) takes Qwen3-8B's place, with the same client, prompt,
+schema and checks. `python -m bench.small_language_model` wrote this page from {captions} captions of our
+tests, each with people's answers.
 
 | | answers held to the schema | free answers |
 |---|---|---|
 {rows}
 
-The rules were written with these captions as their tests, so their row is no measure of them. Held to the
-schema, an answer has its form, and hardly ever its sense: the path works, the model is too small for the
-task. So a form that fits says nothing about an analysis. `slvmeval captions rules llm` compares
-analysers on your own captions; use rules where no model of the paper's size can be served.
+The rules were written with these captions as tests, so their row does not measure them. Answers held to the
+schema have its form but rarely its sense: the path works, the model is too small, and a valid form says
+nothing about an analysis. `slvmeval captions rules llm` compares analysers on your captions; use rules where
+a model of the paper's size cannot be served.
 
-Decoding was greedy, with at most {most_tokens} tokens, {items} entries of {letters} letters in a field, and
-one attempt. "Overlap" is the mean overlap (intersection over union) of a field's entries where either names
-any.
+Greedy decoding, at most {most_tokens} tokens, {items} entries of {letters} letters in a field, one attempt.
+"Overlap": mean intersection over union of a field's entries where either names any.
 """
 
 

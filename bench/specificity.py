@@ -13,9 +13,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bench.films import Films, run_ffmpeg
 from slvmeval.demo.fetch import read_captions
@@ -74,57 +72,31 @@ def slvmeval(*arguments: str | Path) -> None:
 
 PAGE = """# What moves a dimension?
 
-`python -m bench.specificity --pieces {pieces} --clips {clips}` made this page;
+`python -m bench.specificity --pieces {pieces} --clips {clips}` wrote this page;
 [evaluating](../evaluating.md#dimensions-of-a-suite) explains it.
 
-A dimension of a suite claims to measure one thing. Here each one that runs on a CPU scores all pairs,
-whatever their aspect: a specific dimension has an AUC near 1 for the aspects for which the suite's
-mapping has it stand (framed), and near 0.5 for the others. Beside them stand numbers of pictures that
-understand nothing.
+Each dimension of LoCoT2V-Bench that runs on a CPU scores all pairs, whatever their aspect. A specific
+dimension has an AUC near 1 for the aspects that the suite's mapping assigns to it (framed), and near 0.5 for
+others. Trivial numbers are shown for comparison.
 
 ![AUC by dimension and aspect](specificity.svg)
 
 ## At the recipe's strength
 
 {summary}
-## What can be seen
-
-{findings}
 ## Limits
 
-- **One film.** {pieces} pieces of the first {clips} clips of *Big Buck Bunny*, at a longer side of {side}
-  px, are the sources; {pairs} pairs in all, each with one damaged clip. Pieces of one film are more alike
-  than films are, so the intervals are too narrow for films in general, and with {pieces} sources they are
-  wide all the same.
-- **Dimensions**: {dimensions}.
-  Optical flow is OpenCV's DIS in place of RAFT, on one frame a second as all videos of a release have: at
-  that rate nearly everything moves, and few neighbouring frames are still, so flickering has few answers
-  ([cells](specificity.csv) with their pairs). The other dimensions of LoCoT2V-Bench, and all of
-  Video-Bench, need weights or a model server; the same two commands ask them. The seven of the human
-  expectation realization degree ask questions that are written for one prompt.
-- **Classical operations** stand in for diffusion in object integrity and colour.
+- **One film.** The sources are {pieces} pieces of the first {clips} clips of *Big Buck Bunny*, longer side
+  {side} px: {pairs} pairs with one damaged clip each. Intervals are wide, and still too narrow for films in
+  general.
+- **Dimensions**: {dimensions}. Optical flow is OpenCV's DIS in place of RAFT, at one frame a second: nearly
+  everything moves, so flickering, which needs still neighbours, has few answers ([cells](specificity.csv)
+  with their pairs). All other dimensions need weights or a model server, or, like the seven of human
+  expectation realization, ask questions written for one prompt.
+- **Classical operations** replace diffusion in object integrity and colour.
 
 [All cells with their intervals](specificity.csv).
 """
-
-
-def findings(rows: list[Mapping[str, Any]]) -> str:
-    """Return what the table of dimensions says, a line each."""
-    lines = []
-    for row in rows:
-        if not row["evaluator"].startswith("locot2v-bench."):
-            continue
-        name = row["evaluator"].partition(".")[2]
-        by = row["moved"].replace("_", " ")
-        moved = f"moved by {by}" if by else "moved by no aspect for sure"
-        strongest = f"most by {row['strongest'].replace('_', ' ')} (AUC {row['strongest_auc']:.2f})"
-        if row["off"] == 0.5 and row["on"] in (None, 0.5):
-            lines.append(f"- `{name}` stands at chance everywhere: on these videos it measures no damage.")
-            continue
-        claims = row["claims"].replace("_", " ")
-        on = f"stands for {claims}: AUC {row['on']:.2f}" if row["on"] is not None else "stands for no aspect"
-        lines.append(f"- `{name}` {on}. It is {moved}; of what it does not stand for, {strongest}.")
-    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -158,7 +130,6 @@ def main() -> None:
         side=LONG_SIDE,
         pairs=len([one for one in release.pairs() if not one.control]),
         summary=markdown_text(summary),
-        findings=findings(list(summary.rows)),
         dimensions=", ".join(name.partition(".")[2].replace("_", " ") for name in names),
     )
     write_atomic(out / "specificity.md", page.encode())

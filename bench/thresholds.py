@@ -147,25 +147,25 @@ KINDS = {
 
 PAGE = """# Thresholds of simulated judges
 
-`python -m bench.thresholds --judges {judges} --seed {seed}` made this page;
-[thresholds](../thresholds.md) explains it.
+`python -m bench.thresholds --judges {judges} --seed {seed}` wrote this page; [thresholds](../thresholds.md)
+explains it.
 
 ## Six judges
 
 Each is asked adaptively on a ladder of 21 strengths over ten doublings, 40 sources, until the interval's
-upper end is twice its lower one. All pairs would take 840 requests.
+upper end is at most twice the lower. All pairs would take 840 requests.
 
 {example}
 ## Coverage, and what adaptive runs save
 
-{judges} judges a ladder, each with a threshold in the middle half of the ladder, a width of 0.75 to 1.5
-doublings and up to 5 % lapses. *Covered*: the true threshold is in the interval, of the search and of the
-full ladder. *Requests*: mean number until the interval's ends have the ratio *precision*; a full ladder gets
-all doses of one more source each time.
+{judges} judges per ladder: threshold in its middle half, width of 0.75 to 1.5 doublings, up to 5 % lapses.
+*Covered*: the interval of the search, or of the full
+ladder, contains the true threshold. *Requests*: mean number until the interval's ends have the ratio
+*precision*; a full ladder adds all doses of one source at a time.
 
 {table}
-What is saved depends on how much of the ladder says nothing about the threshold: more on long ladders, and
-for steep judges.
+Savings grow with the part of the ladder that says nothing about the threshold: with long ladders and steep
+judges.
 """
 
 
