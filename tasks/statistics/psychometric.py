@@ -268,8 +268,8 @@ class Grid:
     def interval(self, right: Array, wrong: Array, weight: float = 1.0) -> tuple[float, float]:
         """Return the thresholds that a likelihood-ratio test does not reject at 5 %, in doublings.
 
-        Each threshold has the likelihood of the best other parameters. Widths and lapse rates count as their
-        priors have it, because few answers show them.
+        Each threshold has the likelihood of the best other parameters. Lapse rates count as their prior
+        has it, because answers at low doses do not show them.
 
         Parameters
         ----------
@@ -279,10 +279,7 @@ class Grid:
         yes, no = self.logs
         logs = weight * (yes @ right + no @ wrong).reshape(self.prior.shape)
         with np.errstate(divide="ignore"):
-            prior = np.log(_width_prior(self.widths, *self.ladder.steps))[:, None] + np.log(
-                _lapse_prior(self.lapses)
-            )
-        logs = logs + prior[..., None]
+            logs = logs + np.log(_lapse_prior(self.lapses))[:, None]
         profile = logs.max(axis=(1, 2, 3))
         limit = profile.max() - _LIKELIHOOD_RATIO
         best = int(profile.argmax())
