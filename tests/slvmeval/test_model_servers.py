@@ -311,6 +311,7 @@ def test_answers_that_a_packages_rows_share_are_paid_once_over_a_kill(
         # six pairs in both orders; a worker may have stored the one at the kill before it ended
         again = len(server.seen) - len(described) - 12
         assert again in (0, 1)
-    # the cost of what was paid before the kill is in no row, unless that was stored
+    # the cost of what was paid before the kill is in no row, but in that of the comparison if it was stored
     told = sum(row.cost_usd or 0 for row in package.rows())
-    assert told == 120 * (len(described) - again * lost[0] + 12)
+    least = 120 * (len(described) - lost[0] + 12)
+    assert least <= told <= least + (1 - again) * 120 * lost[0]

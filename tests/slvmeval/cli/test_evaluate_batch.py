@@ -356,8 +356,8 @@ def test_rounds_of_an_adaptive_run_are_batches_with_all_repeats_and_nothing_twic
     ladder_store: Path, run: Run
 ) -> None:
     round_pairs, repeats = 2, 2
-    words = ("--adaptive", "--round-pairs", f"{round_pairs}", "--repeats", f"{repeats}")
-    words += ("--precision", "1.5", "--max-per-aspect", "4")
+    words = ("--adaptive", "--set", f"round_pairs={round_pairs}", "--repeats", f"{repeats}")
+    words += ("--set", "precision=1.5", "--max-per-aspect", "4")
     with BatchServer("openai") as server:
         judge = Judge(server, ladder_store, run)
         handed = [0]
