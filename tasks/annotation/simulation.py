@@ -173,6 +173,7 @@ def _summed(counts: Sequence[Mapping[Behaviour, int]]) -> dict[Behaviour, int]:
 _LOOK_EVERY = 2
 #: Tasks by which a bad worker should be listed, and tasks after a change of behaviour.
 EARLY, SOON = FIRST_TASKS, 10
+_CAMPAIGN = "simulated"
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 #: Pairs of two equal videos in a campaign.
 _EQUAL_PAIRS = 12
@@ -324,7 +325,7 @@ class _Run:
         self.last = (high == shown.high_left, rating)
         vote = Vote(
             vote_id=f"{len(self.votes)}",
-            campaign="simulated",
+            campaign=_CAMPAIGN,
             release="simulated",
             version=1,
             pair_id=task,
@@ -359,13 +360,14 @@ class _Run:
 
     def _look(self) -> None:
         """Exclude whoever is listed; what is known of workers changes which pairs are certain."""
-        rows = quality(self.votes, rule=self.rule)
+        if self.strict:
+            self.model = worker_model(self.votes, self.rule.careless)
+        rows = quality(self.votes, rule=self.rule, models={_CAMPAIGN: self.model})
         for row in rows:
             if row.review:
                 self.listed.setdefault(row.worker, len(self.had[row.worker]))
         if not self.strict:
             return
-        self.model = worker_model(self.votes)
         for pair in self.states:
             votes = self.of_pair[pair]
             # an excluded worker's votes no longer count

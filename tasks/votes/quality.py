@@ -192,7 +192,10 @@ class WorkerQuality:
 
 
 def quality(
-    votes: Iterable[Vote], decisions: Iterable[Decision] = (), rule: QualityRule | None = None
+    votes: Iterable[Vote],
+    decisions: Iterable[Decision] = (),
+    rule: QualityRule | None = None,
+    models: Mapping[str, WorkerModel] | None = None,
 ) -> list[WorkerQuality]:
     """Return the quality of each worker: those to review first, then by flags, votes, campaign and worker.
 
@@ -200,6 +203,8 @@ def quality(
     ----------
     votes
         All votes of the campaigns, including gold ones; of a worker's votes on a pair the first by id counts.
+    models
+        The worker models of these votes, by campaign; None to estimate those that the rule needs.
     """
     rule = rule or QualityRule()
     every = _one_each(votes)
@@ -220,7 +225,10 @@ def quality(
             pair = pairs[vote.campaign, vote.pair_id]
             _count_rating(count, vote, pair, rule)
             _count_preference(count, vote, pair, rule)
-    models = _models(every, rule.careless) if rule.name == "strict" else {}
+    if rule.name != "strict":
+        models = {}
+    elif models is None:
+        models = _models(every, rule.careless)
     workers = [
         _worker(campaign, worker, count, latest.get((campaign, worker)), rule, models.get(campaign))
         for (campaign, worker), count in counts.items()
