@@ -76,17 +76,22 @@ def parts_of_film(film: Path, folder: Path) -> None:
         write_atomic(path.with_suffix(".jsonl"), "".join(json.dumps(one) + "\n" for one in moved).encode())
 
 
-def build(folder: Path, workers: int) -> None:
-    """Build and judge."""
+def judged_parts(folder: Path, release: str, recipe: str, workers: int) -> tuple[str | Path, ...]:
+    """Build the parts of the film by a recipe, let trivial baselines judge them, return the options."""
     demo = fetch_demo(folder / "demo")
     parts_of_film(demo.videos / BUNNY, folder / "parts")
-    recipe = folder / "controls.toml"
-    write_atomic(recipe, RECIPE.encode())
+    path = folder / f"{release}.toml"
+    write_atomic(path, recipe.encode())
     site = ("--store", folder / "store", "--model-folder", demo.u2netp.parent)
     site = (*site, "--workers", str(workers), "--direct", "--quiet")
-    slvmeval("build", RELEASE, "-s", folder / "parts", "--recipe", recipe, *site)
-    chosen = [word for name in TRIVIAL for word in ("-e", name)]
-    slvmeval("evaluate", RELEASE, *chosen, *site)
+    slvmeval("build", release, "-s", folder / "parts", "--recipe", path, *site)
+    slvmeval("evaluate", release, *(word for name in TRIVIAL for word in ("-e", name)), *site)
+    return site
+
+
+def build(folder: Path, workers: int) -> None:
+    """Build and judge."""
+    site = judged_parts(folder, RELEASE, RECIPE, workers)
     # the others see no frames, or no order of them
     probed = [word for name in ("motion", "scenes", "sharpness") for word in ("-e", name)]
     slvmeval("evaluate", RELEASE, *probed, "--probe", PROBES, *site)

@@ -14,11 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench.controls import parts_of_film
-from bench.film_severity import slvmeval
-from bench.films import BUNNY
+from bench.controls import judged_parts
 from bench.known_judges import known_rows, overlooks
-from slvmeval.demo.fetch import fetch_demo
 from storage_schemas.commit import write_atomic
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.pair import PairRecord
@@ -48,15 +45,7 @@ positions = ["early", "middle", "late"]
 
 def build(folder: Path, workers: int) -> None:
     """Build and judge."""
-    demo = fetch_demo(folder / "demo")
-    parts_of_film(demo.videos / BUNNY, folder / "parts")
-    recipe = folder / "lengths.toml"
-    write_atomic(recipe, RECIPE.encode())
-    site = ("--store", folder / "store", "--model-folder", demo.u2netp.parent)
-    site = (*site, "--workers", str(workers), "--direct", "--quiet")
-    slvmeval("build", RELEASE, "-s", folder / "parts", "--recipe", recipe, *site)
-    chosen = [word for name in TRIVIAL for word in ("-e", name)]
-    slvmeval("evaluate", RELEASE, *chosen, *site)
+    judged_parts(folder, RELEASE, RECIPE, workers)
     store = Store.open(folder / "store")
     judged = JudgementsStore(store)
     known = judged.known()

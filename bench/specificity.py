@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from bench.film_severity import ROOT, slvmeval
 from bench.films import Films, run_ffmpeg
 from slvmeval.demo.fetch import read_captions
 from storage_schemas.commit import write_atomic
 from storage_schemas.release import Release
 from storage_schemas.store import Store
+from tasks.report.detection_tables import TRIVIAL
 from tasks.report.figures import figures_of
 from tasks.report.formats import csv_text, markdown_text
 from tasks.report.judged_release import load_judged_release
 from tasks.report.specificity_tables import specificity_tables
 
-ROOT = Path(__file__).resolve().parents[1]
 RELEASE = "specificity"
-TRIVIAL = ("duration", "size", "contrast", "sharpness", "motion", "scenes")
 JUDGE = "locot2v-bench?dimension=all&visual=cpu-approx"
 #: Longer side of the frames, px.
 LONG_SIDE = 384
@@ -60,14 +57,6 @@ def cut(film: Path, captions: bytes, folder: Path, pieces: int, most: int) -> No
             for one in some
         ]
         write_atomic(target.with_suffix(".jsonl"), ("\n".join(lines) + "\n").encode())
-
-
-def slvmeval(*arguments: str | Path) -> None:
-    """Run a command of the program; 3 says that something was left out, which the page says."""
-    command = [sys.executable, "-m", "slvmeval", *map(str, arguments)]
-    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
-    if ended.returncode not in (0, 3):
-        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}")
 
 
 PAGE = """# What moves a dimension?
