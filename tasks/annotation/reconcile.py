@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -61,11 +61,15 @@ def read_export(path: Path) -> tuple[str, list[Submission]]:
     UserInputError
         If it is not an export of a known platform, or has no rows.
     """
-    rows = csv.DictReader(io.StringIO(read_regular_text(path).removeprefix("\ufeff")))
-    names = {name.strip().lower(): name for name in rows.fieldnames or () if name}
+    try:
+        rows = csv.DictReader(io.StringIO(read_regular_text(path).removeprefix("\ufeff")), strict=True)
+        names = {name.strip().lower(): name for name in rows.fieldnames or () if name}
+        every = list(rows)
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise UserInputError(f"{path} cannot be read as a table (CSV, UTF-8): {problem}") from problem
     for platform, columns in _COLUMNS.items():
         if all(column in names for column in columns):
-            given = [tuple((row[names[column]] or "").strip() for column in columns) for row in rows]
+            given = [tuple((row[names[column]] or "").strip() for column in columns) for row in every]
             submissions = [Submission(one, who, status.lower()) for one, who, status in given if one]
             if not submissions:
                 raise UserInputError(f"{path} has no submissions: export the study again")
@@ -82,11 +86,17 @@ def reconciled(
     tasks: int,
     reward: float,
     before: str,
+    name_of: Callable[[str], str],
 ) -> Reconciled:
     """Return what follows from an export.
 
+    A worker is known whose session the export has for the same participant: a session's id alone may be used
+    again with invented participants.
+
     Parameters
     ----------
+    name_of
+        Return the worker's name of a participant of the platform.
     pay
         What each worker has earned.
     tasks
@@ -103,7 +113,9 @@ def reconciled(
     """
     known = {one.id: one for one in submissions}
     mine = [one for one in workers if one.platform == platform]
-    matched = [one for one in mine if one.session in known]
+    matched = [
+        one for one in mine if one.session in known and one.worker == name_of(known[one.session].participant)
+    ]
     if mine and not matched:
         raise UserInputError(
             f"none of the {len(mine)} workers from {platform} is in this export: is it of another study?"
@@ -115,12 +127,13 @@ def reconciled(
         if enough and submission.status not in _SETTLED:
             approve.append(submission)
         owed = Decimal(str(round(pay.get(worker.worker, 0.0), 6)))
-        owed -= Decimal(str(reward)) if enough else 0
+        # the platform pays the reward for what it has approved, or will
+        owed -= Decimal(str(reward)) if enough and submission.status not in _SETTLED - {"approved"} else 0
         if worker.votes and owed > 0:
             bonuses.append((submission.participant, owed))
     answered = {one.session for one in matched if one.votes}
     return Reconciled(
-        unknown=tuple(one for one in mine if one.session not in known and one.entered_at <= before),
+        unknown=tuple(one for one in mine if one not in matched and one.entered_at <= before),
         approve=tuple(sorted(approve, key=lambda one: one.id)),
         bonuses=tuple(sorted(bonuses)),
         unanswered=tuple(one for one in submissions if one.id not in answered),

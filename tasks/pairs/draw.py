@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -240,9 +241,10 @@ def control_jobs(
 def length_jobs(facts: SourceFacts, recipe: Recipe, models: Models, jobs: Sequence[PairJob]) -> list[PairJob]:
     """Return the excerpts beside the main pairs of `jobs`, all around the same clips of the pair's draw.
 
-    Those for which a source has no room are omitted, as are further severity points.
+    Those for which a source has no room are omitted, as are further severity points. Of several shares for
+    which its clips give the same excerpt, there is the one that is nearest to what it has.
     """
-    found = []
+    found: list[PairJob] = []
     for main in jobs:
         if not main.main or not recipe.lengths.shares:
             continue
@@ -251,16 +253,21 @@ def length_jobs(facts: SourceFacts, recipe: Recipe, models: Models, jobs: Sequen
             job = replace(draw_pair(facts, recipe, main.aspect.name, point, models), main=False)
         except SetAside:
             continue
-        found += [excerpt for length in recipe.lengths.points() if (excerpt := _excerpt(facts, job, length))]
+        nearest: dict[tuple[str, int, int], tuple[float, LengthPoint]] = {}
+        for length in recipe.lengths.points():
+            # the clips that are drawn first may leave no room for it
+            with suppress(SetAside):
+                cut = cut_excerpt(*_expected(facts, job), length, job.what)
+                frames = (length.position, cut.first_frame, cut.frame_count)
+                off = abs(length.share - cut.frame_count / cut.source_frames)
+                if frames not in nearest or off < nearest[frames][0]:
+                    nearest[frames] = (off, length)
+        found += [_excerpt(job, length) for _, length in nearest.values()]
     return found
 
 
-def _excerpt(facts: SourceFacts, job: PairJob, length: LengthPoint) -> PairJob | None:
-    """Return the job of an excerpt; None if the clips that are drawn first leave no room for it."""
-    try:
-        cut_excerpt(*_expected(facts, job), length, job.what)
-    except SetAside:
-        return None
+def _excerpt(job: PairJob, length: LengthPoint) -> PairJob:
+    """Return the job of an excerpt."""
     consumed = {**length.model_dump(mode="json"), "version": EXCERPT_VERSION}
     return replace(job, length=length, consumes={**job.consumes, "length": consumed})
 

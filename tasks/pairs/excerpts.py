@@ -39,7 +39,7 @@ def cut_excerpt(
         `no_arrangement` if the damage does not fit, the source has no room for the position, or its clips are
         too long for the share.
     """
-    first, last = _damaged_units(source_units, segments)
+    first, last = _damaged_units(source_units, segments, what)
     total = source_units[-1].first_frame + source_units[-1].frame_count
     middle = (source_units[first].first_frame + _end(source_units[last])) / 2
     length = point.share * total
@@ -77,10 +77,17 @@ def _third(found: float) -> Position:
     return "early" if found < 1 / 3 else "middle" if found < 2 / 3 else "late"
 
 
-def _damaged_units(source_units: Sequence[Segment], segments: Sequence[Segment]) -> tuple[int, int]:
+def _damaged_units(
+    source_units: Sequence[Segment], segments: Sequence[Segment], what: str
+) -> tuple[int, int]:
     """Return the first and the last unit that an excerpt needs.
 
     These are the changed or moved ones; of removed ones also the neighbours, between which the join is.
+
+    Raises
+    ------
+    SetAside
+        `no_arrangement` if nothing is changed.
     """
     present = {segment.first_frame for segment in segments}
     removed = [place for place, unit in enumerate(source_units) if unit.first_frame not in present]
@@ -91,6 +98,8 @@ def _damaged_units(source_units: Sequence[Segment], segments: Sequence[Segment])
         for place, (unit, shown) in enumerate(zip(source_units, segments, strict=True))
         if shown.kind == "degraded" or shown.moved or unit.first_frame != shown.first_frame
     ]
+    if not changed:
+        raise SetAside(Reason.NO_ARRANGEMENT, f"{what} changes nothing: there is no damage to show")
     return changed[0], changed[-1]
 
 

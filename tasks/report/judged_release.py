@@ -138,7 +138,7 @@ def load_judged_release(
             if _is_main(trial.pair, main, clips)
         )
         for wording, some in wordings.items()
-        if wording is not None
+        if wording is not None and (not evaluators or wording[0] in evaluators)
     }
     of_main = (trial for trial in probed if _is_main(trial.pair, main, clips))
     return replace(gathered, people=people, probe_trials=tuple(of_main), wording_trials=worded)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from scipy import stats
+import numpy as np
 
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_columns
-from tasks.statistics.intervals import ALPHA, FEW_SOURCES, clustered_interval
+from tasks.statistics.intervals import FEW_SOURCES, NO_WIDTH, clustered_interval, mean_interval
 from tasks.statistics.trials import TrialPair, grouped, pair_points
 
 _NO_LENGTHS = "The release has no excerpts: a recipe with [lengths] has some."
@@ -72,7 +71,7 @@ def length_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
             ),
             tuple(changes),
             "The difference in accuracy between two excerpts around the same damage, over the films that "
-            "have both. The interval is clustered by source; a dash: there is no second source.",
+            "have both. The interval is clustered by source; a dash: there is one source, or all are alike.",
             empty,
         ),
     )
@@ -138,14 +137,14 @@ def _difference(
     if not both:
         return None
     values = [first[one] - second[one] for one in both]
-    mean = sum(values) / len(values)
-    by_source: dict[str, float] = defaultdict(float)
-    for value, (source, _) in zip(values, both, strict=True):
-        by_source[source] += value - mean
-    count = len(by_source)
-    row: dict[str, Any] = {"pairs": len(both), "difference": mean, "sources": count}
-    if count > 1:
-        error = math.sqrt(count / (count - 1) * sum(one**2 for one in by_source.values())) / len(values)
-        half = float(stats.t.isf(ALPHA / 2, count - 1)) * error
-        row |= {"low": max(mean - half, -1.0), "high": min(mean + half, 1.0)}
+    sources = [source for source, _ in both]
+    row: dict[str, Any] = {
+        "pairs": len(both),
+        "difference": sum(values) / len(values),
+        "sources": len(set(sources)),
+    }
+    found = mean_interval(np.array(values), sources)
+    # sources that are all alike say nothing about how far others differ
+    if found is not None and found.high - found.low > NO_WIDTH:
+        row |= {"low": max(found.low, -1.0), "high": min(found.high, 1.0)}
     return row

@@ -428,7 +428,11 @@ def _accuracies(
     margin: float,
     wordings: Sequence[Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:
-    others = {(row["evaluator"], row["aspect"]): (row["low"], row["high"]) for row in wordings}
+    others = {
+        (row["evaluator"], row["aspect"]): (row["low"], row["high"])
+        for row in wordings
+        if row["low"] is not None
+    }
     rows = {row.aspect: row for row in (*matrix.rows, *matrix.summary)}
     columns = {name: place for place, name in enumerate(matrix.evaluators)}
     places = [

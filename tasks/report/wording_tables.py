@@ -11,7 +11,10 @@ from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_c
 from tasks.statistics.trials import Trial, grouped
 from tasks.statistics.wordings import PARTS, Wordings, trials_by_wording, wordings_of
 
-_NONE = "No judge was asked in several wordings: give `evaluate --prompts` a folder with a folder for each."
+_NONE = (
+    "No judge has complete answers on the same pairs in several wordings: give `evaluate --prompts` a folder "
+    "with a folder for each."
+)
 #: What the words of the judge without a wording are called.
 OWN = "its own"
 

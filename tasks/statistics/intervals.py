@@ -19,6 +19,8 @@ ALPHA = 0.05
 #: With fewer sources, an interval that draws them with replacement is mostly too narrow
 #: (``python -m bench.alpha_coverage``).
 FEW_SOURCES = 20
+#: An interval that is not wider has no width but for rounding.
+NO_WIDTH = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,7 @@ def jackknife_intervals(
     )
     return [
         # neither nan nor 0 but for rounding
-        Interval(float(value - width), float(value + width)) if width > 1e-12 else None
+        Interval(float(value - width), float(value + width)) if width > NO_WIDTH else None
         for value, width in zip(whole, half, strict=True)
     ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from tasks.statistics.intervals import ALPHA, Interval
+from tasks.statistics.intervals import ALPHA, NO_WIDTH, Interval, clustered_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Auc:
     auc
         Chance that an undamaged video has the greater score than a damaged one of any pair; ties count half.
     interval
-        At 95 %, by deleting one source at a time (jackknife); None for fewer than three sources.
+        At 95 %, by deleting one source at a time (jackknife); Wilson's of `paired`, clustered by source,
+        where no deleted source changes the AUC. None for fewer than three sources.
     paired
         Share of pairs whose undamaged video has the greater score; ties count half.
     pairs, sources
@@ -53,6 +54,7 @@ def auc_of(high: Sequence[float], low: Sequence[float], sources: Sequence[str]) 
     # sums of wins and of comparisons by source of the one video and of the other
     member = (place[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
     sums, counts = member.T @ wins @ member, np.outer(member.sum(0), member.sum(0))
+    own = (np.sign(one - other) + 1) / 2
     interval = None
     if len(names) > 2:
         left = [_without(sums, number) / _without(counts, number) for number in range(len(names))]
@@ -60,8 +62,10 @@ def auc_of(high: Sequence[float], low: Sequence[float], sources: Sequence[str]) 
         half = float(stats.t.isf(ALPHA / 2, len(names) - 1) * spread)
         middle = float(wins.mean())
         interval = Interval(max(0.0, middle - half), min(1.0, middle + half))
-    paired = float(((np.sign(one - other) + 1) / 2).mean())
-    return Auc(float(wins.mean()), interval, paired, len(high), len(names))
+        if half <= NO_WIDTH:
+            wilson = clustered_interval(own.tolist(), sources)
+            interval = None if wilson is None else Interval(wilson.low, wilson.high)
+    return Auc(float(wins.mean()), interval, float(own.mean()), len(high), len(names))
 
 
 def _without(table: np.ndarray[tuple[int, int], np.dtype[np.float64]], number: int) -> float:

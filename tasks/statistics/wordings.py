@@ -15,6 +15,7 @@ from scipy import stats
 
 from tasks.statistics.intervals import (
     ALPHA,
+    NO_WIDTH,
     ClusteredInterval,
     Interval,
     clustered_interval,
@@ -25,6 +26,10 @@ from tasks.statistics.trials import BOTH_ORDERS, Trial, TrialPair, points_of
 
 #: The components, in the order of :attr:`Wordings.components`.
 PARTS = ("pair", "wording", "pair and wording", "order", "repeat")
+
+
+#: Share of the pairs of the fullest wording that another has to have: a run may have ended early.
+_ENOUGH = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,8 @@ class Wordings:
     deviation
         Standard deviation of the accuracies.
     another
-        Where the accuracy on these pairs with one more wording of the kind would lie, at 95 %.
+        Where the accuracy on these pairs with one more wording of the kind would lie, at 95 %; None if all
+        accuracies are equal, which says nothing about others.
     components
         The variance of single answers by :data:`PARTS`. Without repeats that of repeats is in that of orders,
         and is None, as is that of orders with one order.
@@ -51,7 +57,7 @@ class Wordings:
     orders: int
     repeats: int
     deviation: float
-    another: Interval
+    another: Interval | None
     components: tuple[Component | None, ...]
 
     @property
@@ -71,10 +77,13 @@ def wordings_of(trials: Mapping[str, Sequence[Trial]]) -> Wordings | None:
     Returns
     -------
     Wordings or None
-        None unless two pairs have answers in two wordings. Pairs without an answer in each order of each
-        wording are left out, as are repeats that not all have.
+        None unless two wordings share two pairs. Wordings with answers on less than half as many pairs as the
+        fullest are left out, then pairs without an answer in each order of each wording, and repeats that not
+        all have.
     """
-    answers = {name: _points(some) for name, some in trials.items()}
+    every = {name: _points(some) for name, some in trials.items()}
+    enough = max(1, _ENOUGH * max(map(len, every.values()), default=0))
+    answers = {name: some for name, some in every.items() if len(some) >= enough}
     # an order that is drawn by pair is one order
     nested: tuple[str | None, ...] = BOTH_ORDERS if _asks_both(answers) else (None,)
     pairs = dict.fromkeys(pair for some in answers.values() for pair in some)
@@ -101,7 +110,7 @@ def wordings_of(trials: Mapping[str, Sequence[Trial]]) -> Wordings | None:
         orders=len(nested),
         repeats=repeats,
         deviation=deviation,
-        another=Interval(max(0.0, middle - half), min(1.0, middle + half)),
+        another=Interval(max(0.0, middle - half), min(1.0, middle + half)) if half > NO_WIDTH else None,
         components=_components(points, sources),
     )
 
@@ -187,13 +196,18 @@ def trials_by_wording(
     ----------
     own
         Of the evaluators in their own words, by name. One that answered a request with several settings is
-        left out: it is not known which of them the wordings are of.
+        left out: it is not known which of them the wordings are of. So is a wording whose text was changed.
     """
     made: dict[str, dict[str, Sequence[Trial]]] = {}
     for (name, wording), some in wording_trials.items():
         if name not in made:
             mine = own.get(name, ())
-            requests = {(trial.pair, trial.order, trial.repeat) for trial in mine}
-            made[name] = {"": mine} if mine and len(requests) == len(mine) else {}
-        made[name][wording] = some
+            made[name] = {"": mine} if mine and _have_one_answer(mine) else {}
+        if _have_one_answer(some):
+            made[name][wording] = some
     return made
+
+
+def _have_one_answer(trials: Sequence[Trial]) -> bool:
+    """Return whether each request was answered with one text and settings."""
+    return len({(trial.pair, trial.order, trial.repeat) for trial in trials}) == len(trials)

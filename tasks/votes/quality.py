@@ -55,9 +55,9 @@ class QualityRule(Frozen):
     doubt, doubt_least_votes
         Workers are flagged who are careless with at least this probability after at least this number of
         tasks, and listed for that alone.
-    early_doubt, early_votes
-        The probability until this number of tasks. It is lower: most of the first tasks are checks, and the
-        harm that a careless worker can still do is largest.
+    first_doubt
+        The probability that is enough at this number of tasks itself, when most of them were checks: the harm
+        that a careless worker can still do is largest. With the next task `doubt` counts.
     fast_share
         A task is fast if its duration, divided by that of its two videos, is among this share of the shortest
         of its campaign and aspect (paper: 10 %).
@@ -93,8 +93,7 @@ class QualityRule(Frozen):
     careless: float = Field(default=CARELESS, gt=0, lt=1)
     doubt: float = Field(default=0.9, ge=0.5, lt=1)
     doubt_least_votes: int = Field(default=8, ge=1)
-    early_doubt: float = Field(default=0.8, ge=0.5, lt=1)
-    early_votes: int = Field(default=8, ge=0)
+    first_doubt: float = Field(default=0.8, ge=0.5, lt=1)
     fast_share: float = Field(default=0.1, gt=0, lt=1)
     fast_least_votes: int = Field(default=20, ge=2)
     fast_times: int = Field(default=3, ge=1)
@@ -382,7 +381,7 @@ def _worker(
     ):
         flags.append(Flag.INACCURATE)
     careful = None if model is None else model.careful(worker)
-    doubt = rule.early_doubt if count["votes"] <= rule.early_votes else rule.doubt
+    doubt = rule.first_doubt if count["votes"] == rule.doubt_least_votes else rule.doubt
     careless = careful is not None and count["votes"] >= rule.doubt_least_votes and 1 - careful >= doubt
     if careless:
         flags.append(Flag.CARELESS)

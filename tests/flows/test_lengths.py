@@ -111,6 +111,7 @@ def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(built:
     assert rows[-1]["share"] == 1.0
     assert rows[-1]["sources"] == 2
     changes = [row for row in report.tables["length-change"].rows if row["evaluator"] == "duration"]
+    assert changes
     assert all(row["difference"] == 0 for row in changes)
     assert "length" in report.figures
 

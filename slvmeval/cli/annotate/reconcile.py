@@ -66,6 +66,7 @@ def reconcile(options: ReconcileOptions) -> None:
             settings.tasks_per_worker or 1,
             options.reward,
             made,
+            lambda participant: desk.workers.name_of(platform, participant),
         )
     new = [one.worker for one in found.unknown if one.standing != Standing.EXCLUDED]
     digits = decimals(settings.currency)

@@ -159,7 +159,10 @@ def demo(
     from flows.release.flow import BUILD
     from flows.release.options import build_options
     from slvmeval.demo.fetch import fetch_demo
+    from tasks.recipe import load_recipe
 
+    # a name that is wrong is said before anything is fetched
+    load_recipe(given.recipe)
     files = fetch_demo(given.folder, say=terminal.tell)
     site = terminal.settings(
         store=given.folder / "store",

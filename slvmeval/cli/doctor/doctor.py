@@ -47,6 +47,11 @@ def doctor(options: DoctorOptions) -> None:
     if options.gpu:
         gpu_check(options)
         return
+    if options.changes:
+        raise typer.BadParameter(
+            f"{options.changes[0]} is a setting of no check; with --gpu it changes the recipe",
+            param_hint="--set",
+        )
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 

@@ -79,18 +79,17 @@ def _entered(site: Site, campaign: Campaign, parameters: dict[str, str], who: st
 
 def _from_prolific(site: Site, campaign: str, parameters: dict[str, str], who: str) -> dict[str, str]:
     """Return Prolific's ids: those that it signed, or what the address says where that is enough."""
+    if "prolific-unsigned" in site.serving.platforms and "PROLIFIC_PID" in parameters:
+        _limit_new(site, campaign, "prolific", parameters["PROLIFIC_PID"], who)
+        return parameters
+    _check_platform(site, "prolific")
     if token := parameters.get(PARAMETER):
-        _check_platform(site, "prolific")
         return site.prolific.ids(token)
-    if "prolific-unsigned" not in site.serving.platforms:
-        _check_platform(site, "prolific")
-        raise Problem(
-            403,
-            RefusalReason.BAD_LINK.value,
-            "this link is not signed by Prolific: open the study from Prolific again",
-        )
-    _limit_new(site, campaign, "prolific", parameters["PROLIFIC_PID"], who)
-    return parameters
+    raise Problem(
+        403,
+        RefusalReason.BAD_LINK.value,
+        "this link is not signed by Prolific: open the study from Prolific again",
+    )
 
 
 def _limit_new(site: Site, campaign: str, platform: str, identity: str, who: str) -> None:

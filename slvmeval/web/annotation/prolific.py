@@ -6,6 +6,7 @@ Prolific sends it as the parameter `PARAMETER` and signs it with RS256; its publ
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import httpx
 from slvmeval.web.annotation.problems import Problem
 from tasks.annotation.desk.refusals import RefusalReason
 
+log = logging.getLogger(__name__)
+
 KEYS = "https://api.prolific.com/.well-known/study/jwks.json"
 PARAMETER = "prolific_token"
 #: Length of the longest token that is read; those of Prolific have about a thousand characters.
@@ -24,6 +27,8 @@ LONGEST_TOKEN = 4000
 _KEEP_S = 24 * 3600.0
 #: Keys of an unknown name are asked for at most this often, whatever tokens are sent.
 _AGAIN_S = 60.0
+#: While there are no keys, they are asked for at most this often.
+_AWAY_S = 5.0
 _PATIENCE_S = 10.0
 #: Seconds by which clocks may differ.
 _LEEWAY_S = 30
@@ -94,10 +99,19 @@ class ProlificTokens:
         with self._lock:
             now = self._clock()
             age = None if self._asked is None else now - self._asked
-            if age is None or age > _KEEP_S or (name not in self._keys and age > _AGAIN_S):
-                self._asked = now
+            pause = _AGAIN_S if self._keys else _AWAY_S
+            if age is None or age > _KEEP_S or (name not in self._keys and age > pause):
                 self._renew()
+                # also where they are away: those who wait are told at once
+                self._asked = self._clock()
             known = self._keys.get(name)
+            if not self._keys:
+                raise Problem(
+                    503,
+                    "keys_away",
+                    f"Prolific's keys cannot be fetched from {self._url}: try again in a minute",
+                    retry_s=_AGAIN_S,
+                )
         if known is None:
             raise _bad("the token of this link is signed with an unknown key")
         return known
@@ -109,14 +123,7 @@ class ProlificTokens:
         try:
             keys = jwt.PyJWKSet.from_dict(self._fetch(self._url)).keys
         except (httpx.HTTPError, jwt.PyJWTError, ValueError) as problem:
-            if not self._keys:
-                self._asked = None
-                raise Problem(
-                    503,
-                    "keys_away",
-                    f"Prolific's keys cannot be fetched from {self._url}: try again in a minute",
-                    retry_s=_AGAIN_S,
-                ) from problem
+            log.warning("Prolific's keys cannot be fetched from %s: %s", self._url, problem)
             return
         self._keys = {key.key_id: key.key for key in keys if key.key_id and key.algorithm_name == "RS256"}
 
@@ -124,7 +131,9 @@ class ProlificTokens:
 def _fetched(url: str) -> dict[str, Any]:
     reply = httpx.get(url, timeout=_PATIENCE_S)
     reply.raise_for_status()
-    keys: dict[str, Any] = reply.json()
+    keys = reply.json()
+    if not isinstance(keys, dict):
+        raise ValueError("it is no set of keys")
     return keys
 
 

@@ -301,6 +301,10 @@ def _check_options(settings: Serving, processes: int) -> None:
     for platform in settings.platforms:
         if platform not in PLATFORMS:
             raise UserInputError(f"--platform {platform}: choose {', '.join(PLATFORMS)}")
+    if {"prolific", "prolific-unsigned"} <= set(settings.platforms):
+        raise UserInputError(
+            "--platform prolific and prolific-unsigned: choose one, as the second needs no signature"
+        )
     if settings.send_files and settings.send_files not in SEND_FILES:
         raise UserInputError(f"--set send_files={settings.send_files}: choose {' or '.join(SEND_FILES)}")
     if settings.send_files and not settings.trusted_proxies:

@@ -22,7 +22,14 @@ def test_the_interval_deletes_sources_and_needs_three() -> None:
     clear = auc_of([5, 6, 7, 8], [1, 2, 3, 4], list("abcd"))
     assert clear is not None
     assert clear.interval is not None
-    assert (clear.auc, clear.interval.low, clear.interval.high, clear.moved) == (1, 1, 1, True)
+    assert (clear.auc, clear.interval.high) == (1, 1)
+    # three sources that are all alike may be so by chance, and many are not
+    assert 0.3 < clear.interval.low < 1
+    three = auc_of([1, 1, 1], [0, 0, 0], list("abc"))
+    many = auc_of([1] * 20, [0] * 20, list("abcdefghijklmnopqrst"))
+    assert three is not None
+    assert many is not None
+    assert (three.moved, many.moved) == (False, True)
     two = auc_of([5, 6, 5, 6], [1, 2, 3, 4], ["a", "a", "b", "b"])
     assert two is not None
     assert (two.interval, two.moved) == (None, False)

@@ -7,7 +7,7 @@ import pytest
 
 from storage_schemas.judgements import Order, Preferred
 from tasks.statistics.trials import Trial, TrialPair
-from tasks.statistics.wordings import _components, wordings_of
+from tasks.statistics.wordings import _components, trials_by_wording, wordings_of
 
 
 def trial(pair: int, right: bool, order: Order = "high_first", repeat: int = 0, name: str = "a") -> Trial:
@@ -44,6 +44,7 @@ def test_a_wording_that_is_always_wrong_is_a_matter_of_words() -> None:
     assert [accuracy for accuracy, _ in found.accuracies.values()] == [1.0, 0.0]
     assert (found.pairs, found.orders, found.repeats, found.mean) == (5, 2, 1, 0.5)
     assert found.deviation == pytest.approx(0.5**0.5)
+    assert found.another is not None
     assert (found.another.low, found.another.high) == (0, 1)
     pair, wording, crossed, order, repeat = found.components
     assert wording is not None
@@ -55,7 +56,7 @@ def test_a_wording_that_is_always_wrong_is_a_matter_of_words() -> None:
 def test_equal_wordings_have_no_spread() -> None:
     found = wordings_of({name: both(range(4), True, name, repeats=2) for name in "abc"})
     assert found is not None
-    assert (found.deviation, found.another.low, found.another.high) == (0, 1, 1)
+    assert (found.deviation, found.another) == (0, None), "equal accuracies say nothing of other words"
     assert [one.share for one in found.components if one] == [None] * 5
 
 
@@ -68,7 +69,20 @@ def test_only_pairs_with_all_answers_count() -> None:
     assert (found.pairs, found.repeats) == (4, 1)
     assert wordings_of({"": whole}) is None
     assert wordings_of({"": whole, "b": both(range(1), True, "b")}) is None
-    # a judge whose order is drawn has one order
+    # a wording whose run ended early leaves those of the others
+    found = wordings_of({"": whole, "b": both(range(6), False, "b"), "c": both(range(1), True, "c")})
+    assert found is not None
+    assert (list(found.accuracies), found.pairs) == (["", "b"], 6)
+
+
+def test_trials_by_wording_leave_out_a_wording_whose_text_was_changed() -> None:
+    own, changed = both(range(3), True), both(range(3), False, "b") + both(range(3), True, "c")
+    worded = {("judge", "a"): both(range(3), True, "a"), ("judge", "b"): changed}
+    found = trials_by_wording(worded, {"judge": own})
+    assert list(found["judge"]) == ["", "a"]
+
+
+def test_a_judge_whose_order_is_drawn_has_one_order() -> None:
     drawn = [trial(p, True, "high_first" if p % 2 else "low_first") for p in range(4)]
     found = wordings_of({"": drawn, "b": [trial(one, False, "low_first", name="b") for one in range(4)]})
     assert found is not None

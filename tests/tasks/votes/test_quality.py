@@ -285,7 +285,10 @@ def test_check_tasks_are_no_pairs_of_the_papers_indicators() -> None:
 
 @pytest.mark.parametrize(
     ("careful", "tasks", "listed"),
-    [(0.199, 8, True), (0.201, 8, False), (0.05, 7, False), (0.099, 9, True), (0.101, 9, False)],
+    [
+        *((0.05, 7, False), (0.199, 8, True), (0.201, 8, False)),
+        *((0.199, 9, False), (0.099, 9, True), (0.101, 9, False)),
+    ],
 )
 def test_careless_workers_are_listed_at_the_threshold_and_from_enough_tasks_on(
     careful: float, tasks: int, listed: bool, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from pathlib import Path
 
@@ -166,6 +167,24 @@ def test_a_platforms_export_tells_who_is_invented_and_what_is_owed(
     with busy.desk() as opened:
         standing = {one.worker: one.standing for one in opened.organiser.workers(NAME)}
     assert [standing[one] for one in (real, less, invented)] == ["", "", Standing.EXCLUDED]
+    # a session's id that is used again with another participant is another's
+    with busy.desk() as opened:
+        copied = opened.workers.enter(NAME, "prolific", "p7", session="s-p1").worker
+    os.utime(export, (4e9, 4e9))
+    assert run(busy, *words) == 0
+    assert (out / "approvals.csv").read_text() == "s-p1\n"
+    assert (out / "bonuses.csv").read_text() == "p1,0.50\np2,0.50\n"
+    # a platform does not pay what it rejected
+    export.write_text(f"{head}\ns-p1,p1,REJECTED\n")
+    assert run(busy, *words) == 0
+    assert (out / "bonuses.csv").read_text() == "p1,1.50\n"
+    with busy.desk() as opened:
+        standing = {one.worker: one.standing for one in opened.organiser.workers(NAME)}
+    assert standing[copied] == Standing.EXCLUDED
+    for unreadable in (b"\xff\xfeS", b'Submission id,"'):
+        export.write_bytes(unreadable)
+        assert run(busy, *words) == 1
+        assert "cannot be read as a table" in capsys.readouterr().err
     # an export of another study excludes nobody
     export.write_text(f"{head}\nother,p1,APPROVED\n")
     assert run(busy, *words) == 1

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -98,6 +99,28 @@ def test_keys_are_kept_for_a_day_and_asked_for_again_when_one_is_new(prolific: S
     now[0] += 24 * 3600 + 1
     assert tokens.ids(turning.token()) == IDS
     assert turning.asked == 3
+
+
+@pytest.mark.parametrize("answer", [httpx.ConnectError("away"), ValueError("no set"), {"keys": []}])
+def test_away_keys_are_said_at_once_and_asked_for_again_soon(prolific: StandIn, answer: object) -> None:
+    now, asked = [0.0], [0]
+
+    def keys(url: str) -> dict[str, object]:
+        asked[0] += 1
+        if now[0] > 5:
+            return prolific.keys(url)
+        if isinstance(answer, Exception):
+            raise answer
+        return {"keys": []}
+
+    tokens = ProlificTokens("https://keys", (HERE,), keys, lambda: now[0])
+    for _ in range(3):
+        with pytest.raises(Problem) as refused:
+            tokens.ids(prolific.token())
+        assert (refused.value.status, refused.value.reason) == (503, "keys_away")
+    assert asked[0] == 1
+    now[0] = 5.1
+    assert tokens.ids(prolific.token()) == IDS
 
 
 @contextmanager
