@@ -189,17 +189,22 @@ def test_the_store_is_read_only_for_a_while_then_the_flow_is_killed(
         command = ["mount", "-o", f"remount,{mode}", str(building.store)]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
+    def said(words: str) -> bool:
+        return any(words in log.read_text() for log in logs.iterdir())
+
     try:
         building.start()
         building.reached(3)
         building.wait(lambda: remounted("ro"))
         read_only = building.committed()
+        # a worker needs the store, and is back before the flow is killed, however busy the machine
+        building.wait(lambda: said("is away"))
         time.sleep(10)
         assert remounted("rw")
+        building.wait(lambda: said("is back after"))
         before = ended_and_started_again(building, signal.SIGKILL)
         assert read_only.items() <= before.items()
         check(building, undisturbed, before)
-        assert any("is back after" in log.read_text() for log in logs.iterdir())
     finally:
         building.slurm.run("umount", "-l", str(building.store))
 
