@@ -165,8 +165,10 @@ def _split(
     settings: dict[tuple[str, str], list[str]] = {}
     others = []
     for text in texts or ():
-        key, _, value = text.partition("=")
+        key, equals, value = text.partition("=")
         if key in by_set:
+            if not equals:
+                raise typer.BadParameter(f"{key} has no value: write {key}=VALUE", param_hint="--set")
             settings.setdefault(by_set[key], []).append(value)
         else:
             others.append(text)
@@ -280,6 +282,8 @@ def _filled(model: type[Frozen], values: Mapping[str, Any]) -> Any:
         field = model.model_fields[name]
         how = given(field)
         if _of_path(how, field.annotation) and "" in (value if isinstance(value, list) else [value]):
+            if how.by_set:
+                raise typer.BadParameter(f"{_key(name, field)} is empty: give a path", param_hint="--set")
             raise typer.BadParameter("is empty: give a path", param_hint=_flags(name, how, None)[0])
         of_model[name] = _value(value, how.path)
     return validated(model, of_model)

@@ -60,9 +60,14 @@ def pairs(options: PairsCommandOptions) -> None:
     opened = terminal.open_release(options)
     check_aspects(opened, options.aspects)
     if options.pair_ids:
+        if options.aspects or options.source is not None:
+            raise typer.BadParameter("names pairs: leave out --aspect and --set source", param_hint="--pair")
         for pair_id in options.pair_ids:
             _show(opened, pair_id, options.as_json)
         return
+    if options.source is not None:
+        # an unknown id is refused
+        opened.source(options.source)
     records = [
         record
         for record in opened.pairs(source_id=options.source)

@@ -50,6 +50,8 @@ def status(
 
     Example: `slvmeval status --store STORE --watch`, `slvmeval status --open --store STORE`
     """
+    if options.as_json and (options.page or options.watch):
+        raise typer.BadParameter("is of one moment: leave out --watch and --open", param_hint="--json")
     if options.page:
         _open_page(options)
         return
