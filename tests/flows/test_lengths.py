@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import av
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
 from flows.release.result import BuildResult
-from flows.score.options import EvaluateOptions
+from flows.score.evaluate_run import Evaluation, estimate
+from flows.score.options import EvaluateOptions, evaluate_options
+from flows.score.parameters import EvaluateParameters
+from flows.score.results import RequestProgress
+from storage_schemas.errors import UserInputError
 from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES
@@ -87,6 +92,38 @@ def test_excerpts_copy_no_video_and_are_rebuilt_equal(
     assert "lengths" not in plain.recipe
     assert "excerpt" not in next(iter(read_dicts(plain.path / "pairs.parquet")))
     assert not build_inline(site).new
+
+
+@pytest.mark.parametrize("lengths", [(), ("excerpts",), ("none",), ("0.50", "1")])
+def test_a_run_and_its_estimate_follow_the_selected_lengths(
+    lengths: tuple[str, ...], built: BuildResult
+) -> None:
+    store, records = built.release.store, built.release.pairs()
+    shares = {record.pair_id: record.excerpt and record.excerpt.share for record in records}
+    wanted = {
+        pair_id
+        for pair_id, share in shares.items()
+        if {(): True, ("excerpts",): share, ("none",): not share, ("0.50", "1"): share in (0.5, 1)}[lengths]
+    }
+    given = EvaluateParameters(store=str(store.root), evaluators=("coin",), lengths=lengths, repeats=2)
+    evaluation = Evaluation(evaluate_options(given, given.site()), RequestProgress(quiet=True))
+    evaluation.prepare(ask_servers=False)
+    (judge,) = evaluation.judges
+    assert {pair.pair_id for pair in evaluation.wanted} == wanted
+    assert {request.pair.pair_id for request in judge.units} == wanted
+    assert sum(row.requests for row in estimate(evaluation)) == len({request.key for request in judge.units})
+
+
+def test_lengths_that_do_not_occur_and_searches_without_pairs_are_refused(built: BuildResult) -> None:
+    def prepare(**given: Any) -> None:
+        parameters = EvaluateParameters(store=str(built.release.store.root), evaluators=("coin",), **given)
+        options = evaluate_options(parameters, parameters.site())
+        Evaluation(options, RequestProgress(quiet=True)).prepare()
+
+    with pytest.raises(UserInputError, match=r"the length '0.3': there are 0.5, 0.75, 1, excerpts, none"):
+        prepare(lengths=("0.3",))
+    with pytest.raises(UserInputError, match="asks neither controls nor excerpts"):
+        prepare(lengths=("excerpts",), adaptive=True)
 
 
 def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(built: BuildResult) -> None:
