@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,16 @@ from storage_schemas.store import DEGRADED_CLIP, FRAMES
 from tasks.pairs.verify import verify_deep
 from tasks.pairs.view import open_pair
 from tasks.publish.export import export_recipe, export_release
-from tasks.publish.gallery.data import whole_pairs
+from tasks.publish.gallery.data import with_videos
+from tasks.publish.gallery.write import write_gallery
+from tasks.publish.pair_videos import materialise_pair
 from tasks.recipe import Lengths, Recipe, load_recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import report_of
 from tasks.scoring.registry import choice_from_text
 from tests.flows.small_builds import AddFilm, changed, only
 from tests.inline import build_inline, evaluate_inline
+from tests.tasks.publish.pages import Elements
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree", "temporal_flow")
 LENGTHS = Lengths(shares=(0.5, 0.75), positions=("early", "late"))
@@ -88,7 +92,7 @@ def test_excerpts_copy_no_video_and_are_rebuilt_equal(
     assert other.release.manifest.content_checksum == built.release.manifest.content_checksum
     # without excerpts a release is what it was before there were any
     whole = [record for record in built.release.pairs() if record.excerpt is None]
-    assert plain.pairs() == whole == whole_pairs(built.release)
+    assert plain.pairs() == whole
     assert "lengths" not in plain.recipe
     assert "excerpt" not in next(iter(read_dicts(plain.path / "pairs.parquet")))
     assert not build_inline(site).new
@@ -151,6 +155,43 @@ def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(built:
     assert changes
     assert all(row["difference"] == 0 for row in changes)
     assert "length" in report.figures
+
+
+def decoded(path: Path) -> list[bytes]:
+    with av.open(str(path)) as video:
+        return [frame.to_ndarray().tobytes() for frame in video.decode(video=0)]
+
+
+def test_the_gallery_shows_excerpts_as_parts_of_videos_that_are_there(
+    built: BuildResult, tmp_path: Path
+) -> None:
+    store, release = built.release.store, built.release
+    root = write_gallery(store, release, tmp_path / "gallery").parent
+    records = {record.pair_id: record for record in release.pairs()}
+    seen = 0
+    for page in (root / "sources").iterdir():
+        data = json.loads(Elements(page).texts["data"])
+        source = data["source"]
+        high = decoded(root / source["media"] / "high.mp4")
+        for pair in (one for one in data["pairs"] if one["excerpt"]):
+            record = records[pair["id"]]
+            assert record.excerpt is not None
+            assert pair["excerpt"] == {"share": record.excerpt.share, "position": record.excerpt.position}
+            # what the page plays is what judges see
+            sides = materialise_pair(store, record, release.clips(record.source_id), tmp_path / pair["slug"])
+            low = decoded(root / source["media"] / f"{pair['video']}.mp4")
+            assert high[pair["first"] :][: record.high_frames] == decoded(sides["high"])
+            assert low[pair["video_first"] :][: record.low_frames] == decoded(sides["low"])
+            assert (root / pair["sheet"]).is_file()
+            # one video for all excerpts around a damage
+            assert (pair["video"] == pair["slug"]) == (record.excerpt.share == 1)
+            seen += 1
+    assert seen == sum(record.excerpt is not None for record in records.values())
+
+
+def test_an_excerpt_without_the_whole_film_has_a_video_of_its_own(built: BuildResult) -> None:
+    records = [r for r in built.release.pairs() if r.excerpt is None or r.excerpt.share < 1]
+    assert with_videos(records) == records
 
 
 def test_exported_excerpts_have_both_videos(built: BuildResult, tmp_path: Path) -> None:
