@@ -22,7 +22,7 @@ from tests.flows.small_builds import AddFilm, only
 from tests.inline import build_inline
 from tests.slvmeval.cli.running import Run
 from tests.slvmeval.web.annotation.pieces import Browser, Hands, island, running, serving_of
-from tests.small_films import CLIP_S, CLIPS, write_captions
+from tests.small_films import CLIP_S, CLIPS, caption_lines, write_captions
 
 pytestmark = pytest.mark.slow
 
@@ -33,11 +33,10 @@ SECONDS = float(CLIPS * CLIP_S)
 def built(add_film: AddFilm, small_recipe: Recipe, tmp_path: Path) -> Release:
     """One pair with a control and excerpts of each of three films, whose prompts say which it is."""
     for number in (1, 2, 3):
-        captions = [
-            {"start_s": at * CLIP_S, "end_s": (at + 1) * CLIP_S, "caption": f"A red ball rolls, film {number}."}
-            for at in range(CLIPS)
+        lines: list[dict[str, object]] = [
+            {**line, "caption": f"A red ball rolls, film {number}."} for line in caption_lines()
         ]
-        write_captions(add_film(tmp_path / "videos", number).with_suffix(".jsonl"), list(captions))
+        write_captions(add_film(tmp_path / "videos", number).with_suffix(".jsonl"), lines)
     sources = (SourceRoot(path=str(tmp_path / "videos")),)
     options = BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=small_recipe)
     rule = FilterRule(workers_per_pair=2)
@@ -47,7 +46,8 @@ def built(add_film: AddFilm, small_recipe: Recipe, tmp_path: Path) -> Release:
 
 def frames(video: bytes) -> NDArray[np.float64]:
     with av.open(io.BytesIO(video)) as container:
-        return np.stack([frame.to_ndarray(format="gray") for frame in container.decode(video=0)]).astype(float)
+        shown = [frame.to_ndarray(format="gray") for frame in container.decode(video=0)]
+    return np.stack(shown).astype(float)
 
 
 def seen(browser: Browser) -> tuple[int, str]:
