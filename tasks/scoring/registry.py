@@ -196,8 +196,8 @@ def factory(name: str) -> Callable[..., Any]:
         )
     if name.endswith(".json"):
         raise UserInputError(
-            f"{name}: a submission has its answers already, and cannot be asked or probed; name the judge that "
-            "gave them, see `slvmeval list evaluators`"
+            f"{name}: a submission has its answers already, and cannot be asked or probed; name the judge "
+            "that gave them, see `slvmeval list evaluators`"
         )
     return load_factory("evaluator", name, BUILT_IN, added_evaluators())
 
