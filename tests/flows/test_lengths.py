@@ -15,6 +15,7 @@ from flows.score.evaluate_run import Evaluation, estimate
 from flows.score.options import EvaluateOptions, evaluate_options
 from flows.score.parameters import EvaluateParameters
 from flows.score.results import RequestProgress
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release
@@ -192,6 +193,22 @@ def test_the_gallery_shows_excerpts_as_parts_of_videos_that_are_there(
 def test_an_excerpt_without_the_whole_film_has_a_video_of_its_own(built: BuildResult) -> None:
     records = [r for r in built.release.pairs() if r.excerpt is None or r.excerpt.share < 1]
     assert with_videos(records) == records
+
+
+def test_a_list_of_pairs_says_which_are_excerpts(
+    built: BuildResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    store = str(built.release.store.root)
+    assert main(["pairs", "--store", store]) == 0
+    some = [record for record in built.release.pairs() if record.excerpt]
+    assert capsys.readouterr().out.count(", excerpt of ") == len(some)
+    record = next(one for one in some if one.excerpt and one.excerpt.position == "early")
+    assert main(["pairs", "--pair", record.pair_id, "--store", store]) == 0
+    last = record.first_frame + record.high_frames - 1
+    assert record.excerpt is not None
+    line = f"excerpt    {record.excerpt.share:g}, damage early: frames {record.first_frame} to {last} of 42"
+    assert line in capsys.readouterr().out
 
 
 def test_exported_excerpts_have_both_videos(built: BuildResult, tmp_path: Path) -> None:
