@@ -17,7 +17,6 @@ from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import Lengths, Recipe
-from tasks.votes.filter import FilterRule
 from tests.flows.small_builds import AddFilm, only
 from tests.inline import build_inline
 from tests.slvmeval.cli.running import Run
@@ -39,8 +38,7 @@ def built(add_film: AddFilm, small_recipe: Recipe, tmp_path: Path) -> Release:
         write_captions(add_film(tmp_path / "videos", number).with_suffix(".jsonl"), lines)
     sources = (SourceRoot(path=str(tmp_path / "videos")),)
     options = BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=small_recipe)
-    rule = FilterRule(workers_per_pair=2)
-    more = {"name": "with-controls", "controls": True, "lengths": Lengths(shares=(0.5,)), "annotation": rule}
+    more = {"name": "with-controls", "controls": True, "lengths": Lengths(shares=(0.5,))}
     return build_inline(only(options, "aesthetics", **more)).release
 
 
@@ -65,7 +63,7 @@ def test_controls_that_people_do_not_find_equal_leave_the_release(
     built: Release, run: Run, tmp_path: Path
 ) -> None:
     store, settings = built.store.root, tmp_path / "campaign.toml"
-    settings.write_text('name = "spring"\nrule = "paper"\n')
+    settings.write_text('name = "spring"\nrule = "paper"\nworkers_per_pair = 2\n')
     published = run(
         *("annotate", "publish", built.name, "--private", "--settings", settings, "--store", store, "--quiet")
     )
