@@ -75,16 +75,21 @@ def controls_table() -> str:
 
 
 def strengths_table() -> str:
+    """The default strength of each operation with all parameters, the others with what differs from it."""
     rows = []
     for name in ASPECT_NAMES:
         for operation in aspect(name).operations.values():
-            for strength in operation.strengths:
+            default = operation.default_strength
+            usual = operation.parameters(default).model_dump(mode="json")
+            for strength in sorted(operation.strengths, key=lambda one: one != default):
                 chosen = operation.parameters(strength)
-                default = " (default)" if strength == operation.default_strength else ""
                 number = operation.strength_of(chosen)
                 mark = "–" if number is None else f"{number:.3g}"
                 values = chosen.model_dump(mode="json")
-                rows.append((f"`{operation.name}`", f"`{strength}`{default}", mark, parameters(values)))
+                if strength != default:
+                    values = {key: entry for key, entry in values.items() if entry != usual[key]}
+                first = f"`{operation.name}`" if strength == default else ""
+                rows.append((first, f"`{strength}`", mark, parameters(values)))
     return table(("operation", "strength", "number", "parameters"), rows)
 
 
@@ -118,9 +123,14 @@ def built_in_table() -> str:
 def tables() -> str:
     schemas = table_schemas().items()
     rows = [
-        (f"`{name}`", ", ".join(f"`{one.name}` {one.type}" for one in schema)) for name, schema in schemas
+        (f"`{name}`", ", ".join(f"`{one.name}`{arrow_type(one.type)}" for one in schema))
+        for name, schema in schemas
     ]
     return table(("table", "columns"), rows)
+
+
+def arrow_type(of: object) -> str:
+    return "" if str(of) == "string" else f" {of}".replace("item: ", "")
 
 
 def models_table() -> str:
@@ -152,7 +162,7 @@ def vlm_table() -> str:
     own = vlm_model("mine", {"model": "ORG/MODEL", "server": "NAME"})
     models = (own, *VLM_MODELS_READY.values())
     of_models = [{one.name: one for one in model_settings(VlmModel, model)} for model in models]
-    rows: list[Sequence[object]] = []
+    rows: list[tuple[str, ...]] = []
     for one in declared(factory("vlm-video")).settings:
         if one.name in VlmModel.model_fields:
             defaults = [settings[one.name].default for settings in of_models]
@@ -160,8 +170,14 @@ def vlm_table() -> str:
             defaults = [one.default] * len(models)
         cells = [value(default) if default != {} else "none" for default in defaults]
         meaning = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", one.description).replace("``", "`")
-        rows.append((f"`{one.name}`", one.type, *cells, meaning))
-    head = ("setting", "type", "a model of your own", *(f"`{name}`" for name in VLM_MODELS_READY), "meaning")
+        if rows and rows[-1][-1] == meaning:
+            # settings that are explained together
+            *before, _ = rows.pop()
+            shown = (f"`{one.name}`", *cells)
+            rows.append((*(f"{old}; {new}" for old, new in zip(before, shown, strict=True)), meaning))
+        else:
+            rows.append((f"`{one.name}`", *cells, meaning))
+    head = ("setting", "a model of your own", *(f"`{name}`" for name in VLM_MODELS_READY), "meaning")
     return table(head, rows)
 
 
