@@ -122,15 +122,8 @@ def built_in_table() -> str:
 
 def tables() -> str:
     schemas = table_schemas().items()
-    rows = [
-        (f"`{name}`", ", ".join(f"`{one.name}`{arrow_type(one.type)}" for one in schema))
-        for name, schema in schemas
-    ]
+    rows = [(f"`{name}`", ", ".join(f"`{one}`" for one in schema.names)) for name, schema in schemas]
     return table(("table", "columns"), rows)
-
-
-def arrow_type(of: object) -> str:
-    return "" if str(of) == "string" else f" {of}".replace("item: ", "")
 
 
 def models_table() -> str:
@@ -158,7 +151,7 @@ def served_table() -> str:
 
 
 def vlm_table() -> str:
-    """Every setting of vlm-video: its default for a model of one's own, and of the predefined models."""
+    """Every setting of vlm-video: its default for a user's model, and what differs for predefined models."""
     own = vlm_model("mine", {"model": "ORG/MODEL", "server": "NAME"})
     models = (own, *VLM_MODELS_READY.values())
     of_models = [{one.name: one for one in model_settings(VlmModel, model)} for model in models]
@@ -178,7 +171,11 @@ def vlm_table() -> str:
         else:
             rows.append((f"`{one.name}`", *cells, meaning))
     head = ("setting", "a model of your own", *(f"`{name}`" for name in VLM_MODELS_READY), "meaning")
-    return table(head, rows)
+    differing = [
+        (name, own, *("" if one == own else one for one in ready), meaning)
+        for name, own, *ready, meaning in rows
+    ]
+    return table(head, differing)
 
 
 def captions_table() -> str:
