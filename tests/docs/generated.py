@@ -25,6 +25,8 @@ from tasks.scoring.judges.vlm import vlm_model
 from tasks.scoring.registry import factory
 
 ROOT = Path(__file__).parents[2]
+#: Those that readers of a release need; `slvmeval list schemas tables` prints all.
+TABLES = ("sources", "clips", "pairs", "edits", "degraded_clips", "set_aside", "judgements")
 SECTION = re.compile(r"(<!-- generated: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -121,8 +123,8 @@ def built_in_table() -> str:
 
 
 def tables() -> str:
-    schemas = table_schemas().items()
-    rows = [(f"`{name}`", ", ".join(f"`{one}`" for one in schema.names)) for name, schema in schemas]
+    schemas = table_schemas()
+    rows = [(f"`{name}`", ", ".join(f"`{one}`" for one in schemas[name].names)) for name in TABLES]
     return table(("table", "columns"), rows)
 
 
