@@ -118,7 +118,8 @@ def built_in_table() -> str:
                 continue
             changed = f", {parameters(entry.parameters)}" if entry.parameters else ""
             cells.append(f"`{entry.operation}`, {recipe.strength(name)}{changed}")
-        rows.append(cells)
+        # an empty cell is as in the paper's recipe
+        rows.append([*cells[:2], *("" if cell == cells[1] else cell for cell in cells[2:])])
     return table(("aspect", *(f"`{name}`" for name in BUILT_IN)), rows)
 
 
