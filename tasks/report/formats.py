@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from storage_schemas.printable import printable_value
+from tasks.page_frame import SCRIPT, STYLE, frame_asset, page_templates
 from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
 from tasks.report.table import NONE, Column, Table, clock
 from tasks.statistics.intervals import Interval, printed_per_cent
@@ -225,14 +225,7 @@ _BELOW = (interval_text, counts_text, bounds_text)
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tasks.report"),
-        autoescape=True,
-        finalize=printable_value,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_templates("tasks.report")
     environment.globals |= {
         "accuracy_text": accuracy_text,
         "interval_text": interval_text,
@@ -253,19 +246,20 @@ def render(template: str, data: Mapping[str, Any], script: str = "") -> bytes:
     data
         The template's variables.
     script
-        Name of the only script that the page may run, if any; scripts in the data never run.
+        Name of the only script that the page may run beside the frame's; scripts in the data never run.
     """
-    code = _asset(script) if script else ""
-    allowed = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" if code else "'none'"
+    scripts = [frame_asset(SCRIPT), *([_asset(script)] if script else [])]
+    allowed = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" for code in scripts
     )
     page = (
         _environment()
         .get_template(template)
         .render(
             # our own files, without data
-            css=Markup(_asset("report.css")),
-            script=Markup(code),
+            css=Markup(frame_asset(STYLE) + _asset("report.css")),
+            frame_script=Markup(scripts[0]),
+            script=Markup("".join(scripts[1:])),
             allowed=Markup(allowed),
             **data,
         )
