@@ -262,7 +262,7 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Ca
     for line, message in (
         ("m,p0,calm,2,me", "already"),
         ("m,p8,calm,much,me", "score: "),
-        ("m,p8,calm,nan,me", "no number"),
+        ("m,p8,calm,nan,me", "not a number"),
         ("m,,calm,2,me", "has no prompt_id"),
     ):
         table.write_text("\n".join([*lines, line, ""]))

@@ -95,9 +95,9 @@ def test_what_is_missing_is_reported(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("[", "no JSON"),
-        ([], "no object of themes"),
-        ({}, "no object of themes"),
+        ("[", "not JSON"),
+        ([], "not an object of themes"),
+        ({}, "not an object of themes"),
         ({"space": [ENTRY]}, "'space' is not an object"),
         ({"space": {"space_1": {**ENTRY, "prompt": None}}}, "space, space_1 has no text 'prompt'"),
         ({"space": {"space_1": "A ball."}}, "space, space_1 has no text 'prompt'"),
