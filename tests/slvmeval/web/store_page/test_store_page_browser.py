@@ -38,7 +38,8 @@ def look(chromium: Any, address: str, width: int, scheme: str) -> None:
     page.click("#theme")
     page.click("text=← Store")
     page.wait_for_selector("h1:text('Store')")
-    assert page.evaluate("document.documentElement.dataset.theme") == ("light" if scheme == "dark" else "dark")
+    kept = page.evaluate("document.documentElement.dataset.theme")
+    assert kept == ("light" if scheme == "dark" else "dark")
     page.click("table a >> nth=0")
     page.wait_for_selector("text=Pairs by aspect")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
