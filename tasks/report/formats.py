@@ -149,28 +149,30 @@ def matrix_markdown(matrix: Matrix) -> str:
 
 
 def matrix_latex(matrix: Matrix) -> str:
-    """Return the accuracy matrix as a `tabular`: accuracies, with intervals, n and failures below."""
-    names = " & ".join(["aspect", *(latex(name) for name in matrix.evaluators)])
+    """Return the accuracy matrix as a `tabular`, a line for each aspect: accuracies, intervals, failures."""
+    names = " & ".join(["aspect", "pairs", *(latex(name) for name in matrix.evaluators)])
     lines = [
         "% Accuracy in per cent; bold: best, underlined: second.",
         f"% {INTERVAL_TEXTS[matrix.interval]}",
         f"% needs {LATEX_PACKAGES[0]}",
-        f"\\begin{{tabular}}{{@{{}}l*{{{len(matrix.evaluators)}}}{{r}}@{{}}}}",
+        f"\\begin{{tabular}}{{@{{}}lr*{{{len(matrix.evaluators)}}}{{r}}@{{}}}}",
         "\\toprule",
         f"{names} \\\\",
     ]
     for rows in (matrix.rows, matrix.summary):
         lines += ["\\midrule"] if rows else []
         for row in rows:
-            marks = {"best": "\\textbf{{{}}}", "second": "\\underline{{{}}}", "": "{}"}
-            values = [marks[cell.mark].format(latex(accuracy_text(cell))) for cell in row.cells]
-            lines.append(" & ".join([latex(row.title), *values]) + r" \\")
-            for text in _BELOW:
-                # without any value the row would be an empty line
-                if any(text(cell) for cell in row.cells):
-                    small = ["{\\scriptsize " + latex(text(cell)) + "}" for cell in row.cells]
-                    lines.append(" & ".join(["", *small]) + r" \\")
+            cells = [_latex_cell(cell) for cell in row.cells]
+            lines.append(" & ".join([latex(row.title), str(row.pairs), *cells]) + r" \\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def _latex_cell(shown: MatrixCell) -> str:
+    marks = {"best": "\\textbf{{{}}}", "second": "\\underline{{{}}}", "": "{}"}
+    accuracy = marks[shown.mark].format(latex(accuracy_text(shown)))
+    failed = f"{shown.cell.failed} failed" if shown.cell is not None and shown.cell.failed else ""
+    beside = ", ".join(text for text in (interval_text(shown), failed) if text)
+    return accuracy + (f" {{\\scriptsize ({latex(beside)})}}" if beside else "")
 
 
 def latex_document(names: list[str], title: str) -> str:
