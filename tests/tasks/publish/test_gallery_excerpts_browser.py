@@ -71,7 +71,7 @@ def test_an_excerpt_begins_and_ends_within_the_film(
     assert shown.count() == length / 3
     assert "· 0:00–0:03" in shown.first.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    # it stops where the excerpt ends, though the film goes on
+    # it stops where the excerpt ends, though the film continues
     page.evaluate(f"gallery.players.seek('high', {length - 2})")
     wait(page, f"!gallery.players.target && Math.abs({TIMES}[0] - {begin + length - 2}) < 0.3")
     page.evaluate("gallery.players.play()")

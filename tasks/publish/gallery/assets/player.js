@@ -58,7 +58,7 @@
     }
 
     times() {
-      // the file of an excerpt may go on behind it
+      // the file of an excerpt may continue after it
       const time = Math.min(this.target ?? this.at(this.leading), this.length(this.leading) - 0.25 / this.pair.fps);
       return { [this.leading]: time, [this.following]: this.partner(time) };
     }
@@ -111,7 +111,7 @@
     }
 
     run(video) {
-      // a play() that a pause or a new file overtakes is no error
+      // a play() that a pause or a new file overtakes is not an error
       video.play().catch((problem) => { if (problem.name !== "AbortError") this.pause(); });
     }
 
