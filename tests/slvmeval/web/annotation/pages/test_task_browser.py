@@ -169,6 +169,7 @@ def test_each_way_of_drawn_viewing_asks_for_its_own_and_is_in_the_vote(visit: Vi
             visitor.tap("#look-on")
             visitor.wait("!document.querySelector('[data-prefer]').disabled")
         visitor.prefer("left")
+        assert visitor.text("#step-see .hint").startswith(words["see_playhead" if playhead else "see"])
         # half speed: a part is begun, and not played
         visitor.page.locator("#speed").select_option("0.5")
         visitor.tap("[data-number='0'] button >> nth=0")
