@@ -220,43 +220,33 @@ def _wording_variance(table: Table, _evaluators: Sequence[str]) -> Canvas:
     ]
     canvas, axes = _bars(labels)
     parts = [part for part in PARTS if any(part in shares for shares in held.values())]
-    _stack(axes, [[shares.get(part, 0.0) for shares in held.values()] for part in parts])
+    _stack(axes, [[shares.get(part, 0.0) for shares in held.values()] for part in parts], parts)
     axes.set_xlabel("share of the variance of answers, %")
-    axes.legend(
-        *([Rectangle((0, 0), 1, 1, color=PALETTE[place]) for place in range(len(parts))], parts),
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8.0, borderaxespad=0.2,
-        handlelength=1.0, columnspacing=1.2,
-    )  # fmt: skip
     return canvas
 
 
 def _protocols(table: Table, _evaluators: Sequence[str]) -> Canvas:
     """People by protocol: whom they preferred, with its interval, beside how they rated the damage."""
     rows, tall = table.rows, 0.44
-    height = tall * len(rows) + 0.75
-    canvas = Canvas(figsize=(5.6, height))
+    height = tall * len(rows) + 0.68
+    # as wide as a phone
+    canvas = Canvas(figsize=(4.4, height))
     share = tall * len(rows) / height
-    left, right = (canvas.add_axes((x, 0.42 / height, 0.45, share)) for x in (0.02, 0.53))
+    left, right = (canvas.add_axes((x, 0.42 / height, 0.43, share)) for x in (0.02, 0.53))
     for axes in (left, right):
         _share_axis(axes, len(rows), chance=False)
         axes.grid(visible=False)
         axes.set_ylim(len(rows) - 0.3, -0.7)
         axes.set_yticks([])
     left.set_xlabel("preferred the untouched video, %", fontsize=8.0)
-    right.set_xlabel("rated A, B and C, %", fontsize=8.0)
-    _stack(right, [[row[rating] for row in rows] for rating in "abc"], 0.26)
+    right.set_xlabel("rated, %", fontsize=8.0)
+    _stack(right, [[row[rating] for row in rows] for rating in "abc"], "ABC", 0.26)
     for place, row in enumerate(rows):
         left.text(-0.02, place - 0.32, row["protocol"], fontsize=8.0)
         left.plot([0.5, 0.5], [place - 0.2, place + 0.2], **_CHANCE)
         if row["right_low"] is not None:
             left.plot([row["right_low"], row["right_high"]], [place] * 2, color=PALETTE[0], linewidth=1.4)
         left.plot([row["right"]], [place], color=PALETTE[0], marker="o", markersize=4, clip_on=False)
-        start = 0.0
-        for rating in "abc":
-            if row[rating] >= 0.06:
-                middle = start + row[rating] / 2
-                right.text(middle, place, rating.upper(), ha="center", va="center", color="white", fontsize=7)
-            start += row[rating]
     return canvas
 
 
@@ -272,12 +262,16 @@ def _bars(labels: Sequence[str]) -> tuple[Canvas, Axes]:
     return canvas, axes
 
 
-def _stack(axes: Axes, parts: Sequence[Sequence[float]], tall: float = 0.7) -> None:
-    """Draw bars of shares, one part after the other."""
+def _stack(axes: Axes, parts: Sequence[Sequence[float]], names: Sequence[str], tall: float = 0.7) -> None:
+    """Draw bars of shares, one part after the other, with a legend above."""
     starts = np.zeros(len(parts[0]))
-    for place, shares in enumerate(parts):
-        axes.barh(range(len(shares)), shares, left=starts, height=tall, color=PALETTE[place])
+    for place, (shares, name) in enumerate(zip(parts, names, strict=True)):
+        axes.barh(range(len(shares)), shares, left=starts, height=tall, color=PALETTE[place], label=name)
         starts += np.asarray(shares)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8.0, borderaxespad=0.2,
+        handlelength=1.0, columnspacing=1.2,
+    )  # fmt: skip
 
 
 def one_figure(table: Table, draw: Callable[[Table], Canvas]) -> Figure:
