@@ -40,8 +40,8 @@ def test_what_a_terminal_obeys_is_escaped_once(text: str, shown: str) -> None:
 def test_every_message_and_row_is_printable_but_keeps_its_lines() -> None:
     name = "/videos/a\x1b[2J.mp4"
     assert str(UserInputError(f"{name}: bad\nsee below")) == "/videos/a\\x1b[2J.mp4: bad\nsee below"
-    problem = pickle.loads(pickle.dumps(SetAside(Reason.NOT_A_VIDEO, f"{name} is no video")))
-    assert problem.message == "/videos/a\\x1b[2J.mp4 is no video"
+    problem = pickle.loads(pickle.dumps(SetAside(Reason.NOT_A_VIDEO, f"{name} is not a video")))
+    assert problem.message == "/videos/a\\x1b[2J.mp4 is not a video"
     row = SetAsideRow(source_id="v", stage="s", reason=Reason.NOT_A_VIDEO, message=name, location=name)
     assert row.message == row.location == "/videos/a\\x1b[2J.mp4"
 

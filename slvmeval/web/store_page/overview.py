@@ -1,4 +1,4 @@
-"""What the page of a store shows, read anew each time; nothing is written."""
+"""What the page of a store shows, read again each time; nothing is written."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Overview:
 
 
 def overview(store: Store, database: str | None = None) -> Overview:
-    """Read a store; a part that is damaged is said, and the others are shown.
+    """Read a store; a part that is damaged is reported, and the others are shown.
 
     Parameters
     ----------

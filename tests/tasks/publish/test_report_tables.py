@@ -46,7 +46,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 def first_right(count: int, rest: Kept = "low") -> Answers:
-    """Give answers that are right on the first so many films."""
+    """Give answers that are right on the first films."""
     return lambda record, _order: "high" if int(record.source_id[-2:]) < count else rest
 
 

@@ -104,7 +104,7 @@ def test_a_note_that_somebody_changed_leads_nowhere(page: StorePage) -> None:
     assert written_pages(page.store) == []
 
 
-def test_a_part_that_is_damaged_is_said_and_the_rest_is_shown(page: StorePage) -> None:
+def test_a_part_that_is_damaged_is_reported_and_the_rest_is_shown(page: StorePage) -> None:
     parts = page.store.root / "judgements" / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     (parts / f"{'0' * 32}.parquet").write_bytes(b"not Parquet")
