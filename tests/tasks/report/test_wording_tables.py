@@ -35,7 +35,7 @@ def test_figures_show_how_far_words_move_a_judge_and_what_varies() -> None:
         name: Table(name, name, (), tuple(rows))
         for name, rows in (("wordings", spread), ("wording-variance", parts))
     }
-    # a judge with wordings alone is no evaluator of the other figures
+    # a judge with wordings alone need not be in the other figures
     wordings, variance = (one.svg.decode() for one in figures_of(tables, ["judge"]))
     assert set(re.findall('id="mean-([^"]+)"', wordings)) == {"0-0", "0-1", "1-0", "1-1"}
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", wordings)

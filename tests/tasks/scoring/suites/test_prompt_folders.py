@@ -82,7 +82,7 @@ def of_video_bench(server: Told, folder: str, made_up: bool) -> Iterator[Any]:
     for repeat, (name, says, settings) in enumerate(asked):
         server.say(video_bench.Talk(says), video_bench.MODELS)
         scorer = video_bench.suite(server, prompts=folder, **settings).scorer(name)
-        # another repeat is asked anew
+        # another repeat gets its own answers
         results = scorer.score(video_bench.PROMPT, films, repeat)
         assert not [one for one in results if isinstance(one, NotJudged)]
         yield from (seen.body for seen in server.seen if "messages" in seen.body)
