@@ -18,7 +18,7 @@ from storage_schemas.printable import printable, printable_json
 from storage_schemas.regular_files import in_either_form
 from storage_schemas.secrets import strike_out_of_logs
 from storage_schemas.set_aside import SetAsideRow
-from tasks.publish.gallery import write
+from tasks.page_frame import page_templates
 from tasks.report import formats
 
 
@@ -50,7 +50,7 @@ ENVIRONMENTS = [
     organiser_pages._environment(),
     render._environment(),
     formats._environment(),
-    write._environment(),
+    page_templates("tasks.publish.gallery"),
 ]
 NAME = "a\u202egpj\x9b2J\u200f.mp4"
 SHOWN = "a\\u202egpj\\x9b2J\\u200f.mp4"

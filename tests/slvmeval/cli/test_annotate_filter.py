@@ -42,6 +42,7 @@ def command(judged_store: Path, run: Run) -> Run:
     return lambda *words, **more: run(*words, "--store", judged_store, **more)
 
 
+@pytest.mark.slow
 def test_from_votes_to_a_filtered_release(
     voted: Release, command: Run, tmp_path: Path, no_more_figures: Callable[[], None]
 ) -> None:

@@ -39,6 +39,7 @@ def test_what_is_wrong_in_the_profile_is_reported_before_any_server(tmp_path: Pa
     assert "Did you mean 'cpu-approx'?" in refusal
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_named_or_does_not_answer(tmp_path: Path) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))

@@ -353,7 +353,7 @@ def test_latex_is_well_formed(report: ReleaseReport) -> None:
     assert environments(main) == ["tabular"]
     assert r"\textbf{94.4}" in main
     assert r"\underline{80.0}" in main
-    columns = len(report.matrix.evaluators) + 1
+    columns = len(report.matrix.evaluators) + 2
     for line in main.splitlines():
         if line.endswith(r"\\"):
             assert len(re.findall(r"(?<!\\)&", line)) == columns - 1

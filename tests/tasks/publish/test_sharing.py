@@ -213,6 +213,7 @@ def test_an_upload_that_broke_off_sends_the_rest(exported: Path, hub: DatasetHub
     assert (len(hub.uploaded), hub.dataset(DEMO).commits) == (sent, commits)
 
 
+@pytest.mark.slow
 def test_a_killed_pull_continues(
     release: Release, exported: Path, hub: DatasetHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

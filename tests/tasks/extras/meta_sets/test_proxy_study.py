@@ -161,6 +161,7 @@ def test_what_cannot_be_studied_is_reported(fetv: Path, tmp_path: Path) -> None:
             assert (pair.low.planes(range(4)) == pair.high.planes(range(4, 8))).all()
 
 
+@pytest.mark.slow
 def test_the_study_in_one_command(
     fetv: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture
 ) -> None:
