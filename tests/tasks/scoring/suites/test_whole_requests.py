@@ -53,14 +53,14 @@ WORDS = ("overall_alignment", "event_alignment", "human_action", "theme_clarity"
 
 
 #: Every aspect, by operations whose models can be planted; the videos are 32 px wide.
-ASPECTS = {
-    **WITHOUT_MODELS,
+MORE = {
     "technical_quality": AspectRecipe(operation="lanczos-down-up", parameters={"long_side": 16}),
     "appearance_style": AspectRecipe(operation="opencv-style"),
     "background_consistency": AspectRecipe(operation="rembg-u2net", parameters=SMALL_NETWORK),
     "object_integrity": AspectRecipe(operation="saliency-telea-inpainting"),
     "color": AspectRecipe(operation="named-colour-hue-shift"),
 }
+ASPECTS = {**WITHOUT_MODELS, **MORE}
 
 
 def red(number: int) -> Planes:
@@ -91,6 +91,12 @@ def pair(request: pytest.FixtureRequest, pairs: dict[str, Pair]) -> Pair:
     pair = pairs[request.param]
     assert (len(pair.low) < len(pair.high)) == (request.param == "comprehensiveness")
     return pair
+
+
+@pytest.fixture(params=[*WITHOUT_MODELS, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
+def any_pair(request: pytest.FixtureRequest, pairs: dict[str, Pair]) -> Pair:
+    """Return the pairs for what is asked without an aspect: those that need planted models are slow tests."""
+    return pairs[request.param]
 
 
 @pytest.fixture
@@ -219,12 +225,12 @@ def test_the_captioner_is_told_the_same_of_both_videos(pair: Pair, server: Told)
 
 
 @pytest.mark.parametrize("name", ["color_consistency", "aesthetic_quality", "temporal_consistency"])
-def test_video_bench_is_told_the_same_of_both_videos(name: str, pair: Pair, server: Told) -> None:
+def test_video_bench_is_told_the_same_of_both_videos(name: str, any_pair: Pair, server: Told) -> None:
     """By chain of query, by few-shot scoring with the prompt, and in grids."""
     server.say(video_bench.Talk(scores=lambda lights: [3] * len(lights)), video_bench.MODELS)
     scorer = video_bench.suite(server, grid={"fps": 1.0}, fps=1.0).scorer(name)
     asked = []
-    for sides in ((pair.high, pair.low), (pair.low, pair.high)):
+    for sides in ((any_pair.high, any_pair.low), (any_pair.low, any_pair.high)):
         if isinstance(scorer, QualityScorer):
             films = [SampledVideo("", side) for side in sides]
             scorer.score_batch(PROMPT, films, VideoGroup((0, 1)))
@@ -236,14 +242,14 @@ def test_video_bench_is_told_the_same_of_both_videos(name: str, pair: Pair, serv
 
 
 @pytest.mark.parametrize("name", [*WORDS, "locate"])
-def test_locot2v_bench_is_told_the_same_of_both_videos(name: str, pair: Pair, server: Told) -> None:
+def test_locot2v_bench_is_told_the_same_of_both_videos(name: str, any_pair: Pair, server: Told) -> None:
     server.say(locot2v.Talk(), locot2v.MODELS)
     made = locot2v.suite(server)
     question = {"question": "Is it calm?", "polarity": "positive"}
     details = {"questions": {HERD_NAMES[0]: [question]}, "actions": ["A man waves.", "A man sits."]}
     prompt = SuitePrompt(prompt_id="p", text=PROMPT, details=details)
     asked = []
-    for side in (pair.high, pair.low):
+    for side in (any_pair.high, any_pair.low):
         if name == "locate":
             asker = LiveComparer(roles_of(locot2v.setup(server), made.settings))
             event_clips(asker, prompt, SampledVideo("", side), made.settings)
