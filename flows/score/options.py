@@ -254,6 +254,7 @@ def evaluate_options(
             "pairs": parameters.pair_ids,
             "strengths": parameters.strengths,
             "clips": parameters.clips,
+            "lengths": parameters.lengths,
             "most_per_aspect": parameters.most_per_aspect,
         },
     )
