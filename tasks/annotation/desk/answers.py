@@ -182,6 +182,7 @@ class Answers:
             platform=worker.platform,
             language=worker.language,
             gold=assignment.task.gold,
+            control=assignment.task.control,
             first=assignment.first,
             preferred=assignment.side_at(row.preferred),
             rating=row.rating,

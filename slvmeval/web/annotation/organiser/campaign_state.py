@@ -277,9 +277,10 @@ def campaign_state(
 
 
 def agreed_of(facts: Facts) -> list[VoteAgreement]:
-    """Return the agreement of the counted votes."""
+    """Return the agreement of the counted votes, without those on controls, as in the report."""
     rule = FilterRule(drop_excluded=facts.campaign.drops_excluded)
-    return agreement(counting(facts.votes, facts.decisions, rule))
+    counted = counting(facts.votes, facts.decisions, rule)
+    return agreement([vote for vote in counted if not vote.control])
 
 
 def judged_of(facts: Facts) -> list[WorkerQuality]:

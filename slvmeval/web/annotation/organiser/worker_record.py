@@ -142,7 +142,7 @@ class VoteBeside:
         """What the task checks, in words; empty for a pair of the release."""
         if self.vote.check is not None:
             return _CHECKS[self.vote.check]
-        return "known answer" if self.vote.gold else ""
+        return "known answer" if self.vote.gold else "control" if self.vote.control else ""
 
 
 @dataclass(frozen=True)
