@@ -338,7 +338,7 @@ class Campaign(Frozen):
         return self._rounded_up(self.expected_s(watch_s) / 3600 * self.pay_per_hour)
 
     def pay_for_time(self, seconds: float, usual_watch_s: float) -> float:
-        """Return the pay of time that is no task, rounded up like that of tasks.
+        """Return the pay of time that is not a task's, rounded up like that of tasks.
 
         Parameters
         ----------

@@ -193,7 +193,7 @@ def consent(
 
 @router.get("/question")
 def question_page(request: Request, campaign: str) -> Response:
-    """Show the question that comes before the first task, or go on."""
+    """Show the question that comes before the first task, or continue."""
     site = site_of(request)
     session = site.session(request, campaign)
     words = texts(session.language, None, site.serving.texts_folder).words

@@ -74,7 +74,7 @@ def task_page(request: Request, campaign: str) -> Response:
         target = _instead(site, session, refused.reason)
         if refused.reason is RefusalReason.EXCLUDED and earned(site, session)["owed"]:
             problem = of_desk(refused, campaign)
-            problem.go_on = f"/c/{campaign}/done"
+            problem.next_page = f"/c/{campaign}/done"
             raise problem from refused
         if target is None:
             raise
@@ -162,7 +162,7 @@ def rate(request: Request, campaign: str, assignment: str, body: Rated) -> dict[
 
 @router.post("/{assignment}/train")
 def train(request: Request, campaign: str, assignment: str, body: Rated) -> dict[str, Any]:
-    """Store the answer of a training task, which is no vote; its page then explains it."""
+    """Store the answer of a training task, not a vote; its page then explains it."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
     site.desk.answers.train(campaign, worker, assignment, body.rating)

@@ -101,7 +101,7 @@ class Answers:
                 refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
             if row.training:
-                refuse(RefusalReason.BAD_VALUE, "this is training, which is no vote")
+                refuse(RefusalReason.BAD_VALUE, "this is training, not a vote")
             known = self._votes.find(connection, campaign, worker, row.pair_id)
             if known is not None:
                 if (known.vote_id, known.rating, known.comment) != (row.assignment, rating, words):
@@ -116,7 +116,7 @@ class Answers:
         return vote
 
     def train(self, campaign: str, worker: str, assignment_id: str, rating: str) -> Assignment:
-        """Store the answer of a training task, which is paid and no vote; repeating it changes nothing.
+        """Store the answer of a training task, which is paid, and not a vote; repeating it changes nothing.
 
         The assignment stays with the worker, who reads the explanation, until :meth:`finish_training`.
         """
@@ -137,7 +137,7 @@ class Answers:
             return self._assignments.pair(connection, settings, row)
 
     def finish_training(self, campaign: str, worker: str, assignment_id: str) -> None:
-        """End a training task whose explanation was read; the queue goes on."""
+        """End a training task whose explanation was read; the queue continues."""
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             _, row = self._trains(connection, campaign, worker, assignment_id)
             if row.state != "rated":
@@ -149,7 +149,7 @@ class Answers:
     ) -> tuple[Campaign, AssignmentRow]:
         settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
         if not row.training:
-            refuse(RefusalReason.BAD_VALUE, "this task is no training")
+            refuse(RefusalReason.BAD_VALUE, "this task is not training")
         return settings, row
 
     def _record(

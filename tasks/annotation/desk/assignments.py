@@ -66,7 +66,7 @@ class Assignment:
         Share of each video that must be played before the preference; 0 for the task's first look, None for
         nothing.
     training
-        Whether the worker trains with it: its answer is explained, and is no vote.
+        Whether the worker trains with it: its answer is explained, and not a vote.
     """
 
     id: str

@@ -30,7 +30,7 @@ RECORDED_REFUSALS = frozenset(
         RefusalReason.OTHER_ANSWER,
     }
 )
-#: Whoever is refused for these reasons, and has answered nothing, is paid for coming.
+#: Workers who are refused for these reasons, and have answered nothing, are paid for coming.
 TOO_LATE = frozenset({RefusalReason.DONE, RefusalReason.FULL, RefusalReason.NO_TASKS})
 #: Maximum number of recorded refusals per assignment.
 MAX_REFUSALS = 20

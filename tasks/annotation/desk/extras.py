@@ -84,7 +84,7 @@ class Extras:
         self._pay(connection, settings.name, worker, kind, "", settings.expected_answer_s, pay)
 
     def answer_pay(self, connection: Connection, settings: Campaign) -> float:
-        """Return what is paid for the time of an answer that is no task."""
+        """Return what is paid for the time of an answer, apart from tasks."""
         shown = select(TASKS.c.watch_s).where(TASKS.c.campaign == settings.name, TASKS.c.shown.is_(True))
         usual_s = median([*connection.execute(shown).scalars()] or [0.0])
         return settings.pay_for_time(settings.expected_answer_s, usual_s)

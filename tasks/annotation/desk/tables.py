@@ -121,7 +121,7 @@ INVITATIONS = Table(
 )
 
 #: A video that is rated alone is at the place ``left``.
-#: `training`: its answer is no vote, and it is closed once its explanation was read.
+#: `training`: its answer is not a vote, and it is closed once its explanation was read.
 #: `state` is opened, preferred, rated, or closed (or answered in a file). `lapsed`: the end of the lease is
 #: recorded; `given_on`: another worker got the pair after it. `elapsed_s` is how much can have been played so
 #: far, `last_at` the time of the last report.

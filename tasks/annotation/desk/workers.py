@@ -188,7 +188,7 @@ class Workers:
             return Earned(len(pairs), pay, extras)
 
     def answer_pay(self, campaign: str) -> float:
-        """Return what is paid for the time of an answer that is no task."""
+        """Return what is paid for the time of an answer, apart from tasks."""
         with self._database.read() as connection:
             return self._extras.answer_pay(connection, self._campaigns.find(connection, campaign))
 

@@ -277,7 +277,7 @@ def test_low_accuracy_flags_at_the_threshold_and_from_enough_tasks_on(
     assert odd(gold).flags == ((Flag.INACCURATE,) if flagged else ())
 
 
-def test_check_tasks_are_no_pairs_of_the_papers_indicators() -> None:
+def test_check_tasks_are_not_pairs_of_the_papers_indicators() -> None:
     votes = [vote(f"film/{n}~equal", name, gold=True) for n in range(12) for name in (*GOOD, "odd")]
     worker = odd(votes)
     assert (worker.votes, worker.easy, worker.solvable, worker.gold) == (12, 0, 0, 0)
@@ -341,6 +341,6 @@ def test_nobody_is_right_or_wrong_on_a_control() -> None:
     control = odd([one.model_copy(update={"control": True}) for one in votes])
     assert (pair.solvable, pair.solved, Flag.INACCURATE in pair.flags) == (PAIRS, 0, True)
     assert (control.solvable, control.solved, control.flags) == (0, 0, ())
-    # whoever sees damage where others see none disagrees on a control, too
+    # a worker who sees damage where others see none disagrees on a control, too
     apart = odd([one.model_copy(update={"control": True}) for one in campaign(rating="C")])
     assert Flag.DISAGREES in apart.flags

@@ -33,26 +33,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     Every page takes ``campaign`` (a `Campaign`; None only on `refused`, where none is known) and, from the
     moment there is a session, ``csrf`` (the token for hidden fields and for the header ``X-CSRF``).
 
-    ============  =========================================================================================
-    page          further data
-    ============  =========================================================================================
-    ``enter``     nothing: shown where a link names no token and no platform
-    ``consent``   ``pay`` and ``minutes``, the ranges of the tasks' pay and expected time, and
-                  ``answer_pay``, for the question; posts ``csrf``,
-                  ``language``, ``agree=yes``
-    ``question``  ``pay`` for it, or empty, ``tries`` so far, ``aspect`` of which it asks, and the answers
-                  ``choices``
-    ``task``      ``pay`` of this task, if it depends on the task;
-                  ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
-                  ``play``, ``prefer``, ``confirm``, ``rate`` for the rest), ``answered``, ``sum``, ``owed``
-    ``rating``    ``view`` (`RatingAssignment.view()`), ``guide``, ``urls`` (``left`` for the video; ``task``,
-                  ``play``, ``level`` for the rest)
-    ``done``      ``code`` (completion code), ``answered`` (number of tasks answered), ``sum`` (the
-                  pay, or empty), ``extras`` (what is paid besides tasks), ``back`` (the platform's address to
-                  return to, or empty), ``why`` (``screened_out`` or ``latecomer`` without a task, or empty)
-    ``refused``   ``reason``, ``message``, ``go_on`` (URL or None)
-    ============  =========================================================================================
-
+    ============  ==================================================================================
     Parameters
     ----------
     name
@@ -108,7 +89,7 @@ def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
         "csrf": data["csrf"],
         "words": {**words["script"], **own},
         "refused": refused,
-        "go_on": words["refused"]["go_on"],
+        "next_page": words["refused"]["next_page"],
     }
 
 

@@ -66,7 +66,7 @@ def test_the_question_then_training_then_the_first_task(study: Study, language: 
     second = choose(browser, page, right=False, language=language)
     assert second.url.path.endswith("/question")
     assert again in second.text
-    # the same request once more takes no try
+    # the same request again takes no try
     assert 'name="tries" value="1"' in choose(browser, page, right=False, language=language).text
     page = choose(browser, second, right=True, language=language)
     assert page.url.path.endswith("/task")

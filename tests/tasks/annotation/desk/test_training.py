@@ -71,11 +71,11 @@ def test_training_comes_first_is_explained_and_paid_once_and_counts_nowhere(
         done = trained(desk, clock, ann, "C")
         assert (done.state, done.rating) == ("rated", "C")
         assert {"intended", "must_see"} <= set(done.view())
-        # the same answer again changes nothing, another one is refused, and it is no vote
+        # the same answer again changes nothing, another one is refused, and it is not a vote
         assert desk.answers.train("autumn", ann, lesson.id, "C") == done
         refuses(RefusalReason.OTHER_ANSWER, desk.answers.train, "autumn", ann, lesson.id, "A")
         refuses(RefusalReason.BAD_VALUE, desk.answers.rate, "autumn", ann, lesson.id, "C")
-        # whoever closes the page comes back to the explanation, at a server that was started again
+        # a worker who closes the page comes back to the explanation, at a server that was started again
         with open_desk(tmp_path, clock, desk_url) as again:
             assert next_task(again, ann) == done
         desk.answers.finish_training("autumn", ann, lesson.id)
@@ -133,7 +133,7 @@ def test_the_question_comes_first_and_is_paid_whatever_the_answer(desk: Desk, cl
     ask = desk.workers.answer_question
     refuses(RefusalReason.BAD_VALUE, ask, "autumn", ann, ASPECTS, 0, 4)
     for _ in range(2):
-        # the second is the same request once more, and takes no try
+        # the second is the same request again, and takes no try
         assert ask("autumn", ann, ASPECTS, 0, wrong).tries == 1
     assert paid(desk, ann) == []
     assert asked(desk, ann).tries == 1

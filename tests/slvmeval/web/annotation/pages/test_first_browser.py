@@ -109,7 +109,7 @@ def walk(visitor: Visitor, own: Served, language: str, snap: Snap) -> None:
     right = words["training"]["right"].partition("{")[0] in said if language == "en" else "正解" in said
     assert right == (visitor.page.evaluate("document.querySelector('.fits') !== null"))
     assert words["training"]["rated_other"].replace("{rating}", "B") in said
-    # a part is played again, and a page that is loaded anew still explains
+    # a part is played again, and a page that is loaded again still explains
     visitor.press("n")
     visitor.wait("document.getElementById('left').currentTime > 0.2")
     visitor.page.reload()
