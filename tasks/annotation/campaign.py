@@ -192,8 +192,8 @@ class Campaign(Frozen):
             raise ValueError(
                 f"training asks for {self.training} gold pairs, and gold_pairs names {len(self.gold_pairs)}"
             )
-        if self.comprehension and self.kind == "ratings":
-            raise ValueError("comprehension asks about pairs: leave it out of a campaign of ratings")
+        if (self.comprehension or self.training) and self.kind == "ratings":
+            raise ValueError("comprehension and training are about pairs: leave them out for ratings")
         if self.viewing != "marked" and self.look_share:
             raise ValueError(
                 f"{self.viewing} viewing asks for no share of the videos: leave out look_share or viewing"

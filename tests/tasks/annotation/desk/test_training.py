@@ -111,8 +111,9 @@ def test_a_worker_who_has_begun_is_not_trained(desk: Desk, clock: HandClock) -> 
 def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValidationError, match="training asks for 2 gold pairs, and gold_pairs names 1"):
         example_campaign(training=2, gold_pairs=GOLD[:1])
-    with pytest.raises(ValidationError, match="comprehension asks about pairs"):
-        example_campaign(comprehension=True, kind="ratings", suite="x")
+    for first in ({"comprehension": True}, {"training": 1, "gold_pairs": GOLD}):
+        with pytest.raises(ValidationError, match="comprehension and training are about pairs"):
+            example_campaign(kind="ratings", suite="x", **first)
 
 
 def asked(desk: Desk, worker: str) -> Question:
