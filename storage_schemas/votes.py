@@ -49,6 +49,7 @@ VOTES = pa.schema(
         ("origin", pa.string()),
         ("language", pa.string()),
         ("gold", pa.bool_()),
+        ("control", pa.bool_()),
         ("first", pa.string()),
         ("preferred", pa.string()),
         ("rating", pa.string()),
@@ -127,6 +128,8 @@ class Vote(Frozen):
         Origin of the worker: ``link``, ``prolific``, ``mturk``, or the name of a custom platform.
     gold
         Whether the pair is an attention check; its votes do not count in the filter.
+    control
+        Whether the pair is a control, in which no side is better.
     first
         The side shown on the left or first.
     preferred
@@ -158,6 +161,7 @@ class Vote(Frozen):
     origin: Origin = "web"
     language: str = "en"
     gold: bool = False
+    control: bool = False
     first: SideWord
     preferred: SideWord
     rating: Rating
