@@ -137,6 +137,7 @@ results: env-models demo  ## make all pages of docs/results: free films at many 
 	$(BIN)/python -m bench.film_severity
 	$(BIN)/python -m bench.controls
 	$(BIN)/python -m bench.lengths
+	$(BIN)/python -m bench.worked_example
 	$(BIN)/python -m bench.recipe_costs
 	$(BIN)/python -m bench.thresholds
 	$(BIN)/python -m bench.foregrounds

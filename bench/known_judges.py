@@ -1,23 +1,29 @@
 """Simulated judges of four known kinds, whose answers on a release's pairs are rows like any other's.
 
-`sees` prefers the untouched side of damage and throws a coin where no side is better; `edits` prefers the
-untouched side of anything that was edited; `first` prefers what it is shown first; `length` prefers the
-longer video. The first two make mistakes, keyed by the pair and the order.
+`sees` prefers the untouched side of damage, the weaker the less often, and throws a coin where no side is
+better; `edits` prefers the untouched side of anything that was edited; `first` prefers what it is shown
+first; `length` prefers the longer video. The first two make mistakes, keyed by the pair and the order.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from scipy.special import ndtr
 
 from storage_schemas.ids import canonical_json, digest_text
 from storage_schemas.judgements import CONTROL_KEY, Choice, Judgement, Order, Preferred, preferred
 from storage_schemas.pair import PairRecord
 from storage_schemas.rng import keyed_rng
+from tasks.pairs.strength_number import strength_number
 from tasks.statistics.trials import BOTH_ORDERS
 
 Prefers = Callable[[PairRecord, Order], Preferred]
 #: Share of mistakes of the judges that see something.
 MISTAKES = 0.1
+#: The strength that `sees` sees half of the time, and the doublings of a standard deviation around it.
+THRESHOLD, SPREAD = 0.2, 0.4
 
 
 def _drawn(record: PairRecord, order: Order, share: float, purpose: str) -> bool:
@@ -29,8 +35,10 @@ def _untouched(record: PairRecord, order: Order, share: float, purpose: str) -> 
 
 
 def sees(record: PairRecord, order: Order) -> Preferred:
-    """See damage."""
-    return _untouched(record, order, 0.5 if record.control else 1 - MISTAKES, "sees")
+    """See damage, the weaker the less often."""
+    strength = strength_number(record) or 1.0
+    seen = 0.0 if record.control else float(ndtr(math.log2(strength / THRESHOLD) / SPREAD))
+    return _untouched(record, order, 0.5 + (0.5 - MISTAKES) * seen, "sees")
 
 
 def notices_edits(record: PairRecord, order: Order) -> Preferred:

@@ -117,7 +117,7 @@ class EvaluateOptions(ScoringOptions):
     batch_poll_s: float = Field(default=60.0, gt=0)
     adaptive: bool = False
     precision: float = Field(default=2.0, gt=1)
-    round_pairs: int = Field(default=8, ge=1)
+    round_pairs: int = Field(default=4, ge=1)
 
     def open_store(self) -> Store:
         """Open the store; it is created if the pairs are not a release's.

@@ -119,7 +119,7 @@ class EvaluateParameters(ScoringParameters):
         description="With --adaptive: ratio of the ends of a threshold's interval at which to stop.",
     )
     round_pairs: Annotated[int, Given(by_set=True)] = Field(
-        default=8,
+        default=4,
         ge=1,
         description="With --adaptive: pairs per round, by evaluator and aspect; more with batches.",
     )

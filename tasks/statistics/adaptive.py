@@ -29,10 +29,13 @@ from tasks.statistics.psychometric import (
     tally,
 )
 
-#: Pairs of a round, by evaluator and aspect.
-ROUND_PAIRS = 8
+#: Pairs of a round, by evaluator and aspect. Simulated judges were asked a tenth more in rounds of 8.
+ROUND_PAIRS = 4
 #: The interval's upper end over its lower one at which a search ends.
 PRECISION = 2.0
+
+#: An interval this many times as wide as asked, in doublings, is not computed on more nodes.
+_ROUGHLY = 1.5
 
 Ending = Literal["precise", "below_smallest", "not_reached", "exhausted", "budget", ""]
 
@@ -114,13 +117,23 @@ class Search:
         ]
 
     def _interval(self, answers: Sequence[Answer]) -> tuple[float, float]:
-        """Return the interval of the threshold, which may leave the ladder."""
+        """Return the interval of the threshold, which may leave the ladder; roughly if it is wide."""
         right, wrong = tally(self.ladder, answers)
         grid = focused_grid(self.ladder, right, wrong)
         effect = design_effect(self.ladder, answers, grid.best(grid.posterior(right, wrong)))
+        sources = len({answer.source for answer in answers})
+        low, high = grid.interval(right, wrong, sources, 1 / effect)
+        below, above = (math.log2(end) for end in self.ladder.ends)
+        if high - low > _ROUGHLY * math.log2(self.precision) and low < above and high > below:
+            return 2**low, 2**high
         grid = focused_grid(self.ladder, right, wrong, 1 / effect, FINE)
-        low, high = grid.interval(right, wrong, 1 / effect)
+        low, high = grid.interval(right, wrong, sources, 1 / effect)
         return 2**low, 2**high
+
+    @cached_property
+    def ranks(self) -> dict[str, str]:
+        """A keyed order of the pairs."""
+        return {pair.pair_id: keyed_rank("adaptive", pair.pair_id) for pair in self.pairs}
 
 
 @dataclass
@@ -155,7 +168,7 @@ class _Round:
             place = max(doses, key=lambda at: round(float(information[at]), 9))
             some = self.free[ladder.doses[place]]
             # sources share the answers evenly: those of one source are alike
-            pair = min(some, key=lambda one: (used[one.source_id], keyed_rank("adaptive", one.pair_id)))
+            pair = min(some, key=lambda one: (used[one.source_id], self.search.ranks[one.pair_id]))
             some.remove(pair)
             used[pair.source_id] += 1
             self.chosen.append(pair)

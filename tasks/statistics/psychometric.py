@@ -36,8 +36,6 @@ _LAPSE = 10
 _EXCHANGES = (0.0, 0.25, 0.5, 0.75, 1.0)
 #: Nodes of threshold, width and lapse rate; more of them where the posterior is.
 _COARSE, FINE = (41, 9, 7), (61, 21, 13)
-#: By how much the logarithm of a likelihood may be below the highest: half the quantile of chi-squared.
-_LIKELIHOOD_RATIO = float(stats.chi2.isf(ALPHA, 1)) / 2
 #: Posterior mass outside the second grid, at each end.
 _OUTSIDE = 1e-5
 
@@ -265,23 +263,26 @@ class Grid:
         """Return quantiles of the threshold, in doublings."""
         return _quantiles(self.thresholds, posterior.sum(axis=(1, 2, 3)), shares)
 
-    def interval(self, right: Array, wrong: Array, weight: float = 1.0) -> tuple[float, float]:
+    def interval(self, right: Array, wrong: Array, sources: int, weight: float = 1.0) -> tuple[float, float]:
         """Return the thresholds that a likelihood-ratio test does not reject at 5 %, in doublings.
 
         Each threshold has the likelihood of the best other parameters. Lapse rates count as their prior
-        has it, because answers at low doses do not show them.
+        has it, because answers at low doses do not show them. As the answers of few sources are themselves
+        uncertain, the root of the ratio has a t distribution, as means have in `tasks.statistics.intervals`.
 
         Parameters
         ----------
         right, wrong, weight
             As in :meth:`posterior`.
+        sources
+            Number of the answers' sources.
         """
         yes, no = self.logs
         logs = weight * (yes @ right + no @ wrong).reshape(self.prior.shape)
         with np.errstate(divide="ignore"):
             logs = logs + np.log(_lapse_prior(self.lapses))[:, None]
         profile = logs.max(axis=(1, 2, 3))
-        limit = profile.max() - _LIKELIHOOD_RATIO
+        limit = profile.max() - float(stats.t.isf(ALPHA / 2, max(1, sources - 1))) ** 2 / 2
         best = int(profile.argmax())
         below, above = profile[: best + 1], profile[best:]
         return (
@@ -375,7 +376,7 @@ def fit_psychometric(ladder: Ladder, answers: Sequence[Answer]) -> PsychometricF
     effect = design_effect(ladder, answers, best)
     grid = focused_grid(ladder, right, wrong, 1 / effect, FINE)
     posterior = grid.posterior(right, wrong, 1 / effect)
-    low, high = (2**at for at in grid.interval(right, wrong, 1 / effect))
+    low, high = (2**at for at in grid.interval(right, wrong, sources, 1 / effect))
     middle = 2 ** float(grid.quantiles(posterior, [0.5])[0])
     below, above = ladder.ends
     threshold, width, lapse, exchange = best
@@ -424,8 +425,10 @@ def focused_grid(
         padded = np.concatenate([[limits[axis][0]], held, [limits[axis][1]]])
         ends = padded[[inside[0], inside[-1] + 2]]
         parts = np.arange(1, 2 * count[axis], 2) / (2 * count[axis])
-        if axis < 2:
+        if axis == 0:
             nodes.append(ends[0] + parts * (ends[1] - ends[0]))
+        elif axis == 1:  # most widths are small: the wide ones need no nodes as close
+            nodes.append(ends[0] * (ends[1] / ends[0]) ** parts)
         else:  # lapse rates are mostly small
             root, last = np.sqrt(ends)
             nodes.append((root + parts * (last - root)) ** 2)
@@ -453,7 +456,10 @@ def _most_probable(grid: Grid, right: Array, wrong: Array) -> Parameters:
     bounds = [(None, None), (smallest, 3 * whole), (0.0, 0.5)]
     bounds += [(ladder.exchanges[0], ladder.exchanges[-1])] * (len(start) - 3)
     options = {"xatol": 1e-5, "fatol": 1e-8, "maxiter": 4000}
-    found = minimize(loss, start, method="Nelder-Mead", bounds=bounds, options=options).x
+    # without lapses there may be a second maximum
+    starts = (start, [*start[:2], 0.0, *start[3:]])
+    optima = [minimize(loss, one, method="Nelder-Mead", bounds=bounds, options=options) for one in starts]
+    found = min(optima, key=lambda one: float(one.fun)).x
     exchange = float(found[3]) if len(found) > 3 else ladder.exchanges[0]
     return float(found[0]), float(found[1]), float(found[2]), exchange
 
@@ -470,8 +476,7 @@ def _accuracy(ladder: Ladder, parameters: Parameters) -> Array:
 def design_effect(ladder: Ladder, answers: Sequence[Answer], parameters: Parameters) -> float:
     """Return by how much answers of one source are alike, as far as the threshold depends on it; 1 or more.
 
-    It is the variance of the score of the threshold summed by source, over that of independent answers. As
-    one from few sources is itself uncertain, it is larger then, as in `tasks.statistics.intervals`.
+    It is the variance of the score of the threshold summed by source, over that of independent answers.
     """
     clusters = {answer.source for answer in answers}
     if len(clusters) in (1, len(answers)):
@@ -493,5 +498,4 @@ def design_effect(ladder: Ladder, answers: Sequence[Answer], parameters: Paramet
     if information <= 0:
         return 1.0
     factor = count / (count - 1) * sum(one**2 for one in sums.values()) / information
-    few = float(stats.t.isf(ALPHA / 2, count - 1) / stats.t.isf(ALPHA / 2, len(answers) - 1)) ** 2
-    return float(max(1.0, factor) * max(1.0, few))
+    return float(max(1.0, factor))

@@ -162,13 +162,13 @@ def demo(
     from tasks.recipe import load_recipe
 
     # a name that is wrong is reported before anything is fetched
-    load_recipe(given.recipe)
+    recipe = load_recipe(given.recipe)
     files = fetch_demo(given.folder, say=terminal.tell)
     site = terminal.settings(
         store=given.folder / "store",
         model_folders=[files.u2netp.parent],
         workers=given.workers,
-        release="demo" if given.recipe == "cpu-approx" else given.recipe,
+        release="demo" if given.recipe == "cpu-approx" else recipe.name,
     )
     parameters = BuildParameters(sources=(f"folder:{files.videos}",), recipe=given.recipe)
     options = build_options(parameters, site)

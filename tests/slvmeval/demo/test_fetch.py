@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.release.options import BuildOptions
 from slvmeval.cli.main import main
 from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoFiles, DemoItem, fetch_demo, read_captions
-from storage_schemas.errors import IntegrityError, PrerequisiteError
+from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from tasks.models.package_index import Archive
 
 FILM = b"a film" * 1000
@@ -236,3 +237,23 @@ def test_the_network_lies_where_models_are_looked_for(
     assert main(["list", "models", "--model-folder", str(tmp_path / "models"), "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["u2netp"]["state"], rows["u2netp"]["path"]) == ("present", str(placed))
+
+
+def test_a_recipe_in_a_file_names_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The path of a file is not a name."""
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('base = "cpu-instrument"\nname = "fewer"\n')
+    ready = DemoFiles(tmp_path / "videos", tmp_path / "licences.jsonl", tmp_path / "u2netp.onnx")
+    monkeypatch.setattr("slvmeval.demo.fetch.fetch_demo", lambda *_, **__: ready)
+    asked = []
+
+    def run_flow(_flow: object, options: BuildOptions, *_rest: object) -> None:
+        asked.append(options.release)
+        raise UserInputError("as far as this test goes")
+
+    monkeypatch.setattr("flows.command_runs.run_flow", run_flow)
+    assert main(["demo", "--recipe", str(recipe), "--out", str(tmp_path / "demo")]) == 1
+    assert asked == ["fewer"]
+    assert "as far as this test goes" in capsys.readouterr().err

@@ -117,10 +117,11 @@ def test_expected_number_of_pairs_is_that_of_a_middling_judge() -> None:
 
 
 @pytest.mark.slow
-def test_intervals_of_searches_cover_known_thresholds() -> None:
-    """Each draw is another threshold, width and lapse rate; the benchmark has other seeds and more draws."""
+@pytest.mark.parametrize("doublings", [10, 6])
+def test_intervals_of_searches_cover_known_thresholds(doublings: int) -> None:
+    """Each draw is another threshold, width and lapse rate; the page of results has other numbers of them."""
     from bench.thresholds import simulated
 
-    result = simulated(seed=3, judges=60, precision=1.5)
+    result = simulated(seed=3, judges=60, doublings=doublings, precision=1.5)
     assert 0.93 <= result.covered <= 0.97
     assert result.share <= 0.25
