@@ -101,8 +101,15 @@ class Film:
         return tuple(clip for clip in self.clips if not clean_caption(clip.caption))
 
 
-def find_films(adapter: FolderAdapter) -> Iterator[Film | tuple[str, SetAside]]:
-    """Yield the films of a folder that lack captions, or location and reason of one that cannot be used."""
+def find_films(root: Path) -> Iterator[Film | tuple[str, SetAside]]:
+    """Yield the films of a folder that lack captions, or location and reason of one that cannot be used.
+
+    Raises
+    ------
+    UserInputError
+        If the folder does not exist.
+    """
+    adapter = FolderAdapter(root)
     for location in adapter.locations:
         try:
             video = adapter.checked_video(location)

@@ -84,18 +84,25 @@ class FolderAdapter(SourceAdapter):
 
     @property
     def locations(self) -> list[str]:
-        """Paths of the videos, relative to the root, sorted; some may turn out to be unusable."""
-        return self._found
+        """Paths of the videos, relative to the root, sorted; some may turn out to be unusable.
 
-    def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
-        """Yield the videos sorted by path; see the base class."""
+        Raises
+        ------
+        UserInputError
+            If there are none.
+        """
         if not self._found:
             raise UserInputError(
                 f"{self.root} has no videos: looked in it and below it for files ending in "
                 f"{', '.join(VIDEO_SUFFIXES)} that are not hidden"
             )
+        return self._found
+
+    def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
+        """Yield the videos sorted by path; see the base class."""
+        locations = self.locations
         licences = {unicodedata.normalize("NFC", video): line for video, line in self._licences().items()}
-        for location in self._found:
+        for location in locations:
             licence = licences.get(unicodedata.normalize("NFC", location))
             yield "", location, partial(self._make, location, licence)
 

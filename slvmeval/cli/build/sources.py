@@ -169,10 +169,10 @@ def caption(
     from storage_schemas.locks import holder, only_one
     from tasks.first_captions import FIRST_CAPTION, CaptionParameters, cut, find_films, write_captions
     from tasks.llm.prompt_files import prompt_text, require_prompts
-    from tasks.sources.folder import FolderAdapter
+    from tasks.sources.registry import open_sources
 
     data_set, site = source_root(options.root, "KIND:PATH"), options.site()
-    if data_set.kind != FolderAdapter.name:
+    if data_set.kind != "folder":
         raise UserInputError(f"KIND:PATH {options.root}: only a folder of videos is captioned, folder:PATH")
     require_prompts(options.prompts)
     parameters = CaptionParameters(
@@ -182,16 +182,16 @@ def caption(
         longest_s=options.longest_s,
         answer_tokens=options.answer_tokens,
     )
-    adapter = FolderAdapter(Path(data_set.path))
+    root = open_sources(data_set.kind, Path(data_set.path)).root
     captioner = _captioner(options, site, parameters)
     films: list[Film] = []
     problems: dict[str, str] = {}
-    lock = adapter.root / ".captioning"
+    lock = root / ".captioning"
     # a dry run writes nothing, not even a lock
     with nullcontext(True) if options.dry_run else only_one(lock) as mine:
         if not mine:
-            raise UserInputError(f"{holder(lock)} captions {adapter.root}: wait until it has finished")
-        found = list(find_films(adapter))
+            raise UserInputError(f"{holder(lock)} captions {root}: wait until it has finished")
+        found = list(find_films(root))
         with terminal.step_bar("scenes", options.as_json) as step:
             for number, item in enumerate(found, 1):
                 location, film = item if isinstance(item, tuple) else (item.location, item)

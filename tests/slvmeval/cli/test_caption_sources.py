@@ -153,6 +153,7 @@ def test_a_killed_run_resumes_without_asking_again(videos: Path, tmp_path: Path,
 
 
 def test_what_cannot_be_captioned_is_said_with_what_to_do(videos: Path, run: Run) -> None:
+    (videos.parent / "none").mkdir()
     (videos / "a.ass").write_text("[Script Info]\n")
     (videos / "broken.mp4").write_bytes(b"no video")
     (videos / "trip/b.srt").write_text("1\n00:00:00,000 --> 00:00:40,000\nA red ball.\n")
@@ -166,6 +167,7 @@ def test_what_cannot_be_captioned_is_said_with_what_to_do(videos: Path, run: Run
         said = run("sources", "caption", videos, "--server", server.url, code=1).error
         assert "has 2 models: choose with --model NAME (one, two)" in said
     assert "only a folder of videos" in run("sources", "caption", f"vript:{videos}", code=1).err
+    assert "has no videos" in run("sources", "caption", videos.parent / "none", code=1).err
     assert "no-such/model" in run("sources", "caption", videos, "--model", "no-such/model", code=1).err
 
 
