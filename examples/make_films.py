@@ -12,7 +12,7 @@ import av
 import numpy as np
 from PIL import Image, ImageDraw
 
-WIDTH, HEIGHT, FPS, SCENE_S, SCENES = 480, 272, 8, 5, 12
+WIDTH, HEIGHT, FPS, SCENE_S, SCENES = 512, 288, 8, 5, 12
 COLOURS = {
     "red": (205, 45, 40), "blue": (40, 80, 200), "yellow": (235, 200, 50), "orange": (235, 130, 35),
     "purple": (130, 60, 160), "white": (240, 240, 235),
