@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +30,7 @@ from tasks.llm.questions import Question, Unanswered, ask_questions, whole_text
 from tasks.llm.servers import ChatServer
 from tasks.llm.vision_models import VlmModel
 from tasks.models.texts import has_words
-from tasks.pairs.view import Side
+from tasks.pairs.file_pairs import KEPT_FRAMES
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.frame_images import image_parts
 from tasks.scoring.judges.scenes import find_scenes
@@ -49,6 +50,8 @@ BATCH = 128
 _MAX_CHARACTERS = 2000
 #: Times are rounded down to this, so that a clip's first frame is in it.
 _PER_SECOND = 1000
+#: Frames per second of which pictures are chosen.
+_PICTURES_FPS = "2"
 _TRIES = 3
 _ADVICE = "use another model or server"
 
@@ -84,16 +87,21 @@ class Film:
     ----------
     location
         Path of the video within the data set.
-    captions
-        Its caption file, which need not exist.
+    video, captions
+        The video, and its caption file, which need not exist.
     clips
         Its clips; empty until it is cut.
     """
 
     location: str
+    video: Path
     captions: Path
-    video: Side
     clips: tuple[CaptionLine, ...] = ()
+
+    @cached_property
+    def pictures(self) -> FileVideo:
+        """The film as the model sees it."""
+        return FileVideo(self.video, FrameRate(fps=_PICTURES_FPS))
 
     @property
     def blank(self) -> tuple[CaptionLine, ...]:
@@ -116,10 +124,10 @@ def find_films(root: Path) -> Iterator[Film | tuple[str, SetAside]]:
             beside = adapter.captions_beside(location)
             target = video.with_suffix(CAPTION_SUFFIXES[0])
             if beside is None:
-                yield Film(location, target, FileVideo(video, FrameRate()))
+                yield Film(location, video, target)
             elif beside.lower().endswith(CAPTION_SUFFIXES[0]):
                 path = adapter.root / beside
-                film = Film(location, path, FileVideo(video, FrameRate()), _lines(path, beside))
+                film = Film(location, video, path, _lines(path, beside))
                 if film.blank:
                     yield film
         except SetAside as problem:
@@ -140,11 +148,12 @@ def cut(film: Film, parameters: CaptionParameters) -> Film:
     """
     if film.clips:
         # a video that cannot be read is reported before anything is asked
-        len(film.video)
+        len(film.pictures)
         return film
-    scenes = find_scenes(film.video, FeatureCache())
-    times = [_time(film.video, start) for start in scenes.starts[1:]]
-    start_s, end_s = _time(film.video, 0), _time(film.video, scenes.frames)
+    video = FileVideo(film.video, FrameRate())
+    scenes = find_scenes(video, FeatureCache())
+    times = [_time(video, start) for start in scenes.starts[1:]]
+    start_s, end_s = _time(video, 0), _time(video, scenes.frames)
     longest_s = min(parameters.longest_s, (end_s - start_s) / MIN_CLIPS)
     bounds = clip_bounds([start_s, *times, end_s], parameters.shortest_s, longest_s)
     return replace(film, clips=tuple(CaptionLine(*each, "", film.location) for each in bounds))
@@ -184,13 +193,13 @@ def _floor(seconds: float) -> float:
     return math.floor(seconds * _PER_SECOND + 1e-6) / _PER_SECOND
 
 
-def _time(video: Side, place: int) -> float:
+def _time(video: FileVideo, place: int) -> float:
     return _floor((_first(video) + place) / video.fps)
 
 
-def _first(video: Side) -> int:
+def _first(video: FileVideo) -> int:
     """Return the number of a file's first frame: pictures may begin late."""
-    return (video.sampler.first_index or 0) if isinstance(video, FileVideo) else 0
+    return video.sampler.first_index or 0
 
 
 def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str = "") -> None:
@@ -259,23 +268,27 @@ class ClipQuestion(Question[str]):
     def request(self) -> ChatRequest:
         """Return the next request."""
         times = f"{self.clip.start_s} {self.clip.end_s}"
-        seed = derived_seed("first-caption", self.film.video.family, times, len(self.unfit)) % 2**31
+        seed = derived_seed("first-caption", self.film.pictures.family, times, len(self.unfit)) % 2**31
         return ChatRequest(
             messages=(
                 {"role": "system", "content": self._parameters.prompt},
-                {"role": "user", "content": image_parts(self.film.video, self._places(), self._model)},
+                {"role": "user", "content": self._pictures()},
             ),
             sampling=self._sampling
             if self._sampling.temperature == 0
             else self._sampling.model_copy(update={"seed": seed}),
         )
 
-    def _places(self) -> list[int]:
-        video, clip, count = self.film.video, self.clip, self._parameters.frames
+    def _pictures(self) -> list[dict[str, Any]]:
+        video, clip, count = self.film.pictures, self.clip, self._parameters.frames
         length_s = clip.end_s - clip.start_s
         times = [clip.start_s + length_s * (number + 0.5) / count for number in range(count)]
-        places = (math.floor(time * video.fps) - _first(video) for time in times)
-        return sorted({min(max(place, 0), len(video) - 1) for place in places})
+        wanted = (math.floor(time * video.fps) - _first(video) for time in times)
+        places = sorted({min(max(place, 0), len(video) - 1) for place in wanted})
+        if places[-1] - places[0] < KEPT_FRAMES:
+            # in one go, so that the clip is decoded once, and the next one from there on
+            video.planes(range(places[0], places[-1] + 1))
+        return image_parts(video, places, self._model)
 
     def accepted(self, answer: ChatAnswer) -> str:
         """Return the caption that an answer is, as one line."""

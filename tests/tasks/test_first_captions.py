@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.first_captions import CaptionParameters, Film, clip_bounds, cut
-from tasks.scoring.suites.file_video import FileVideo, FrameRate
 
 
 @given(
@@ -38,7 +37,7 @@ def test_a_cut_begins_a_clip(ffmpeg: str, tmp_path: Path) -> None:
     inputs = [word for one in colours for word in ("-f", "lavfi", "-i", one)]
     command = [ffmpeg, "-v", "error", *inputs, "-filter_complex", "[0][1]concat", "-pix_fmt", "yuv420p"]
     subprocess.run([*command, "-threads", "1", str(path)], check=True, timeout=60)
-    film = Film("film.mp4", path.with_suffix(".jsonl"), FileVideo(path, FrameRate()))
+    film = Film("film.mp4", path, path.with_suffix(".jsonl"))
     clips = cut(film, CaptionParameters(longest_s=60)).clips
     assert [clip.start_s for clip in clips] == pytest.approx([0.0, 3.25, 5.75], abs=0.001)
     assert clips[-1].end_s == pytest.approx(8.25)

@@ -38,6 +38,12 @@ def _group() -> None:
     """Inspect a data set before a build, caption and categorise its videos."""
 
 
+#: What a caption may say so that each aspect can damage its clip.
+EXAMPLE = (
+    '"A red boat drifts slowly across the harbour. A white tower stands on the left of the frame. In the '
+    'background there is a green hill."'
+)
+
 DataSetArgument = Annotated[
     str,
     Given(("argument",), "KIND:PATH"),
@@ -115,9 +121,17 @@ def scan(
             if 0 < counted < usable
             else []
         ),
+        *_next(data_set.kind, options.root, [row["reason"] for row in rows]),
     )
     if any(row["reason"] for row in rows):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _next(kind: str, root: str, reasons: list[str]) -> list[str]:
+    """Return the next command for a data set, by what is wrong with its sources."""
+    if kind == "folder" and {"captions_missing", "captions_empty"} & {*reasons}:
+        return [f"next: slvmeval sources caption {root}"]
+    return [f"next: slvmeval build --dry-run --sources {root} --store store"] if "" in reasons else []
 
 
 class CaptionOptions(SiteParameters):
@@ -300,9 +314,9 @@ def _show_captioned(
         if name not in known
     ]
     left = sum(blank.values())
-    scan = f"next: `slvmeval sources scan folder:{folder}`"
+    scan = f"next: slvmeval sources scan folder:{folder}"
     if not rows:
-        lines = [f"all videos in {folder} have captions; {scan}"]
+        lines = [f"all videos in {folder} have captions", scan]
     elif options.dry_run:
         asked = 0 if captioner is None else left
         pictures = f" of up to {options.frames} pictures each, to {captioner.model}" if captioner else ""
@@ -311,12 +325,13 @@ def _show_captioned(
         lines = [
             f"{left} clips have a blank caption: write a few sentences for each into the files above, or let "
             "a model do it (--server or --model)",
-            f"{scan}, which says what they lack",
+            f"a caption that suits all aspects: {EXAMPLE}",
+            f"{scan}, which prints what captions lack",
         ]
     elif left:
         lines = [f"{left} clips have no caption yet: run the same command again, or write them yourself"]
     else:
-        lines = [f"read the captions and correct them: a model wrote them; {scan}"]
+        lines = ["read the captions and correct them: a model wrote them", scan]
     columns = ("video", "clips", "blank", "captions", "problem")
     cells = [
         (row["video"], row["clips"], row["blank"], Path(str(row["captions"])).name, row["problem"])

@@ -165,10 +165,10 @@ def check_placement(site: Profile, where: str) -> Iterator[Finding]:
 def check_python() -> Iterator[Finding]:
     """Check the interpreter and its encoding of file names."""
     running = ".".join(map(str, sys.version_info[:3]))
-    if (3, 11) <= sys.version_info[:2] < (3, 14):
+    if (3, 11) <= sys.version_info[:2] < (3, 15):
         yield Finding("python", CheckVerdict.OK, running)
     else:
-        yield Finding("python", CheckVerdict.FAIL, f"{running}: use Python 3.11, 3.12 or 3.13")
+        yield Finding("python", CheckVerdict.FAIL, f"{running}: use Python 3.11 to 3.14")
     if sys.getfilesystemencoding() != "utf-8":
         yield Finding(
             "file names",

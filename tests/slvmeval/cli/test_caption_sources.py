@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from slvmeval.cli.build.sources import EXAMPLE
 from tests.once import Once
 from tests.slvmeval.cli.running import Run
 from tests.tasks.scoring.judges.test_local_vlm import weights
@@ -76,10 +77,16 @@ def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank
     path = videos / "a.jsonl"
     blank = lines(path)
     assert f"{len(blank) + len(lines(videos / 'trip/b.jsonl'))} clips have a blank caption" in said.text
-    assert "next: `slvmeval sources scan" in said.text
+    assert "next: slvmeval sources scan" in said.text
+    assert f"a caption that suits all aspects: {EXAMPLE}" in said.text
+    assert f"next: slvmeval sources caption {videos}" in run("sources", "scan", videos, code=3).out
     (row, _) = run("sources", "scan", videos, "--json", code=3).json
     assert row["reason"] == "captions_empty"
     assert "`slvmeval sources caption` fills blank ones" in row["message"]
+    # what is shown as an example is right for each aspect
+    path.write_text("".join(json.dumps(line | {"caption": EXAMPLE}) + "\n" for line in blank))
+    (row, _) = run("sources", "scan", videos, "--json", code=3).json
+    assert [count["eligible"] >= count["needed"] for count in row["clips"].values()] == [True] * 10
     blank[1] |= {"caption": "Mine.", "note": 7}
     path.write_text(json.dumps(blank, indent=1), encoding="utf-8")
     # what the user writes during a run counts, too
