@@ -137,7 +137,9 @@ def _next(kind: str, root: str, reasons: list[str]) -> list[str]:
 class CaptionOptions(SiteParameters):
     """Options of `caption`."""
 
-    root: DataSetArgument
+    root: Annotated[str, Given(("folder",), "FOLDER")] = Field(
+        description="Where the videos are: folder:PATH, or a plain PATH."
+    )
     model: Annotated[str, Given(metavar="NAME")] = Field(
         default="",
         description="A vision-language model: of the server, or without one in this process, ORG/MODEL.",
@@ -185,9 +187,9 @@ def caption(
     from tasks.llm.prompt_files import prompt_text, require_prompts
     from tasks.sources.registry import open_sources
 
-    data_set, site = source_root(options.root, "KIND:PATH"), options.site()
+    data_set, site = source_root(options.root, "FOLDER"), options.site()
     if data_set.kind != "folder":
-        raise UserInputError(f"KIND:PATH {options.root}: only a folder of videos is captioned, folder:PATH")
+        raise UserInputError(f"FOLDER {options.root}: only a folder of videos is captioned, folder:PATH")
     require_prompts(options.prompts)
     parameters = CaptionParameters(
         prompt=prompt_text(FIRST_CAPTION, options.prompts),
