@@ -71,7 +71,7 @@ def network_cuts(film: Path, kept: Path) -> tuple[NDArray[np.int64], int, float]
 
 
 def filter_scores(film: Path, rate: str = "") -> NDArray[np.float64]:
-    """Return FFmpeg's scene score of each frame, shape (n,); with `rate`, of frames at so many a second."""
+    """Return FFmpeg's scene score of each frame, shape (n,); with `rate`, of frames at that rate."""
     chosen = f"fps={rate}," if rate else ""
     show = f"{chosen}select='gte(scene,0)',metadata=print:file=-"
     command = ["ffmpeg", "-v", "error", "-i", film, "-vf", show, "-an", "-f", "null", "-"]

@@ -1,4 +1,4 @@
-"""Tables of the documents that repeat the code; ``python -m tests.docs.generated`` writes them anew.
+"""Tables of the documents that repeat the code; ``python -m tests.docs.generated`` rewrites them.
 
 Such a table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``.
 """
@@ -191,7 +191,7 @@ def documents() -> list[Path]:
 
 
 def renewed(text: str) -> str:
-    """Return a document's text with its tables made anew."""
+    """Return a document's text with its tables made again."""
     return SECTION.sub(lambda found: found[1] + GENERATED[found[2]]() + found[4], text)
 
 
