@@ -159,7 +159,7 @@ def test_a_killed_run_resumes_without_asking_again(videos: Path, tmp_path: Path,
     assert (set(answered.values()), len(answered)) == ({1}, len(clips))
 
 
-def test_what_cannot_be_captioned_is_said_with_what_to_do(videos: Path, run: Run) -> None:
+def test_what_cannot_be_captioned_names_what_to_do(videos: Path, run: Run) -> None:
     (videos.parent / "none").mkdir()
     (videos / "a.ass").write_text("[Script Info]\n")
     (videos / "broken.mp4").write_bytes(b"no video")
