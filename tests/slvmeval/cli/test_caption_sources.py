@@ -65,7 +65,7 @@ def test_a_model_behind_a_server_describes_each_clip_once(videos: Path, run: Run
         assert (written[0]["start_s"], written[-1]["end_s"]) == (0.0, 42.0)
         assert all(a["end_s"] == b["start_s"] for a, b in pairwise(written))
         assert all(2 <= line["end_s"] - line["start_s"] <= 4.21 for line in written)
-    (film, _) = run("sources", "scan", videos, "--json").json
+    (film, _) = run("sources", "scan", videos, "--json", "--set", "sample=0").json
     assert film["captions"] == len(lines(videos / "a.jsonl")) >= 10
     assert "all videos in" in run("sources", "caption", videos).out
 
@@ -127,6 +127,7 @@ def test_a_clip_without_a_valid_answer_stays_blank_and_is_asked_about_again(vide
         assert len(server.seen) == before + 1
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_without_asking_again(videos: Path, tmp_path: Path, run: Run) -> None:
     after = 5
     answered: Counter[str] = Counter()
