@@ -33,7 +33,7 @@ from tasks.models.texts import has_words
 from tasks.pairs.file_pairs import KEPT_FRAMES
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.frame_images import image_parts
-from tasks.scoring.judges.scenes import find_scenes
+from tasks.scoring.judges.scenes import LumaChange, find_scenes
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
 from tasks.sources.base import read_bytes
 from tasks.sources.caption_forms import CAPTION_SUFFIXES, parse_captions
@@ -50,6 +50,8 @@ BATCH = 128
 _MAX_CHARACTERS = 2000
 #: Times are rounded down to this, so that a clip's first frame is in it.
 _PER_SECOND = 1000
+#: Frames that are read between two signs of progress.
+_FRAMES = 1000
 #: Frames per second of which pictures are chosen.
 _PICTURES_FPS = "2"
 _TRIES = 3
@@ -138,8 +140,15 @@ def _lines(path: Path, shown: str) -> tuple[CaptionLine, ...]:
     return tuple(parse_captions(read_bytes(path, shown), shown))
 
 
-def cut(film: Film, parameters: CaptionParameters) -> Film:
+def cut(
+    film: Film, parameters: CaptionParameters, on_share: Callable[[float], None] = lambda share: None
+) -> Film:
     """Return a film with its clips: its scenes, if it has none yet.
+
+    Parameters
+    ----------
+    on_share
+        Called now and then with the share of the film that was read.
 
     Raises
     ------
@@ -151,7 +160,11 @@ def cut(film: Film, parameters: CaptionParameters) -> Film:
         len(film.pictures)
         return film
     video = FileVideo(film.video, FrameRate())
-    scenes = find_scenes(video, FeatureCache())
+    cache = FeatureCache()
+    for start in range(1, len(video), _FRAMES):
+        cache.compute_missing(video, range(start, min(start + _FRAMES, len(video))), LumaChange())
+        on_share(start / len(video))
+    scenes = find_scenes(video, cache)
     times = [_time(video, start) for start in scenes.starts[1:]]
     start_s, end_s = _time(video, 0), _time(video, scenes.frames)
     longest_s = min(parameters.longest_s, (end_s - start_s) / MIN_CLIPS)

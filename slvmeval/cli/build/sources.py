@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -211,11 +213,12 @@ def caption(
         with terminal.step_bar("scenes", options.as_json) as step:
             for number, item in enumerate(found, 1):
                 location, film = item if isinstance(item, tuple) else (item.location, item)
-                step(number - 1, len(found), location)
+                on_share = partial(_say_share, step, number - 1, len(found), location)
+                on_share(0.0)
                 try:
                     if isinstance(film, SetAside):
                         raise film
-                    films.append(cut(film, parameters))
+                    films.append(cut(film, parameters, on_share))
                     if not options.dry_run:
                         write_captions(films[-1], {})
                 except SetAside as problem:
@@ -227,6 +230,12 @@ def caption(
     _show_captioned(options, data_set.path, films, blank, problems, captioner)
     if problems or (captioner is not None and not options.dry_run and any(blank.values())):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _say_share(
+    step: Callable[[int, int, str], None], done: int, total: int, location: str, share: float
+) -> None:
+    step(done, total, f"{location}, {share:.0%}" if share else location)
 
 
 def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParameters) -> Captioner | None:
@@ -328,7 +337,7 @@ def _show_captioned(
             f"{left} clips have a blank caption: write a few sentences for each into the files above, or let "
             "a model do it (--server or --model)",
             f"a caption that suits all aspects: {EXAMPLE}",
-            f"{scan}, which prints what captions lack",
+            scan,
         ]
     elif left:
         lines = [f"{left} clips have no caption yet: run the same command again, or write them yourself"]
