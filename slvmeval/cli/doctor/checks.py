@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -85,8 +86,12 @@ def _get(address: str) -> str:
     request = urllib.request.Request(address)
     if password := os.environ.get("PREFECT_API_AUTH_STRING"):
         request.add_header("Authorization", f"Basic {base64.b64encode(password.encode()).decode()}")
-    with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
-        return str(answer.read().decode("utf-8"))
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
+            return str(answer.read().decode("utf-8"))
+    except urllib.error.HTTPError as problem:
+        problem.close()
+        raise
 
 
 #: Seconds that probe jobs may wait for a node.
