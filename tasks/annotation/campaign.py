@@ -89,6 +89,16 @@ class Campaign(Frozen):
         for none at all. Under the rule `strict`.
     equal_pairs
         Number of check tasks that show two equal videos; under the rule `strict`.
+    training
+        Number of gold pairs with which each worker trains before the first task: what was changed is
+        explained after the answer, which is paid like any other and counts nowhere.
+    comprehension
+        Whether workers answer a question about the instructions before their first task, with two tries; who
+        fails both is paid for the time and gets no tasks.
+    screen_out_code
+        Code for workers who fail; by default that of those who finish.
+    closed
+        Whether nobody gets a new task any more; open ones may be answered.
     control_pairs
         Maximum number of each aspect's controls that people are asked about, by a keyed draw; a smaller
         number is a subset of a larger one. They are shown like pairs, and their votes never decide a pair.
@@ -144,6 +154,10 @@ class Campaign(Frozen):
     gold_share: float = Field(default=0.0, ge=0, le=0.5)
     check_share: float = Field(default=CHECK_SHARE, ge=0, le=0.5)
     equal_pairs: int = Field(default=12, ge=0)
+    training: int = Field(default=0, ge=0, le=5)
+    comprehension: bool = False
+    screen_out_code: str = ""
+    closed: bool = False
     control_pairs: int = Field(default=10, ge=0)
     most_speed: float = Field(default=2.0, ge=1, le=4)
     least_seen: float = Field(default=0.9, gt=0, le=1)
@@ -174,6 +188,12 @@ class Campaign(Frozen):
             raise ValueError("a campaign of pairs needs a release and its version")
         if self.kind == "ratings" and not self.suite:
             raise ValueError("a campaign of ratings needs a suite")
+        if self.training > len(self.gold_pairs):
+            raise ValueError(
+                f"training asks for {self.training} gold pairs, and gold_pairs names {len(self.gold_pairs)}"
+            )
+        if (self.comprehension or self.training) and self.kind == "ratings":
+            raise ValueError("comprehension and training are about pairs: leave them out for ratings")
         if self.viewing != "marked" and self.look_share:
             raise ValueError(
                 f"{self.viewing} viewing asks for no share of the videos: leave out look_share or viewing"
@@ -241,9 +261,10 @@ class Campaign(Frozen):
     @property
     def filter_rule(self) -> dict[str, Any] | None:
         """What it changes of the recipe's rule for the filter; None for nothing."""
-        if not self.weighs:
+        if self.kind != "pairs":
             return None
-        return {"until_certain": True, "workers_per_pair": self.workers_per_pair, "drop_excluded": True}
+        rule = {"workers_per_pair": self.workers_per_pair, "drop_excluded": self.drops_excluded}
+        return {**rule, "until_certain": True} if self.weighs else rule
 
     def votes_wanted(self, votes: int, clear: float) -> int:
         """Return the number of votes that a pair should have, as far as is known.
@@ -315,9 +336,25 @@ class Campaign(Frozen):
         """
         if not self.pay_per_hour:
             return self.pay_per_task
+        return self._rounded_up(self.expected_s(watch_s) / 3600 * self.pay_per_hour)
+
+    def pay_for_time(self, seconds: float, usual_watch_s: float) -> float:
+        """Return the pay of time that is not a task's, rounded up like that of tasks.
+
+        Parameters
+        ----------
+        seconds
+            The time.
+        usual_watch_s
+            How long a usual task has to be watched: where tasks have one pay, its time gives the rate.
+        """
+        hourly = self.pay_per_hour or 3600 * self.pay_per_task / max(self.expected_s(usual_watch_s), 1.0)
+        return self._rounded_up(seconds / 3600 * hourly)
+
+    def _rounded_up(self, pay: float) -> float:
         units = 10.0 ** decimals(self.currency)
         # what rounding of binary fractions adds must not cost a unit
-        return math.ceil(self.expected_s(watch_s) / 3600 * self.pay_per_hour * units - 1e-6) / units
+        return math.ceil(pay * units - 1e-6) / units
 
 
 def checked_address(url: str, name: str = "--public-url") -> str:

@@ -185,6 +185,8 @@ class PairTask(PairMedia):
         What a worker looks at in both videos before the preference; see :func:`first_look`.
     gold
         Whether the pair is a gold pair, which checks how carefully workers look.
+    control
+        Whether it is a control, in which no side is better.
     """
 
     kind: Literal["pair"] = "pair"
@@ -197,6 +199,7 @@ class PairTask(PairMedia):
     must_see: tuple[Stretch, ...]
     first_look: tuple[tuple[float, float], ...]
     gold: bool = False
+    control: bool = False
 
     @property
     def id(self) -> str:
@@ -312,5 +315,6 @@ def task_of(
         must_see=stretches,
         first_look=first_look(record.pair_id, stretches, clips, record.fps),
         gold=gold,
+        control=record.control,
         **values,
     )

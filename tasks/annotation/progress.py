@@ -94,7 +94,9 @@ class CampaignCost:
     rate, per
         Pay for one ``task``, or for one ``hour`` of tasks' expected time.
     so_far
-        For all answered tasks, including gold ones and those beyond the needed number.
+        For all answered tasks, including gold ones and those beyond the needed number, and `extras`.
+    extras
+        For training, the question before the first task, latecomers and late answers.
     to_end
         For the tasks still needed, including the gold tasks that will be mixed in.
     """
@@ -104,6 +106,7 @@ class CampaignCost:
     so_far: float
     to_end: float
     currency: str
+    extras: float = 0.0
 
     @property
     def total(self) -> float:
@@ -203,6 +206,7 @@ def campaign_progress(
     now: datetime,
     rate: float | None = None,
     zone: tzinfo | None = None,
+    extras: float = 0.0,
 ) -> CampaignProgress:
     """Return a campaign's progress.
 
@@ -220,6 +224,8 @@ def campaign_progress(
         Pay for a task, whatever its length; the campaign's own way to pay by default.
     zone
         Time zone of the days; this machine's by default.
+    extras
+        What was paid besides votes.
     """
     aspects = by_aspect(tasks)
     total = added_up(aspects)
@@ -245,7 +251,7 @@ def campaign_progress(
         days=tuple(by_day(times, now, zone=zone)),
         pace=speed,
         end=estimated_end(tasks_left, speed, now) if total.left else None,
-        cost=_cost(campaign if rate is None else _paid_by_task(campaign, rate), tasks, votes),
+        cost=_cost(campaign if rate is None else _paid_by_task(campaign, rate), tasks, votes, extras),
         expected_s=median(expected for expected, _ in took) if took else None,
         measured_s=median(measured for _, measured in took) if took else None,
     )
@@ -266,7 +272,9 @@ def _paid_by_task(campaign: Campaign, rate: float) -> Campaign:
     return campaign.model_copy(update={"pay_per_task": rate, "pay_per_hour": 0.0})
 
 
-def _cost(campaign: Campaign, tasks: Sequence[TaskProgress], votes: Iterable[TimedAnswer]) -> CampaignCost:
+def _cost(
+    campaign: Campaign, tasks: Sequence[TaskProgress], votes: Iterable[TimedAnswer], extras: float
+) -> CampaignCost:
     # a task that is no longer shown cost no more than watching all of it
     watch_s = {task.pair_id: task.watch_s for task in tasks}
     pairs = [task for task in tasks if not task.gold]
@@ -274,7 +282,9 @@ def _cost(campaign: Campaign, tasks: Sequence[TaskProgress], votes: Iterable[Tim
     return CampaignCost(
         rate=campaign.pay_per_hour or campaign.pay_per_task,
         per="hour" if campaign.pay_per_hour else "task",
-        so_far=sum(campaign.pay_for(watch_s.get(vote.pair_id, vote.pair_duration_s)) for vote in votes),
+        so_far=extras
+        + sum(campaign.pay_for(watch_s.get(vote.pair_id, vote.pair_duration_s)) for vote in votes),
         to_end=sum(left) * with_checks(campaign),
         currency=campaign.currency,
+        extras=extras,
     )

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pydantic import ValidationError
@@ -122,6 +123,8 @@ class PublishPlan:
         Expected time of these answers, hours.
     pay, least_pay, most_pay
         Pay for all of them, and for a single task, in the campaign's currency.
+    each_worker
+        Pay for the question before the first task, and for training, of each worker at most.
     """
 
     campaign: Campaign
@@ -133,6 +136,7 @@ class PublishPlan:
     pay: float
     least_pay: float
     most_pay: float
+    each_worker: float = 0.0
 
     def in_words(self) -> list[str]:
         """Describe the plan in lines."""
@@ -158,10 +162,15 @@ class PublishPlan:
         each = money(self.least_pay, currency)
         if self.most_pay > self.least_pay:
             each += f" to {money(self.most_pay, currency)}"
+        first = ""
+        if self.each_worker:
+            what = " and ".join(["the question"] * one.comprehension + ["training"] * bool(one.training))
+            first = f"; each worker also gets up to {money(self.each_worker, currency)} for {what}"
         rate = f", at {money(one.pay_per_hour, currency)} an hour" if one.pay_per_hour else ""
         return [
             *lines,
-            f"Pay: {each} for a task{rate}; {money(self.pay, currency)} in all, without a platform's fee.",
+            f"Pay: {each} for a task{rate}; {money(self.pay, currency)} in all, without a platform's fee"
+            f"{first}.",
         ]
 
 
@@ -177,6 +186,13 @@ def publish_plan(
     needed = [record for record in selected.records if record.pair_id not in campaign.gold_pairs]
     watched = [task_of(release, record, _NO_MEDIA).watch_s(campaign.look_first) for record in needed]
     pays = [campaign.pay_for(seconds) for seconds in watched]
+    gold = sorted(
+        campaign.pay_for(task_of(release, record, _NO_MEDIA).watch_s(campaign.look_first))
+        for record in selected.records
+        if record.pair_id in campaign.gold_pairs
+    )
+    usual_s = median(watched) if watched else 0.0
+    question = campaign.pay_for_time(campaign.expected_answer_s, usual_s) if campaign.comprehension else 0.0
     times = campaign.votes_expected(0, campaign.votes_at_least) * with_checks(campaign)
     return PublishPlan(
         campaign=campaign,
@@ -188,6 +204,7 @@ def publish_plan(
         pay=times * sum(pays),
         least_pay=min(pays, default=0.0),
         most_pay=max(pays, default=0.0),
+        each_worker=question + sum(gold[len(gold) - campaign.training :]),
     )
 
 

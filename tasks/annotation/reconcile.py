@@ -18,8 +18,9 @@ _COLUMNS = {
     "prolific": ("submission id", "participant id", "status"),
     "mturk": ("assignmentid", "workerid", "assignmentstatus"),
 }
+_SCREENED_OUT = "screened out"
 #: Statuses in which nothing is left to approve.
-_SETTLED = frozenset({"approved", "rejected", "returned", "timed-out", "timed out", "screened out"})
+_SETTLED = frozenset({"approved", "rejected", "returned", "timed-out", "timed out", _SCREENED_OUT})
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Reconciled:
     bonuses
         What participants are owed beyond the reward, or altogether if they did less than a submission.
     unanswered
-        Submissions of which nobody answered anything here.
+        Submissions of which nobody did anything here that is paid.
     """
 
     unknown: tuple[WorkerProgress, ...]
@@ -129,9 +130,10 @@ def reconciled(
         owed = Decimal(str(round(pay.get(worker.worker, 0.0), 6)))
         # the platform pays the reward for what it has approved, or will
         owed -= Decimal(str(reward)) if enough and submission.status not in _SETTLED - {"approved"} else 0
-        if worker.votes and owed > 0:
+        # who was screened out is paid by the platform
+        if owed > 0 and (worker.votes or submission.status != _SCREENED_OUT):
             bonuses.append((submission.participant, owed))
-    answered = {one.session for one in matched if one.votes}
+    answered = {one.session for one in matched if one.votes or one.extras}
     return Reconciled(
         unknown=tuple(one for one in mine if one not in matched and one.entered_at <= before),
         approve=tuple(sorted(approve, key=lambda one: one.id)),

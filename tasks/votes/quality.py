@@ -148,7 +148,7 @@ class WorkerQuality:
     easy, disagreed
         Numbers of easy pairs, and of those on which the worker disagreed.
     solvable, solved
-        Numbers of tasks that most others solve, and of those that the worker solved.
+        Numbers of tasks that most others solve, and of those that the worker solved; no controls.
     gold, gold_solved
         The gold pairs among these.
     flags
@@ -352,6 +352,9 @@ def _count_rating(count: Counter[str], vote: Vote, pair: _PairVotes, rule: Quali
 
 
 def _count_preference(count: Counter[str], vote: Vote, pair: _PairVotes, rule: QualityRule) -> None:
+    if vote.control:
+        # no side is better
+        return
     others = pair.votes - 1
     right = pair.right - (vote.preferred == "high")
     if vote.gold or (others >= rule.others and right >= rule.most_reach * others - 1e-9):

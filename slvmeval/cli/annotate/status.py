@@ -109,6 +109,8 @@ def _ratings_json(state: RatingState) -> dict[str, Any]:
         "done": now.done,
         "total": asdict(now.total),
         "dimensions": [{**asdict(row), "alpha": state.alphas.get(row.aspect)} for row in now.aspects],
+        "expected_s": now.expected_s,
+        "measured_s": now.measured_s,
         "unchecked": state.unchecked,
         "sent_back": state.sent_back,
         "raters": [asdict(row) for row in state.raters],
@@ -137,6 +139,7 @@ def _lines(state: CampaignState) -> list[str]:
     lines = [
         f"workers: {people.entered} entered, {people.answered} answered, {people.excluded} excluded, "
         f"{people.to_review} to review",
+        *([f"besides: {people.in_words}"] if people.in_words else []),
         *_progress_lines(now, "pairs", "votes"),
     ]
     if state.still_hours:
@@ -162,10 +165,11 @@ def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
         lines.append(f"end: {_time(now.end.at)}, between {_time(now.end.early)} and {late}")
     cost = now.cost
     if cost.rate:
+        besides = f" ({money(cost.extras, cost.currency)} besides votes)" if cost.extras else ""
         per = "hour of expected time" if cost.per == "hour" else "task"
         lines.append(
-            f"cost: {money(cost.so_far, cost.currency)} so far, {money(cost.to_end, cost.currency)} still to "
-            f"come, {money(cost.rate, cost.currency)} per {per}"
+            f"cost: {money(cost.so_far, cost.currency)} so far{besides}, "
+            f"{money(cost.to_end, cost.currency)} still to come, {money(cost.rate, cost.currency)} per {per}"
         )
     if now.measured_s is not None and now.expected_s is not None:
         lines.append(
@@ -211,6 +215,8 @@ def _json(state: CampaignState) -> dict[str, Any]:
         if now.end is None
         else {"at": iso(now.end.at), "early": iso(now.end.early), "late": iso(now.end.late)},
         "cost": {**asdict(now.cost), "total": now.cost.total},
+        "expected_s": now.expected_s,
+        "measured_s": now.measured_s,
         "workers": asdict(state.people),
         "trouble": [asdict(one) for one in state.trouble],
     }

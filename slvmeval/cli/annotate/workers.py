@@ -34,7 +34,7 @@ LOCAL_ADDRESS = "http://127.0.0.1:8017"
 CsvOption = Annotated[
     Path | None, Given(("--out",), "FILE"), Field(description="A new CSV file; by default standard output.")
 ]
-COLUMNS = ("code", "answers", "pay", "currency", "standing", "platform", "session", "worker")
+COLUMNS = ("code", "answers", "pay", "currency", "also_for", "standing", "platform", "session", "worker")
 
 
 class CodesOptions(terminal.DeskParameters):
@@ -47,10 +47,10 @@ class CodesOptions(terminal.DeskParameters):
 def codes(
     options: CodesOptions,
 ) -> None:
-    """List completion codes with the number of tasks each worker answered and the pay for them.
+    """List completion codes with the number of tasks each worker answered and what they are owed.
 
-    A worker gets the code with the first answer; workers who are not listed have answered nothing. Check the
-    codes before you pay.
+    A worker gets the code with the first answer, or with what else is paid, which is in pay and named in
+    also_for; workers who are not listed are owed nothing. Check the codes before you pay.
 
     Example: `slvmeval annotate codes spring --out codes.csv --store STORE`
     """
@@ -73,13 +73,17 @@ def codes(
 
 
 def earnings(desk: Desk, settings: Campaign) -> dict[str, float]:
-    """Return what each worker of a campaign has earned."""
+    """Return what each worker of a campaign has earned, by answers and otherwise."""
+    from tasks.annotation.desk.extras import pay_of
+
     pay, seconds = defaultdict[str, float](float), desk.campaigns.watch_s(settings.name)
     votes = [(vote.worker, vote.pair_id) for _, vote in desk.votes.read(settings.name)]
     if settings.kind == "ratings":
         votes = [(one.rating.worker, one.rating.task_id) for one in desk.ratings.read(settings.name)]
     for worker, task in votes:
         pay[worker] += settings.pay_for(seconds[task])
+    for one in desk.organiser.workers(settings.name):
+        pay[one.worker] += pay_of(one.extras)
     return pay
 
 
@@ -93,7 +97,9 @@ def _table(workers: list[WorkerProgress], pay: Mapping[str, float], currency: st
         # keep text from addresses from being interpreted as a formula
         session = f"'{one.session}" if one.session[:1] in tuple("=+-@\t\r") and one.session else one.session
         owed = f"{pay.get(one.worker, 0):.{decimals(currency)}f}"
-        lines.writerow((one.code, one.votes, owed, currency, one.standing, one.platform, session, one.worker))
+        also = " ".join(dict.fromkeys(extra.kind.value for extra in one.extras))
+        row = (one.code, one.votes, owed, currency, also, one.standing, one.platform, session, one.worker)
+        lines.writerow(row)
     return text.getvalue()
 
 

@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from slvmeval.web.annotation import problems
 from slvmeval.web.annotation.pages.render import render
+from slvmeval.web.annotation.pages.texts import instructed, texts
 from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.prolific import LONGEST_TOKEN, PARAMETER
 from slvmeval.web.annotation.security import address_of, too_many
@@ -18,6 +19,8 @@ from slvmeval.web.annotation.sessions import BrowserSession, language_for
 from slvmeval.web.annotation.site import Site, site_of
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign, money
+from tasks.annotation.desk.events import TOO_LATE
+from tasks.annotation.desk.extras import ExtraKind
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.desk.workers import WorkerSession
 
@@ -139,6 +142,12 @@ def consent_page(request: Request, campaign: str) -> Response:
     site = site_of(request)
     session = site.session(request, campaign)
     settings = site.campaign(campaign)
+    try:
+        site.desk.queue.look(campaign, session.worker)
+    except DeskRefusal as refused:
+        if refused.reason not in TOO_LATE:
+            raise
+        return RedirectResponse(f"/c/{campaign}/done", 303)
     every = site.desk.campaigns.watch_s(campaign, shown=True).values()
     lengths = (min(every, default=0.0), max(every, default=0.0))
     pay = [money(settings.pay_for(seconds), settings.currency) for seconds in lengths]
@@ -149,7 +158,14 @@ def consent_page(request: Request, campaign: str) -> Response:
         session,
         pay=" – ".join(dict.fromkeys(pay)),
         minutes="–".join(dict.fromkeys(minutes)),
+        answer_pay=_answer_pay(site, settings),
     )
+
+
+def _answer_pay(site: Site, settings: Campaign) -> str:
+    """Return what is paid for the time of an answer, in words; empty without pay."""
+    pay = site.desk.workers.answer_pay(settings.name)
+    return money(pay, settings.currency) if pay else ""
 
 
 @router.post("/consent")
@@ -173,6 +189,43 @@ def consent(
     language_code = _offered(site, campaign, language or session.language)
     site.desk.workers.consent(campaign, session.worker, language_code)
     return _on(site, session, language_code, f"/c/{campaign}/task")
+
+
+@router.get("/question")
+def question_page(request: Request, campaign: str) -> Response:
+    """Show the question that comes before the first task, or continue."""
+    site = site_of(request)
+    session = site.session(request, campaign)
+    words = texts(session.language, None, site.serving.texts_folder).words
+    asked = site.desk.workers.question(campaign, session.worker, instructed(words))
+    if asked is None:
+        return RedirectResponse(f"/c/{campaign}/task", 303)
+    return site.page(
+        request,
+        "question",
+        session,
+        pay=_answer_pay(site, site.campaign(campaign)),
+        tries=asked.tries,
+        aspect=asked.aspect,
+        choices=[words["aspects"][one]["instruction"] for one in asked.choices],
+    )
+
+
+@router.post("/question")
+def answer_question(
+    request: Request,
+    campaign: str,
+    csrf: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
+    tries: Annotated[int, Form(ge=0, le=1000)] = 0,
+    place: Annotated[int, Form(ge=0, le=1000)] = 1000,
+) -> Response:
+    """Store an answer to the question; which page comes next follows from it."""
+    site = site_of(request)
+    session = site.own(request, campaign, csrf)
+    words = texts(session.language, None, site.serving.texts_folder).words
+    site.desk.workers.answer_question(campaign, session.worker, instructed(words), tries, place)
+    # a page that was loaded again must not send the answer again
+    return RedirectResponse(f"/c/{campaign}/question", 303)
 
 
 @router.post("/language")
@@ -215,11 +268,22 @@ def done(request: Request, campaign: str) -> Response:
     code = site.desk.workers.finish(campaign, session.worker)
     worker = site.desk.workers.get(campaign, session.worker)
     back = f"{_PROLIFIC_DONE}?{urlencode({'cc': code})}" if worker.platform == "prolific" else ""
-    return site.page(request, "done", session, code=code, back=back, **earned(site, session))
+    owed = earned(site, session)
+    why = "" if owed["answered"] else "screened_out" if worker.check == "failed" else "latecomer"
+    if why == "latecomer" and all(one.kind != ExtraKind.LATECOMER for one in owed["extras"]):
+        why = ""
+    return site.page(request, "done", session, code=code, back=back, why=why, **owed)
 
 
 def earned(site: Site, session: BrowserSession) -> dict[str, Any]:
-    """Return how many tasks a worker has answered, and what is paid for them, if anything, in words."""
+    """Return how many tasks a worker has answered, what is paid besides, the sum in words, and whether
+    anything is owed.
+    """
     done, settings = site.desk.workers.done(session.campaign, session.worker), site.campaign(session.campaign)
     paid = settings.pay_per_task or settings.pay_per_hour
-    return {"answered": done.tasks, "sum": money(done.pay, settings.currency) if paid else ""}
+    return {
+        "answered": done.tasks,
+        "extras": done.extras,
+        "sum": money(done.pay, settings.currency) if paid else "",
+        "owed": bool(done.tasks or done.extras),
+    }

@@ -37,6 +37,8 @@ _STATUS = {
     RefusalReason.NO_CONSENT: 403,
     RefusalReason.EXCLUDED: 403,
     RefusalReason.FULL: 403,
+    RefusalReason.CHECK_FIRST: 403,
+    RefusalReason.SCREENED_OUT: 403,
     RefusalReason.UNKNOWN_ASSIGNMENT: 404,
     RefusalReason.EXPIRED: 410,
     RefusalReason.BAD_VALUE: 422,
@@ -46,6 +48,9 @@ _STATUS = {
 _NEXT_PAGE = {
     RefusalReason.NO_CONSENT: "consent",
     RefusalReason.UNKNOWN_WORKER: "enter",
+    RefusalReason.CHECK_FIRST: "question",
+    RefusalReason.SCREENED_OUT: "done",
+    RefusalReason.FULL: "done",
     RefusalReason.DONE: "done",
     RefusalReason.LIMIT: "done",
     RefusalReason.NO_TASKS: "task",

@@ -223,6 +223,7 @@ def prepare(
         raise UserInputError(_nothing(name, settings, ()))
     from slvmeval.web.annotation.pages.texts import check_texts
     from tasks.annotation.desk.desk import Desk
+    from tasks.annotation.desk.workers import CHECK_CHOICES
     from tasks.annotation.publish import untranslated
 
     key = installation_key(settings.root)
@@ -236,7 +237,8 @@ def prepare(
         settings = settings.at(public_url=_public_url(settings, selected))
         for one in selected:
             aspects = sorted({task.aspect for task in desk.campaigns.tasks(one.name)})
-            check_texts(one.languages, aspects, settings.texts_folder)
+            asks = CHECK_CHOICES if one.comprehension else 0
+            check_texts(one.languages, aspects, settings.texts_folder, asks)
             said.append(untranslated(one, desk.campaigns.tasks(one.name)))
             if not private and one.kind == "pairs":
                 _check_licences(desk, one, settings)

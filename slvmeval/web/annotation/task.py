@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -72,7 +72,7 @@ def task_page(request: Request, campaign: str) -> Response:
         assignment = site.desk.queue.next(campaign, session.worker)
     except DeskRefusal as refused:
         target = _instead(site, session, refused.reason)
-        if refused.reason is RefusalReason.EXCLUDED and earned(site, session)["answered"]:
+        if refused.reason is RefusalReason.EXCLUDED and earned(site, session)["owed"]:
             problem = of_desk(refused, campaign)
             problem.next_page = f"/c/{campaign}/done"
             raise problem from refused
@@ -90,11 +90,18 @@ def task_page(request: Request, campaign: str) -> Response:
 
 
 def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str | None:
-    """Return the next page of a worker without a task: the code, if anything was answered."""
+    """Return the next page of a worker without a task: the code, if anything is owed."""
     if reason is RefusalReason.NO_CONSENT:
         return f"/c/{session.campaign}/consent"
-    ended = reason in (RefusalReason.DONE, RefusalReason.LIMIT, RefusalReason.NO_TASKS)
-    return f"/c/{session.campaign}/done" if ended and earned(site, session)["answered"] else None
+    if reason is RefusalReason.CHECK_FIRST:
+        return f"/c/{session.campaign}/question"
+    ended = reason in (
+        RefusalReason.DONE,
+        RefusalReason.LIMIT,
+        RefusalReason.NO_TASKS,
+        RefusalReason.SCREENED_OUT,
+    )
+    return f"/c/{session.campaign}/done" if ended and earned(site, session)["owed"] else None
 
 
 def urls(site: Site, assignment: AnyAssignment) -> dict[str, str]:
@@ -103,6 +110,8 @@ def urls(site: Site, assignment: AnyAssignment) -> dict[str, str]:
     pair = isinstance(assignment, Assignment)
     names = ("play", "prefer", "confirm", "rate") if pair else ("play", "level")
     named = {name: f"{own}/{assignment.id}/{name}" for name in names}
+    if isinstance(assignment, Assignment) and assignment.training:
+        named |= {"rate": f"{own}/{assignment.id}/train", "trained": f"{own}/{assignment.id}/trained"}
     return {"task": own, **named, **{place: media_url(site, assignment, place) for place in assignment.seen}}
 
 
@@ -149,6 +158,34 @@ def rate(request: Request, campaign: str, assignment: str, body: Rated) -> dict[
     worker = site.own(request, campaign).worker
     vote = site.desk.answers.rate(campaign, worker, assignment, body.rating, body.comment)
     return {"next": f"/c/{campaign}/task", "vote": vote.vote_id}
+
+
+@router.post("/{assignment}/train")
+def train(request: Request, campaign: str, assignment: str, body: Rated) -> dict[str, Any]:
+    """Store the answer of a training task, not a vote; its page then explains it."""
+    site = site_of(request)
+    worker = site.own(request, campaign).worker
+    site.desk.answers.train(campaign, worker, assignment, body.rating)
+    return {"next": f"/c/{campaign}/task"}
+
+
+@router.post("/{assignment}/trained")
+def trained(
+    request: Request,
+    campaign: str,
+    assignment: str,
+    csrf: Annotated[str, Form(max_length=200)] = "",
+) -> Response:
+    """End a training task whose explanation was read, and show the next task."""
+    site = site_of(request)
+    session = site.own(request, campaign, csrf)
+    try:
+        site.desk.answers.finish_training(campaign, session.worker, assignment)
+    except DeskRefusal as refused:
+        # ended in another tab
+        if refused.reason is not RefusalReason.UNKNOWN_ASSIGNMENT:
+            raise
+    return RedirectResponse(f"/c/{campaign}/task", 303)
 
 
 @router.post("/{assignment}/level")

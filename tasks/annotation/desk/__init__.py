@@ -7,6 +7,6 @@ and :mod:`rating_assignment` (one worker's work on one task) and the values that
 
 Every request is one transaction of :mod:`database` on the tables of :mod:`tables`; :mod:`playback` has the
 rules for accepting playback reports, :mod:`keys` what the installation's key signs. An object holds the
-objects that it needs, which are created before it: campaigns, events, decisions, assignments, votes, workers,
-queue.
+objects that it needs, which are created before it: campaigns, extras, events, decisions, assignments, votes,
+workers, queue.
 """

@@ -12,6 +12,7 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.assignments import AnyAssignment, Assignment, AssignmentRow, Assignments
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.extras import Extras
 from tasks.annotation.desk.playback import length
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import WORKERS, as_json, moment, plain_text
@@ -26,8 +27,11 @@ class Answers:
     Each answer is one transaction, which is on disk when the method returns.
     """
 
-    def __init__(self, database: Database, events: EventLog, assignments: Assignments, votes: Votes) -> None:
+    def __init__(
+        self, database: Database, events: EventLog, assignments: Assignments, votes: Votes, extras: Extras
+    ) -> None:
         self._database, self._events, self._assignments, self._votes = database, events, assignments, votes
+        self._extras = extras
 
     def assignment(self, campaign: str, worker: str, assignment_id: str) -> AnyAssignment:
         """Return an assignment of this worker and renew its lease, unless it is already rated."""
@@ -96,6 +100,8 @@ class Answers:
             if rating not in get_args(Rating):
                 refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
+            if row.training:
+                refuse(RefusalReason.BAD_VALUE, "this is training, not a vote")
             known = self._votes.find(connection, campaign, worker, row.pair_id)
             if known is not None:
                 if (known.vote_id, known.rating, known.comment) != (row.assignment, rating, words):
@@ -108,6 +114,43 @@ class Answers:
             self._votes.store(connection, settings, [vote])
             self._record(connection, EventKind.RATED, row, rating=rating)
         return vote
+
+    def train(self, campaign: str, worker: str, assignment_id: str, rating: str) -> Assignment:
+        """Store the answer of a training task, which is paid, and not a vote; repeating it changes nothing.
+
+        The assignment stays with the worker, who reads the explanation, until :meth:`finish_training`.
+        """
+        with self._events.worker_request(campaign, worker, assignment_id) as connection:
+            if rating not in get_args(Rating):
+                refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
+            settings, row = self._trains(connection, campaign, worker, assignment_id)
+            assignment = self._assignments.pair(connection, settings, row)
+            if row.state == "rated":
+                if row.rating != rating:
+                    refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and cannot be changed")
+                return assignment
+            _check_seen(assignment)
+            row = self._assignments.change(connection, row.assignment, state="rated", rating=rating)
+            self._extras.trained(connection, settings, worker, row.assignment, row.pair_id)
+            side = assignment.side_at(row.preferred)
+            self._record(connection, EventKind.TRAINED, row, side=side, rating=rating)
+            return self._assignments.pair(connection, settings, row)
+
+    def finish_training(self, campaign: str, worker: str, assignment_id: str) -> None:
+        """End a training task whose explanation was read; the queue continues."""
+        with self._events.worker_request(campaign, worker, assignment_id) as connection:
+            _, row = self._trains(connection, campaign, worker, assignment_id)
+            if row.state != "rated":
+                refuse(RefusalReason.NO_PREFERENCE, "answer the training task first")
+            self._assignments.change(connection, row.assignment, state="closed")
+
+    def _trains(
+        self, connection: Connection, campaign: str, worker: str, assignment_id: str
+    ) -> tuple[Campaign, AssignmentRow]:
+        settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
+        if not row.training:
+            refuse(RefusalReason.BAD_VALUE, "this task is not training")
+        return settings, row
 
     def _record(
         self, connection: Connection, kind: EventKind, row: AssignmentRow, **detail: str | int
@@ -139,6 +182,7 @@ class Answers:
             platform=worker.platform,
             language=worker.language,
             gold=assignment.task.gold,
+            control=assignment.task.control,
             first=assignment.first,
             preferred=assignment.side_at(row.preferred),
             rating=row.rating,

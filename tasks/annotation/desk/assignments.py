@@ -22,7 +22,7 @@ from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.playback import Intervals, ServedVideo, covered, length
 from tasks.annotation.desk.rating_assignment import ONLY, RatingAssignment
 from tasks.annotation.desk.refusals import RefusalReason, refuse
-from tasks.annotation.desk.tables import ASSIGNMENTS, CHECKS, TASKS, WORKERS, plain_text
+from tasks.annotation.desk.tables import ASSIGNMENTS, CHECKS, TASKS, WORKERS, plain_text, read_spans
 from tasks.annotation.pair_task import PLACES, PairTask, Place
 from tasks.annotation.rating_task import AnyTask, RatingTask, read_task
 
@@ -65,6 +65,8 @@ class Assignment:
     look_share
         Share of each video that must be played before the preference; 0 for the task's first look, None for
         nothing.
+    training
+        Whether the worker trains with it: its answer is explained, and not a vote.
     """
 
     id: str
@@ -82,6 +84,7 @@ class Assignment:
     opened_at: str
     least_seen: float
     look_share: float | None
+    training: bool
 
     def side_at(self, place: Place) -> SideWord:
         """Return the side whose video is shown at a place."""
@@ -162,6 +165,7 @@ class Assignment:
             "look_share": self.look_share,
             "least_seen": self.least_seen,
             "can_prefer": self.looked(),
+            "training": self.training,
         }
         if self.state == "opened":
             return blind
@@ -187,11 +191,6 @@ class Assignment:
 
 def _is_live(row: AssignmentRow, now: str) -> bool:
     return not row.lapsed and row.lease_until > now
-
-
-def read_spans(text: str) -> tuple[tuple[Any, Any], ...]:
-    """Return stored intervals or ranges."""
-    return tuple((start, end) for start, end in json.loads(text))
 
 
 def lock_worker(connection: Connection, campaign: str, worker: str) -> None:
@@ -245,6 +244,8 @@ class Assignments:
         row = self.row(connection, campaign, worker, assignment_id)
         if row.state == "rated":
             return settings, row
+        if row.training and row.state == "closed":
+            refuse(RefusalReason.UNKNOWN_ASSIGNMENT, "your training is over: continue with your next task")
         self._decisions.refuse_excluded(connection, campaign, worker)
         if not self.may_answer(connection, settings, row):
             refuse(
@@ -395,6 +396,7 @@ class Assignments:
             opened_at=row.opened_at,
             least_seen=settings.least_seen,
             look_share=settings.look_first,
+            training=row.training,
         )
 
     def pair(

@@ -10,6 +10,7 @@ from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import PATIENCE_S, Clock, Database, utc
 from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventLog
+from tasks.annotation.desk.extras import Extras
 from tasks.annotation.desk.keys import DeskKey
 from tasks.annotation.desk.organiser import Organiser
 from tasks.annotation.desk.queue import Queue
@@ -41,16 +42,19 @@ class Desk:
         secret = DeskKey(key)
         self.database = database
         self.campaigns = campaigns = Campaigns(database)
-        self.events = events = EventLog(database, campaigns)
+        extras = Extras(database)
+        self.events = events = EventLog(database, campaigns, extras)
         self.decisions = decisions = Decisions(database, campaigns)
         assignments = Assignments(database, campaigns, decisions)
-        self.votes = votes = Votes(database, campaigns, events, decisions, assignments)
-        self.workers = workers = Workers(database, secret, campaigns, events, votes)
-        self.queue = Queue(database, secret, campaigns, events, decisions, assignments, votes, workers)
+        self.votes = votes = Votes(database, campaigns, events, decisions, assignments, extras)
+        self.workers = workers = Workers(database, secret, campaigns, events, votes, extras)
+        self.queue = Queue(
+            database, secret, campaigns, events, decisions, assignments, votes, workers, extras
+        )
         self.viewing = Viewing(database, events, assignments)
-        self.answers = Answers(database, events, assignments, votes)
+        self.answers = Answers(database, events, assignments, votes, extras)
         self.ratings = Ratings(database, campaigns, events, assignments, votes)
-        self.organiser = Organiser(database, secret, campaigns, events, decisions, assignments, votes)
+        self.organiser = Organiser(database, secret, campaigns, events, decisions, assignments, votes, extras)
 
     @classmethod
     def open(cls, url: str, key: bytes, clock: Clock = utc, patience_s: float = PATIENCE_S) -> Self:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.extras import ExtraKind, Extras
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.desk.tables import EVENTS, WORKERS, as_json
 
@@ -29,6 +30,8 @@ RECORDED_REFUSALS = frozenset(
         RefusalReason.OTHER_ANSWER,
     }
 )
+#: Workers who are refused for these reasons, and have answered nothing, are paid for coming.
+TOO_LATE = frozenset({RefusalReason.DONE, RefusalReason.FULL, RefusalReason.NO_TASKS})
 #: Maximum number of recorded refusals per assignment.
 MAX_REFUSALS = 20
 
@@ -44,6 +47,9 @@ class EventKind(StrEnum):
     CLAIM_CUT = "claim_cut"
     CONFIRMED = "confirmed"
     RATED = "rated"
+    TRAINED = "trained"
+    UNDERSTOOD = "understood"
+    MISUNDERSTOOD = "misunderstood"
     CHECKED = "checked"
     SENT_BACK = "sent_back"
     REFUSED = "refused"
@@ -85,8 +91,8 @@ class NewEvent:
 class EventLog:
     """The append-only log of all campaigns."""
 
-    def __init__(self, database: Database, campaigns: Campaigns) -> None:
-        self._database, self._campaigns = database, campaigns
+    def __init__(self, database: Database, campaigns: Campaigns, extras: Extras) -> None:
+        self._database, self._campaigns, self._extras = database, campaigns, extras
 
     def read(self, campaign: str, after: int = 0, most: int | None = None) -> list[DeskEvent]:
         """Return events with numbers above `after`, in order, at most `most` of them."""
@@ -149,7 +155,8 @@ class EventLog:
     def worker_request(
         self, campaign: str, worker: str, assignment: str = "", on_disk: bool = True
     ) -> Iterator[Connection]:
-        """Yield the single transaction of a worker's request; if it is refused, only the refusal is recorded.
+        """Yield the single transaction of a worker's request; if it is refused, only the refusal is recorded,
+        and what is paid to a worker who is too late.
 
         Parameters
         ----------
@@ -160,15 +167,18 @@ class EventLog:
             with self._database.write(on_disk) as connection:
                 yield connection
         except DeskRefusal as refusal:
-            if refusal.reason in RECORDED_REFUSALS:
+            if refusal.reason in RECORDED_REFUSALS | TOO_LATE:
                 self._record_refusal(campaign, worker, assignment, refusal.reason)
             raise
 
     def _record_refusal(self, campaign: str, worker: str, assignment: str, reason: RefusalReason) -> None:
         with self._database.write() as connection:
-            self._campaigns.find_for_worker(connection, campaign)
+            settings = self._campaigns.find_for_worker(connection, campaign)
             of_worker = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
             if connection.execute(WORKERS.select().where(*of_worker).with_for_update()).first() is None:
+                return
+            if reason in TOO_LATE:
+                self._extras.answered(connection, settings, worker, ExtraKind.LATECOMER)
                 return
             earlier = connection.execute(
                 select(EVENTS.c.detail).where(
@@ -184,4 +194,5 @@ class EventLog:
             if reason is RefusalReason.EXPIRED and reason.value not in reasons:
                 one_more = {WORKERS.c.refused_late: WORKERS.c.refused_late + 1}
                 connection.execute(WORKERS.update().where(*of_worker).values(one_more))
+                self._extras.too_late(connection, settings, worker, assignment)
             self.add(connection, campaign, EventKind.REFUSED, worker, assignment, reason=reason.value)

@@ -65,7 +65,9 @@ class DeskKey:
         """Return a number in [0, 1) that is determined by `parts`."""
         return int.from_bytes(_digest(self._key, "\x1f".join(map(str, parts)))[:7], "big") / (1 << 56)
 
-    def completion_code(self, settings: Campaign, worker: str) -> str:
+    def completion_code(self, settings: Campaign, worker: str, screened_out: bool = False) -> str:
         """Return the campaign's completion code, or the worker's own."""
+        if screened_out and settings.screen_out_code:
+            return settings.screen_out_code
         digest = _digest(self._key, f"code:{settings.name}:{worker}")
         return settings.completion_code or base64.b32encode(digest).decode()[:_CODE_LETTERS]

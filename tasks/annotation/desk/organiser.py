@@ -18,6 +18,7 @@ from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.extras import Extra, Extras
 from tasks.annotation.desk.keys import DeskKey
 from tasks.annotation.desk.tables import (
     ASSIGNMENTS,
@@ -26,6 +27,7 @@ from tasks.annotation.desk.tables import (
     DECISIONS,
     ERASED,
     EVENTS,
+    EXTRAS,
     INVITATIONS,
     META,
     TASKS,
@@ -94,7 +96,8 @@ class WorkerProgress:
 
     `standing` is ``excluded``, ``cleared`` or empty; `refused_late` counts answers that were too late.
     `session` is the platform's id of the session or assignment in which the worker first entered, and `code`
-    the completion code. Both are empty for a worker who never entered; the code also without an answer.
+    the completion code. Both are empty for a worker who never entered; the code also if nothing is owed.
+    `check` is how the question about the instructions ended, and `extras` what is paid besides votes.
     """
 
     worker: str
@@ -109,6 +112,8 @@ class WorkerProgress:
     standing: str
     session: str = ""
     code: str = ""
+    check: str = ""
+    extras: tuple[Extra, ...] = ()
 
 
 class Organiser:
@@ -123,9 +128,11 @@ class Organiser:
         decisions: Decisions,
         assignments: Assignments,
         votes: Votes,
+        extras: Extras,
     ) -> None:
         self._database, self._key, self._campaigns, self._events = database, key, campaigns, events
         self._decisions, self._assignments, self._votes = decisions, assignments, votes
+        self._extras = extras
 
     def publish(self, campaign: Campaign, tasks: Iterable[AnyTask], by: str = "") -> PublishedTasks:
         """Publish a campaign's tasks, or publish it again with new settings and more tasks.
@@ -271,6 +278,7 @@ class Organiser:
                 ASSIGNMENTS.c.campaign == campaign, ASSIGNMENTS.c.state.in_(OPEN_STATES)
             )
             opened = Counter(connection.execute(busy).scalars())
+            extras = self._extras.of(connection, campaign)
             rows = connection.execute(
                 WORKERS.select()
                 .where(WORKERS.c.campaign == campaign)
@@ -289,7 +297,11 @@ class Organiser:
                     refused_late=row.refused_late,
                     standing=str(standings.get(row.worker, "")),
                     session=row.session,
-                    code=self._key.completion_code(settings, row.worker) if row.worker in votes else "",
+                    code=self._key.completion_code(settings, row.worker, row.check == "failed")
+                    if row.worker in votes or row.worker in extras
+                    else "",
+                    check=row.check,
+                    extras=tuple(extras.get(row.worker, ())),
                 )
                 for row in rows
             ]
@@ -378,7 +390,7 @@ class Organiser:
                 table.name: connection.execute(
                     table.delete().where(table.c.campaign == campaign, table.c.worker == worker)
                 ).rowcount
-                for table in (WORKERS, ASSIGNMENTS, VOTES, DECISIONS, EVENTS, CHECKS)
+                for table in (WORKERS, ASSIGNMENTS, VOTES, DECISIONS, EVENTS, CHECKS, EXTRAS)
             }
             self._votes.forget(connection, campaign)
             self._votes.recount(connection, settings, [row.pair_id for row in votes])

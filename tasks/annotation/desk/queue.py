@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, and_, or_, select
 
 from storage_schemas.votes import Check, SideWord, check_of
 from tasks.annotation.campaign import Campaign
@@ -21,6 +22,7 @@ from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventKind, EventLog, NewEvent
+from tasks.annotation.desk.extras import Extras
 from tasks.annotation.desk.keys import DeskKey
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import ASSIGNMENTS, TASKS
@@ -41,19 +43,41 @@ class Queue:
         assignments: Assignments,
         votes: Votes,
         workers: Workers,
+        extras: Extras,
     ) -> None:
         self._database, self._key, self._campaigns, self._events = database, key, campaigns, events
         self._decisions, self._assignments = decisions, assignments
-        self._votes, self._workers = votes, workers
+        self._votes, self._workers, self._extras = votes, workers, extras
 
     def next(self, campaign: str, worker: str) -> AnyAssignment:
-        """Return the worker's open assignment, or open one (`DONE`, `NO_TASKS`, `LIMIT`, `EXCLUDED`, …)."""
+        """Return the worker's open assignment, or open one (`DONE`, `NO_TASKS`, `LIMIT`, `EXCLUDED`, …).
+
+        With `comprehension` a question comes before the first (`CHECK_FIRST`, `SCREENED_OUT`), with
+        `training` the first are training.
+        """
+        late: list[str] = []
+        try:
+            return self._next(campaign, worker, late)
+        finally:
+            if late:
+                self._pay_late(campaign, worker, late)
+
+    def _pay_late(self, campaign: str, worker: str, late: Sequence[str]) -> None:
+        with self._database.write() as connection:
+            lock_worker(connection, campaign, worker)
+            settings = self._campaigns.find_for_worker(connection, campaign)
+            for item in late:
+                self._extras.too_late(connection, settings, worker, item)
+
+    def _next(self, campaign: str, worker: str, late: list[str]) -> AnyAssignment:
+        """Return the next assignment, and add those to `late` that may not be answered any more."""
         # a task that is lost by a power failure is given out again
         with self._events.worker_request(campaign, worker, on_disk=False) as connection:
             settings = self._campaigns.find_for_worker(connection, campaign)
             # one request of a worker after the other: nobody gets two tasks
             lock_worker(connection, campaign, worker)
-            if not self._workers.session(connection, campaign, worker).consented:
+            session = self._workers.session(connection, campaign, worker)
+            if not session.consented:
                 refuse(RefusalReason.NO_CONSENT, "read and accept the consent first")
             self._decisions.refuse_excluded(connection, campaign, worker)
             events = [
@@ -61,11 +85,13 @@ class Queue:
                 for row in self._assignments.lapse(connection, campaign)
             ]
             voted = self._votes.pairs_of(connection, campaign, worker)
+            if settings.comprehension and not voted:
+                self._workers.refuse_unchecked(session)
             at_limit = 0 < settings.tasks_per_worker <= len(voted)
-            row = self._open_row(connection, settings, worker, lapsed=False)
+            row = self._open_row(connection, settings, worker, late, lapsed=False)
             if row is None and not at_limit and self._has_lapsed(connection, campaign, worker):
                 settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
-                row = self._open_row(connection, settings, worker, lapsed=True)
+                row = self._open_row(connection, settings, worker, late, lapsed=True)
             if row is None and at_limit:
                 refuse(
                     RefusalReason.LIMIT,
@@ -77,31 +103,69 @@ class Queue:
                 settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
                 if not self._is_free(connection, campaign, pair):
                     pair = self._pick(connection, settings, worker, voted)
-                row = self._assign(connection, settings, worker, pair)
+                lesson = self._lesson(connection, settings, worker, voted)
+                row = self._assign(connection, settings, worker, lesson or pair, lesson is not None)
                 events.append(NewEvent(EventKind.OPENED, row.worker, row.assignment, row.pair_id))
             assignment = self._assignments.value(connection, settings, row)
             self._events.add_all(connection, campaign, events)
             return assignment
 
+    def look(self, campaign: str, worker: str) -> None:
+        """Refuse a worker who has not agreed yet if there is no task (`DONE`, `NO_TASKS`, `FULL`)."""
+        with self._events.worker_request(campaign, worker, on_disk=False) as connection:
+            settings = self._campaigns.find_for_worker(connection, campaign)
+            if not self._workers.session(connection, campaign, worker).consented:
+                self._workers.refuse_full(connection, settings)
+                self._pick(connection, settings, worker, set())
+
+    def _lesson(
+        self, connection: Connection, settings: Campaign, worker: str, voted: set[str]
+    ) -> WaitingPair | None:
+        """Return the gold pair with which the worker trains next; None from the first other task on."""
+        if not settings.training or voted:
+            return None
+        name = settings.name
+        query = select(ASSIGNMENTS.c.pair_id, ASSIGNMENTS.c.training).where(
+            ASSIGNMENTS.c.campaign == name, ASSIGNMENTS.c.worker == worker
+        )
+        had = {pair: training for pair, training in connection.execute(query)}
+        if len(had) >= settings.training or not all(had.values()):
+            return None
+        gold = [
+            one
+            for one in self._waiting(connection, name, gold=True)
+            if check_of(one.pair_id)[1] is None and one.pair_id not in had
+        ]
+        return min(
+            gold, key=lambda one: self._key.chance("training", name, worker, one.pair_id), default=None
+        )
+
     def _open_row(
-        self, connection: Connection, settings: Campaign, worker: str, lapsed: bool
+        self, connection: Connection, settings: Campaign, worker: str, late: list[str], lapsed: bool
     ) -> AssignmentRow | None:
         """Return the worker's open assignment that may still be answered, with its lease renewed.
 
-        `lapsed` allows one whose lease has expired.
+        It may be a training task that is answered, until its explanation was read. `lapsed` allows one whose
+        lease has expired; those that may not be answered any more are added to `late`.
         """
+        explained = (ASSIGNMENTS.c.training.is_(True), ASSIGNMENTS.c.state == "rated")
         rows = connection.execute(
             ASSIGNMENTS.select()
             .where(
                 ASSIGNMENTS.c.campaign == settings.name,
                 ASSIGNMENTS.c.worker == worker,
-                ASSIGNMENTS.c.state.in_(OPEN_STATES),
+                or_(ASSIGNMENTS.c.state.in_(OPEN_STATES), and_(*explained)),
             )
             .order_by(ASSIGNMENTS.c.lapsed, ASSIGNMENTS.c.opened_at)
         ).all()
         for row in rows:
-            if (lapsed or not row.lapsed) and self._assignments.may_answer(connection, settings, row):
+            if row.state == "rated":
+                return row
+            if not lapsed and row.lapsed:
+                continue
+            if self._assignments.may_answer(connection, settings, row):
                 return self._assignments.renew(connection, settings, row)
+            late.append(row.assignment)
         return None
 
     def _has_lapsed(self, connection: Connection, campaign: str, worker: str) -> bool:
@@ -124,6 +188,8 @@ class Queue:
 
     def _pick(self, connection: Connection, settings: Campaign, worker: str, voted: set[str]) -> WaitingPair:
         """Return the worker's next pair, gold or not."""
+        if settings.closed:
+            refuse(RefusalReason.DONE, "this campaign takes no more answers: thank you")
         name = settings.name
         query = select(ASSIGNMENTS.c.pair_id).where(
             ASSIGNMENTS.c.campaign == name, ASSIGNMENTS.c.worker == worker
@@ -167,9 +233,9 @@ class Queue:
         ]
 
     def _assign(
-        self, connection: Connection, settings: Campaign, worker: str, pair: WaitingPair
+        self, connection: Connection, settings: Campaign, worker: str, pair: WaitingPair, training: bool
     ) -> AssignmentRow:
-        """Give a pair to a worker."""
+        """Give a pair to a worker, as a task or as training."""
         name, now = settings.name, self._database.now()
         expired = (
             ASSIGNMENTS.c.campaign == name,
@@ -183,6 +249,7 @@ class Queue:
             "campaign": name,
             "pair_id": pair.pair_id,
             "worker": worker,
+            "training": training,
             "first_side": self._first_side(connection, name, worker, pair.pair_id),
             "state": "opened",
             "preferred": "",

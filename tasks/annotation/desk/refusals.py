@@ -42,6 +42,10 @@ class RefusalReason(StrEnum):
     OTHER_ANSWER = "other_answer"
     #: a value that our pages never send
     BAD_VALUE = "bad_value"
+    #: the question about the instructions comes first
+    CHECK_FIRST = "check_first"
+    #: the question about the instructions was answered wrongly as often as allowed
+    SCREENED_OUT = "screened_out"
     #: a completion code requires at least one answer
     NOTHING_DONE = "nothing_done"
 

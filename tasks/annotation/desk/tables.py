@@ -72,6 +72,8 @@ TASKS = Table(
     PrimaryKeyConstraint("campaign", "pair_id"),
 )
 
+#: `check_tries` is how often the question about the instructions was answered, `check` how it ended: passed,
+#: failed, or empty.
 WORKERS = Table(
     "desk_workers",
     METADATA,
@@ -85,7 +87,24 @@ WORKERS = Table(
     Column("consented_at", Text, nullable=False),
     Column("finished_at", Text, nullable=False),
     Column("refused_late", Integer, nullable=False),
+    Column("check_tries", Integer, nullable=False),
+    Column("check", Text, nullable=False),
     PrimaryKeyConstraint("campaign", "worker"),
+)
+
+#: What is paid besides votes and ratings, each once: see :mod:`tasks.annotation.desk.extras`. `item` is the
+#: assignment that it is paid for, if any; `seconds` is the time that is paid.
+EXTRAS = Table(
+    "desk_extras",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("item", Text, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("pay", Float, nullable=False),
+    Column("at", Text, nullable=False),
+    PrimaryKeyConstraint("campaign", "worker", "kind", "item"),
 )
 
 #: One row per link; `worker` is who used it; a `withdrawn` link admits nobody.
@@ -102,7 +121,8 @@ INVITATIONS = Table(
 )
 
 #: A video that is rated alone is at the place ``left``.
-#: `state` is opened, preferred, rated, or closed (answered in a file). `lapsed`: the end of the lease is
+#: `training`: its answer is not a vote, and it is closed once its explanation was read.
+#: `state` is opened, preferred, rated, or closed (or answered in a file). `lapsed`: the end of the lease is
 #: recorded; `given_on`: another worker got the pair after it. `elapsed_s` is how much can have been played so
 #: far, `last_at` the time of the last report.
 ASSIGNMENTS = Table(
@@ -112,6 +132,7 @@ ASSIGNMENTS = Table(
     Column("campaign", Text, nullable=False),
     Column("pair_id", Text, nullable=False),
     Column("worker", Text, nullable=False),
+    Column("training", Boolean, nullable=False),
     Column("first_side", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("preferred", Text, nullable=False),
@@ -233,6 +254,11 @@ def moment(text: str) -> datetime:
 def as_json(value: Any) -> str:
     """Return plain data as stored text."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def read_spans(text: str) -> tuple[tuple[Any, Any], ...]:
+    """Return stored intervals or ranges."""
+    return tuple((start, end) for start, end in json.loads(text))
 
 
 def plain_text(text: str, longest: int) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.annotation.desk.assignments import AnyAssignment, Assignments, read_spans
+from tasks.annotation.desk.assignments import AnyAssignment, Assignments
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
 from tasks.annotation.desk.playback import accepted, step_s, with_range
 from tasks.annotation.desk.refusals import RefusalReason, refuse
-from tasks.annotation.desk.tables import as_json, moment
+from tasks.annotation.desk.tables import as_json, moment, read_spans
 from tasks.annotation.pair_task import PLACES, Place
 
 #: Maximum number of intervals of one report that are read.

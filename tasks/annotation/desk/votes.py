@@ -19,6 +19,7 @@ from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.extras import Extras
 from tasks.annotation.desk.tables import MODELS, TASKS, VOTES, as_json
 from tasks.votes.worker_model import WorkerModel, worker_model
 
@@ -52,9 +53,10 @@ class Votes:
         events: EventLog,
         decisions: Decisions,
         assignments: Assignments,
+        extras: Extras,
     ) -> None:
         self._database, self._campaigns, self._events = database, campaigns, events
-        self._decisions, self._assignments = decisions, assignments
+        self._decisions, self._assignments, self._extras = decisions, assignments, extras
 
     def read(self, campaign: str, after: int = 0) -> list[tuple[int, Vote]]:
         """Return votes on pairs with numbers above `after`, in order, each with its number.
@@ -155,6 +157,7 @@ class Votes:
             for place, (vote_id, worker, task, body) in enumerate(rows)
         ]
         connection.execute(VOTES.insert(), values)
+        self._extras.withdraw(connection, settings.name, [vote_id for vote_id, *_ in rows])
         self.recount(connection, settings, [task for _, _, task, _ in rows])
 
     def find(self, connection: Connection, campaign: str, worker: str, pair_id: str) -> Vote | None:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, func, select
 
 from storage_schemas.errors import UserInputError
+from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.assignments import lock_worker
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.extras import Extra, ExtraKind, Extras, pay_of
 from tasks.annotation.desk.keys import DeskKey
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import INVITATIONS, TASKS, WORKERS, plain_text
 from tasks.annotation.desk.votes import Votes
 
+#: How the question about the instructions ended; empty while it did not.
+CheckState = Literal["", "passed", "failed"]
+#: How often it may be answered, and how many answers it offers.
+CHECK_TRIES = 2
+CHECK_CHOICES = 4
 #: The platform of our own links.
 LINK = "link"
 _LONGEST_WORD = 200
@@ -25,7 +33,10 @@ _LONGEST_WORD = 200
 
 @dataclass(frozen=True)
 class WorkerSession:
-    """A worker who has entered; `language` is empty before the consent."""
+    """A worker who has entered; `language` is empty before the consent.
+
+    `check` is how the question about the instructions ended, if it did, after `tries` answers.
+    """
 
     campaign: str
     worker: str
@@ -33,24 +44,42 @@ class WorkerSession:
     language: str
     consented: bool
     returning: bool
+    check: CheckState = ""
+    tries: int = 0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about the instructions: which of some aspects' instructions belongs to the asked one."""
+
+    aspect: str
+    choices: tuple[str, ...]
+    tries: int
 
 
 @dataclass(frozen=True)
 class Earned:
-    """Number of tasks that a worker has answered, and their pay."""
+    """Number of tasks that a worker has answered, what is paid besides, and the pay for all."""
 
     tasks: int
     pay: float
+    extras: tuple[Extra, ...] = ()
 
 
 class Workers:
     """The workers of all campaigns. Forbidden requests raise `DeskRefusal`."""
 
     def __init__(
-        self, database: Database, key: DeskKey, campaigns: Campaigns, events: EventLog, votes: Votes
+        self,
+        database: Database,
+        key: DeskKey,
+        campaigns: Campaigns,
+        events: EventLog,
+        votes: Votes,
+        extras: Extras,
     ) -> None:
         self._database, self._key = database, key
-        self._campaigns, self._events, self._votes = campaigns, events, votes
+        self._campaigns, self._events, self._votes, self._extras = campaigns, events, votes, extras
 
     def name_of(self, platform: str, identity: str) -> str:
         """Return the name of a platform's worker in this installation.
@@ -111,6 +140,8 @@ class Workers:
                 "consented_at": "",
                 "finished_at": "",
                 "refused_late": 0,
+                "check_tries": 0,
+                "check": "",
             }
             connection.execute(WORKERS.insert().values(**values))
             self._events.add(connection, campaign, EventKind.ENTERED, worker, platform=platform)
@@ -131,18 +162,19 @@ class Workers:
         return self._set(campaign, worker, language, agrees=False)
 
     def finish(self, campaign: str, worker: str) -> str:
-        """Return the completion code of a worker who has done at least one task."""
+        """Return the completion code of a worker to whom something is owed, or a task was answered."""
         with self._events.worker_request(campaign, worker) as connection:
             lock_worker(connection, campaign, worker)
             settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
-            self.session(connection, campaign, worker)
-            if not self._votes.pairs_of(connection, campaign, worker):
+            session = self.session(connection, campaign, worker)
+            paid = self._extras.of(connection, campaign, worker)
+            if not paid and not self._votes.pairs_of(connection, campaign, worker):
                 refuse(RefusalReason.NOTHING_DONE, "you get a code after your first task")
             which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker, WORKERS.c.finished_at == "")
             finished = WORKERS.update().where(*which).values(finished_at=self._database.now())
             if connection.execute(finished).rowcount:
                 self._events.add(connection, campaign, EventKind.FINISHED, worker)
-        return self._key.completion_code(settings, worker)
+        return self._key.completion_code(settings, worker, session.check == "failed")
 
     def done(self, campaign: str, worker: str) -> Earned:
         """Return what a worker has done and earned, also if no further task is given to them."""
@@ -151,7 +183,83 @@ class Workers:
             pairs = self._votes.pairs_of(connection, campaign, worker)
             which = (TASKS.c.campaign == campaign, TASKS.c.pair_id.in_(pairs))
             seconds = connection.execute(select(TASKS.c.watch_s).where(*which)).scalars()
-            return Earned(len(pairs), sum(map(settings.pay_for, seconds)))
+            extras = tuple(self._extras.of(connection, campaign, worker).get(worker, ()))
+            pay = sum(map(settings.pay_for, seconds)) + pay_of(extras)
+            return Earned(len(pairs), pay, extras)
+
+    def answer_pay(self, campaign: str) -> float:
+        """Return what is paid for the time of an answer, apart from tasks."""
+        with self._database.read() as connection:
+            return self._extras.answer_pay(connection, self._campaigns.find(connection, campaign))
+
+    def question(self, campaign: str, worker: str, aspects: Sequence[str]) -> Question | None:
+        """Return the question that a worker answers before the first task; None if none is due.
+
+        Parameters
+        ----------
+        aspects
+            The aspects that have instructions.
+        """
+        with self._database.read() as connection:
+            settings = self._campaigns.find_for_worker(connection, campaign)
+            session = self.session(connection, campaign, worker)
+            if not settings.comprehension or session.check or not session.consented:
+                return None
+            return self._question(connection, session, aspects)
+
+    def answer_question(
+        self, campaign: str, worker: str, aspects: Sequence[str], tries: int, place: int
+    ) -> WorkerSession:
+        """Store an answer to the question, the number of a choice; the time is paid once it has ended.
+
+        An answer that was given before `tries` others, as a repeated request says, changes nothing.
+        """
+        with self._events.worker_request(campaign, worker) as connection:
+            lock_worker(connection, campaign, worker)
+            settings = self._campaigns.find_for_worker(connection, campaign)
+            session = self.session(connection, campaign, worker)
+            if not session.consented:
+                refuse(RefusalReason.NO_CONSENT, "read and accept the consent first")
+            if not settings.comprehension or session.check or session.tries != tries:
+                return session
+            question = self._question(connection, session, aspects)
+            if not 0 <= place < len(question.choices):
+                refuse(RefusalReason.BAD_VALUE, f"the question has no answer number {place}")
+            right = question.choices[place] == question.aspect
+            over = right or tries + 1 >= CHECK_TRIES
+            check = ("passed" if right else "failed") if over else ""
+            which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
+            connection.execute(WORKERS.update().where(*which).values(check_tries=tries + 1, check=check))
+            if over:
+                self._extras.answered(connection, settings, worker, ExtraKind.CHECK)
+            kind = EventKind.UNDERSTOOD if right else EventKind.MISUNDERSTOOD
+            self._events.add(connection, campaign, kind, worker, aspect=question.aspect)
+            return self.session(connection, campaign, worker)
+
+    def _question(self, connection: Connection, session: WorkerSession, aspects: Sequence[str]) -> Question:
+        """Return a worker's question, the same for the same worker and aspects."""
+
+        def chance(*what: str) -> float:
+            return self._key.chance("question", session.campaign, session.worker, *what)
+
+        shown = select(TASKS.c.aspect).where(TASKS.c.campaign == session.campaign, TASKS.c.shown.is_(True))
+        asked = set(connection.execute(shown.distinct()).scalars()) & set(aspects)
+        aspect = min(sorted(asked or aspects), key=chance)
+        others = sorted(set(aspects) - {aspect}, key=chance)[: CHECK_CHOICES - 1]
+        choices = sorted([aspect, *others], key=lambda one: chance("order", one))
+        return Question(aspect, tuple(choices), session.tries)
+
+    def refuse_unchecked(self, session: WorkerSession) -> None:
+        """Refuse a worker who has not shown to have understood the instructions."""
+        if session.check == "failed":
+            refuse(RefusalReason.SCREENED_OUT, "the question about the instructions was not answered rightly")
+        if not session.check:
+            refuse(RefusalReason.CHECK_FIRST, "answer the question about the instructions first")
+
+    def refuse_full(self, connection: Connection, settings: Campaign) -> None:
+        """Refuse one more participant if as many as are needed take part."""
+        if 0 < settings.most_workers <= self._consented(connection, settings.name):
+            refuse(RefusalReason.FULL, "as many people as this study needs take part already: thank you")
 
     def session(self, connection: Connection, campaign: str, worker: str) -> WorkerSession:
         """Return a worker who has entered, inside a transaction."""
@@ -196,8 +304,8 @@ class Workers:
                     RefusalReason.BAD_VALUE, f"choose one of the languages {', '.join(settings.languages)}"
                 )
             agrees = agrees and not before.consented
-            if agrees and 0 < settings.most_workers <= self._consented(connection, campaign):
-                refuse(RefusalReason.FULL, "as many people as this study needs take part already: thank you")
+            if agrees:
+                self.refuse_full(connection, settings)
             values = {"language": language, **({"consented_at": self._database.now()} if agrees else {})}
             which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
             connection.execute(WORKERS.update().where(*which).values(**values))
@@ -215,4 +323,6 @@ def _session(row: Row[Any], returning: bool) -> WorkerSession:
         language=row.language,
         consented=bool(row.consented_at),
         returning=returning,
+        check=row.check,
+        tries=row.check_tries,
     )

@@ -121,6 +121,7 @@ class VoteReader:
                 "origin": "file",
                 "language": fields.get("language") or self.campaign.languages[0],
                 "gold": task.gold,
+                "control": task.control,
                 "first": first,
                 "preferred": preferred,
                 "rating": rating,

@@ -8,6 +8,7 @@ import pytest
 
 from storage_schemas.release import Release
 from tasks.annotation.campaign import Campaign
+from tasks.annotation.pair_task import PairMedia, task_of
 from tasks.annotation.publish import asked_controls, showing
 from tests.tasks.publish.judging import ASPECTS, build_wide
 
@@ -32,3 +33,5 @@ def test_all_pairs_and_the_sample_are_shown(release: Release, tmp_path: Path) ->
     shown = showing(release, campaign(control_pairs=3), b"key").records
     assert sum(record.control for record in shown) == 3 * len(ASPECTS)
     assert sum(not record.control for record in shown) == 8 * len(ASPECTS)
+    media = PairMedia(high_file="a", low_file="b", high_bytes=1, low_bytes=1)
+    assert [task_of(release, record, media).control for record in shown] == [one.control for one in shown]

@@ -333,3 +333,14 @@ def test_rules_are_named_or_read_from_a_file(tmp_path: Path) -> None:
             find_quality_rule(str(path))
     with pytest.raises(UserInputError, match="cannot be read: No such file"):
         find_quality_rule(str(tmp_path / "missing.toml"))
+
+
+def test_nobody_is_right_or_wrong_on_a_control() -> None:
+    votes = campaign(preferred="low", rating="A")
+    pair = odd(votes)
+    control = odd([one.model_copy(update={"control": True}) for one in votes])
+    assert (pair.solvable, pair.solved, Flag.INACCURATE in pair.flags) == (PAIRS, 0, True)
+    assert (control.solvable, control.solved, control.flags) == (0, 0, ())
+    # a worker who sees damage where others see none disagrees on a control, too
+    apart = odd([one.model_copy(update={"control": True}) for one in campaign(rating="C")])
+    assert Flag.DISAGREES in apart.flags

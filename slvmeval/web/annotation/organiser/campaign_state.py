@@ -16,6 +16,7 @@ from storage_schemas.votes import Decision, Standing, Vote
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.events import DeskEvent, EventKind
+from tasks.annotation.desk.extras import ExtraKind, pay_of
 from tasks.annotation.desk.organiser import TaskProgress, WorkerProgress
 from tasks.annotation.desk.refusals import RefusalReason as R
 from tasks.annotation.progress import CampaignProgress, campaign_progress
@@ -122,6 +123,8 @@ REFUSED = {
     R.NOT_CONFIRMED: ("A rating before every segment was confirmed", "haste, or cheating"),
     R.OTHER_ANSWER: ("A second, different answer", "two tabs"),
     R.BAD_VALUE: ("A value that our pages never send", "cheating"),
+    R.CHECK_FIRST: ("A task before the question about the instructions", "nothing to do"),
+    R.SCREENED_OUT: ("The question was answered wrongly twice", "nothing to do"),
     R.NOTHING_DONE: ("A completion code without any answer", "the worker left immediately"),
 }
 OTHER = {
@@ -157,6 +160,10 @@ class WorkerCounts:
         By the latest decision.
     to_review
         Flagged by several indicators or careless, and not yet decided.
+    understood, screened_out
+        Who answered the question before the first task rightly, and who failed both tries.
+    trained, latecomers, late_tasks
+        Who trained, who came when there was no task, and who answered one that others had completed.
     """
 
     entered: int
@@ -166,6 +173,23 @@ class WorkerCounts:
     excluded: int
     cleared: int
     to_review: int
+    understood: int
+    screened_out: int
+    trained: int
+    latecomers: int
+    late_tasks: int
+
+    @property
+    def in_words(self) -> str:
+        """What workers did besides answering tasks; empty for nothing."""
+        counts = (
+            (self.understood, "answered the question rightly"),
+            (self.screened_out, "did not in two tries"),
+            (self.trained, "trained"),
+            (self.latecomers, "came too late for a task"),
+            (self.late_tasks, "answered one too late"),
+        )
+        return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
 @dataclass(frozen=True)
@@ -236,7 +260,15 @@ def campaign_state(
     workers = judged_of(facts) if judged is None else judged
     return CampaignState(
         campaign=facts.campaign,
-        progress=campaign_progress(facts.campaign, facts.tasks, facts.votes, now, rate, zone),
+        progress=campaign_progress(
+            facts.campaign,
+            facts.tasks,
+            facts.votes,
+            now,
+            rate,
+            zone,
+            sum(pay_of(one.extras) for one in facts.workers),
+        ),
         agreement={row.aspect: row for row in rows if row.aspect != ALL},
         overall=next((row for row in rows if row.aspect == ALL), None),
         people=_people(facts, workers),
@@ -245,9 +277,10 @@ def campaign_state(
 
 
 def agreed_of(facts: Facts) -> list[VoteAgreement]:
-    """Return the agreement of the counted votes."""
+    """Return the agreement of the counted votes, without those on controls, as in the report."""
     rule = FilterRule(drop_excluded=facts.campaign.drops_excluded)
-    return agreement(counting(facts.votes, facts.decisions, rule))
+    counted = counting(facts.votes, facts.decisions, rule)
+    return agreement([vote for vote in counted if not vote.control])
 
 
 def judged_of(facts: Facts) -> list[WorkerQuality]:
@@ -257,6 +290,7 @@ def judged_of(facts: Facts) -> list[WorkerQuality]:
 
 def _people(facts: Facts, judged: Sequence[WorkerQuality]) -> WorkerCounts:
     latest = [row.decision for row in standings(facts.decisions).values()]
+    paid = Counter(kind for one in facts.workers for kind in {extra.kind for extra in one.extras})
     return WorkerCounts(
         entered=len(facts.workers),
         consented=sum(bool(one.consented_at) for one in facts.workers),
@@ -265,6 +299,11 @@ def _people(facts: Facts, judged: Sequence[WorkerQuality]) -> WorkerCounts:
         excluded=latest.count(Standing.EXCLUDED),
         cleared=latest.count(Standing.CLEARED),
         to_review=sum(one.review for one in judged),
+        understood=sum(one.check == "passed" for one in facts.workers),
+        screened_out=sum(one.check == "failed" for one in facts.workers),
+        trained=paid[ExtraKind.TRAINING],
+        latecomers=paid[ExtraKind.LATECOMER],
+        late_tasks=paid[ExtraKind.LATE_TASK],
     )
 
 

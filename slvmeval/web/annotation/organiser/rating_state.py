@@ -11,6 +11,7 @@ from statistics import median
 from storage_schemas.votes import Decision
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.extras import pay_of
 from tasks.annotation.desk.organiser import WorkerProgress
 from tasks.annotation.desk.ratings import Check, CheckedRating, Verdict
 from tasks.annotation.progress import CampaignProgress, campaign_progress
@@ -119,9 +120,10 @@ def rating_state(
     tasks = desk.campaigns.rating_tasks(name)
     workers = desk.organiser.workers(name)
     values = [one.rating for one in ratings]
+    extras = sum(pay_of(one.extras) for one in workers)
     return RatingState(
         campaign=campaign,
-        progress=campaign_progress(campaign, desk.organiser.progress(name), values, now, rate, zone),
+        progress=campaign_progress(campaign, desk.organiser.progress(name), values, now, rate, zone, extras),
         alphas=_alphas(tasks, values),
         tasks=rated_tasks(tasks, ratings),
         raters=tuple(rater_rows(workers, values, checks)),

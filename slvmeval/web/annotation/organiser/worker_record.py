@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from slvmeval.web.annotation.organiser.campaign_state import Facts, Trouble, troubles
 from storage_schemas.votes import Check, Decision, Vote
+from tasks.annotation.desk.extras import Extra
 from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence
 
 _STEPS = {"A": 0, "B": 1, "C": 2}
@@ -36,6 +37,10 @@ class WorkerRow:
         ``excluded``, ``cleared`` or empty.
     last_vote
         Time of the newest vote; empty if unknown.
+    check
+        How the question before the first task ended: ``passed``, ``failed``, or empty.
+    extras
+        What is paid besides votes.
     """
 
     worker: str
@@ -47,6 +52,8 @@ class WorkerRow:
     alpha: float | None
     standing: str
     last_vote: str
+    check: str
+    extras: tuple[Extra, ...]
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -135,7 +142,7 @@ class VoteBeside:
         """What the task checks, in words; empty for a pair of the release."""
         if self.vote.check is not None:
             return _CHECKS[self.vote.check]
-        return "known answer" if self.vote.gold else ""
+        return "known answer" if self.vote.gold else "control" if self.vote.control else ""
 
 
 @dataclass(frozen=True)
@@ -184,6 +191,8 @@ def worker_rows(
                 alpha=alphas.get(worker),
                 standing=known.standing if known else decided,
                 last_vote=last.get(worker, ""),
+                check=known.check if known else "",
+                extras=known.extras if known else (),
             )
         )
     return rows

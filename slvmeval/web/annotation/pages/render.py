@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from slvmeval.web.annotation.pages.texts import texts
 from storage_schemas.printable import printable_value
-from tasks.annotation.campaign import money
+from tasks.annotation.campaign import PLAYHEAD, money
 from tasks.annotation.pair_task import LONGEST_COMMENT
 from tasks.publish.gallery.data import script_json
 
-PageName = Literal["enter", "consent", "task", "rating", "done", "refused"]
+PageName = Literal["enter", "consent", "question", "task", "rating", "done", "refused"]
 #: The pages with a script, which is named like the page; the other files are modules of both.
 _SCRIPTED = ("task", "rating")
 #: Scripts of a page without an island; no module of the others.
@@ -33,22 +33,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     Every page takes ``campaign`` (a `Campaign`; None only on `refused`, where none is known) and, from the
     moment there is a session, ``csrf`` (the token for hidden fields and for the header ``X-CSRF``).
 
-    ===========  ==========================================================================================
-    page         further data
-    ===========  ==========================================================================================
-    ``enter``    nothing: shown where a link names no token and no platform
-    ``consent``  ``pay`` and ``minutes``, the ranges of the tasks' pay and expected time; posts ``csrf``,
-                 ``language``, ``agree=yes``
-    ``task``     ``pay`` of this task, if it depends on the task;
-                 ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
-                 ``play``, ``prefer``, ``confirm``, ``rate`` for the rest), ``answered`` and ``sum``
-    ``rating``   ``view`` (`RatingAssignment.view()`), ``guide``, ``urls`` (``left`` for the video; ``task``,
-                 ``play``, ``level`` for the rest)
-    ``done``     ``code`` (completion code), ``answered`` (number of tasks answered), ``sum`` (their
-                 pay, or empty), ``back`` (the platform's address to return to, or empty)
-    ``refused``  ``reason``, ``message``, ``next_page`` (URL or None)
-    ===========  ==========================================================================================
-
+    ============  ==================================================================================
     Parameters
     ----------
     name
@@ -60,7 +45,8 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     """
     view = data.get("view")
     offered = data["campaign"].languages if data.get("campaign") else ()
-    words = texts(language, view["aspect"] if view and name == "task" else None, folder)
+    asked = view["aspect"] if view and name == "task" else data.get("aspect")
+    words = texts(language, asked, folder)
     # so that the browser loads all modules at once instead of one after the other
     others = {f"{one}.js" for one in (*_SCRIPTED, *_OWN) if one != name}
     modules = sorted(path.name for path in ASSETS.glob("*.js") if path.name not in others)
@@ -71,8 +57,11 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
             "csrf": "",
             "pay": "",
             "minutes": "",
-            **({"answered": 0} if name in _SCRIPTED else {}),
+            "answer_pay": "",
+            "owed": False,
             "sum": "",
+            "extras": (),
+            "why": "",
             "back": "",
             **data,
             "page": name,
@@ -115,4 +104,5 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters["money"] = money
+    made.globals["PLAYHEAD"] = PLAYHEAD
     return made

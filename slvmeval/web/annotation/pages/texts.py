@@ -79,11 +79,29 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
     return Texts(language, words, MappingProxyType(aspect_texts))
 
 
-def check_texts(languages: Iterable[str], aspects: Iterable[str], folder: Path | None = None) -> None:
-    """Raise `UserInputError` unless every aspect has its texts in every language."""
+def instructed(words: Words) -> list[str]:
+    """Return the aspects that have instructions in a language."""
+    return sorted(name for name, one in words["aspects"].items() if one.get("instruction"))
+
+
+def check_texts(
+    languages: Iterable[str], aspects: Iterable[str], folder: Path | None = None, asks: int = 0
+) -> None:
+    """Raise `UserInputError` unless every aspect has its texts in every language.
+
+    Parameters
+    ----------
+    asks
+        How many aspects need instructions for the question before the first task.
+    """
     wanted = tuple(aspects)
     for language in languages:
-        texts(language, None, folder)
+        words = texts(language, None, folder).words
+        if len(instructed(words)) < asks:
+            raise UserInputError(
+                f"comprehension asks which of {asks} aspects' instructions fits, and in {language} "
+                f"{len(instructed(words))} aspects have texts: add those of others, or leave it out"
+            )
         for aspect in wanted:
             texts(language, aspect, folder)
 

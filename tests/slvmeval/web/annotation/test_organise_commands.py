@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -54,7 +55,12 @@ def test_status_tells_how_far_it_is(busy: Study, tmp_path: Path, capsys: Capture
     assert (values["total"]["votes"], values["total"]["wanted"], values["done"]) == (140, 200, False)
     assert {row["aspect"]: row["pairs"] for row in values["aspects"]} == dict.fromkeys(ASPECTS, 8)
     cost = {"rate": 0.5, "per": "task", "so_far": 70.0, "to_end": 30.0, "currency": "EUR", "total": 100.0}
-    assert values["cost"] == cost
+    assert values["cost"] == {**cost, "extras": 0}
+    with busy.desk() as opened:
+        took = [vote.total_s for _, vote in opened.votes.read(NAME) if vote.total_s is not None]
+    assert values["measured_s"] == pytest.approx(median(took))
+    # twenty seconds of both videos at a time, and a minute
+    assert values["expected_s"] == pytest.approx(busy.pairs[0].watch_s(0) + 60)
     assert values["workers"]["to_review"] == 1
     assert values["campaign"]["name"] == NAME
     assert -1 < values["alpha"] < 1
@@ -124,7 +130,7 @@ def test_a_completion_code_can_be_checked_before_paying(busy: Study, tmp_path: P
     rows = {row["worker"]: row for row in rows_of(out)}
     assert rows[came] == {
         **{"code": code, "answers": "1", "pay": "0.50", "currency": "EUR", "standing": ""},
-        **{"platform": "prolific", "session": "'=1+1", "worker": came},
+        **{"platform": "prolific", "session": "'=1+1", "worker": came, "also_for": ""},
     }
     assert idle not in rows
     assert run(busy, "codes", NAME, "--out", str(out)) == 1

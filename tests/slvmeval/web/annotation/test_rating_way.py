@@ -95,8 +95,8 @@ def test_the_page_shows_the_guide_and_hides_the_model(study: RatingStudy) -> Non
     # the third person is told that all places are taken
     study.rater(1)
     study.rater(2)
-    assert study.page.status_code == 403
-    assert 'data-reason="full"' in study.page.text
+    assert study.page.url.path.endswith("/done")
+    assert "You came when there was no task for you" in study.page.text
 
 
 def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(study: RatingStudy) -> None:

@@ -72,7 +72,7 @@ def test_a_whole_task_gives_one_vote_with_the_servers_times(
         **{"vote_id": ann.task.id, "campaign": "autumn", "release": "first", "version": 1},
         **{"pair_id": ann.task.task.pair_id, "source_id": ann.task.task.source_id, "aspect": "color"},
         **{"worker": ann.task.worker, "platform": "prolific", "origin": "web", "language": "en"},
-        **{"gold": False, "first": ann.task.first, "rating": "B"},
+        **{"gold": False, "control": False, "first": ann.task.first, "rating": "B"},
         "preferred": "high" if ann.task.first == "low" else "low",
         **{"preference_s": 35.0, "total_s": 77.0, "watched_s": 120.0, "pair_duration_s": 60.0},
         "comment": "the colour  of ? the car\nflickers",

@@ -67,11 +67,12 @@ assignments = st.builds(
     opened_at=st.just("2026-11-23T09:00:00.000000+00:00"),
     least_seen=st.just(0.9),
     look_share=st.sampled_from([0.0, 0.3, 1.0]),
+    training=st.booleans(),
 )
 #: All that a browser is told before the first answer.
 BLIND = {
     *("id", "campaign", "aspect", "language", "state", "preferred", "opened_at", "lease_until", "prompt"),
-    *("seen", "look", "look_share", "least_seen", "can_prefer"),
+    *("seen", "look", "look_share", "least_seen", "can_prefer", "training"),
 }
 
 
@@ -113,7 +114,7 @@ def test_what_the_desk_shows_before_and_after_the_first_answer(
         "prompt": [clip.model_dump() for clip in task.prompt_clips],
         "seen": {"left": [], "right": []},
         "look": {"left": [[0.0, 30.0]], "right": [[0.0, 30.0]]},
-        **{"look_share": 0.0, "least_seen": 0.9},
+        **{"look_share": 0.0, "least_seen": 0.9, "training": False},
     }
     assert view == {
         **first,

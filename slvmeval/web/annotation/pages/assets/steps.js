@@ -109,6 +109,7 @@ export class Steps {
   showRate() {
     const { view } = this.app;
     this.stretches.show();
+    if (!$("rate")) return; // the explanation of a training task
     const ready = view.can_rate;
     if ($("rating").disabled === ready) $("rating").disabled = !ready;
     $("rate-hint").hidden = ready;

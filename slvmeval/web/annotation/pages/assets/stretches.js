@@ -114,9 +114,10 @@ export class Stretches {
     const one = this.current === null ? null : this.stretch(this.current);
     const { all, done } = this.count();
     const row = one && this.rows.get(one.number);
-    const progress = done === all ? words.all_done : fill(words.progress, { done, all });
+    const progress = view.state === "rated" ? "" : done === all ? words.all_done : fill(words.progress, { done, all });
     const where = one && `${fill(words.stretch, { number: one.number + 1 })} · ${words[one.place]} · ${row.state.textContent}`;
     const lines = [where || (done < all && words.no_part), progress].filter(Boolean);
+    if (!lines.length) lines.push("");
     if (this.barText !== lines.join()) {
       this.barText = lines.join();
       $("part-text").replaceChildren(lines[0], ...lines.slice(1).flatMap((line) => [make("br"), make("small", { textContent: line })]));
@@ -165,7 +166,7 @@ export class Stretches {
     const { all, done } = this.count();
     $("seen-progress").max = Math.max(all, 1);
     $("seen-progress").value = done;
-    const text = done === all ? words.all_done : fill(words.progress, { done, all });
+    const text = done === all && view.state !== "rated" ? words.all_done : fill(words.progress, { done, all });
     if ($("seen-text").textContent !== text) $("seen-text").textContent = text;
     this.showBar();
   }

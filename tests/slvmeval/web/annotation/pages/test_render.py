@@ -16,8 +16,10 @@ from tests.slvmeval.web.annotation.pages.films import EVIL
 from tests.slvmeval.web.annotation.pieces import island
 from tests.slvmeval.web.reading import has, lacks
 
-VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": [], "look_share": 0.0}
+VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": []}
+VIEW |= {"look_share": 0.0, "least_seen": 0.9, "training": False}
 REVEALED = {**VIEW, "state": "preferred", "preferred": "left", "intended": "right", "must_see": []}
+EXPLAINED = {**REVEALED, "state": "rated", "training": True, "rating": "B"}
 URLS = {"left": "/l", "right": "/r", "task": "/t"}
 
 
@@ -39,6 +41,7 @@ def every_page(language: str, of: Campaign, word: str = "x") -> dict[str, str]:
     made: dict[PageName, dict[str, Any]] = {
         **{"enter": {}, "consent": {}, "done": {"code": word, "answered": 3}, "refused": refused},
         "task": {"view": view, "urls": URLS},
+        "question": {"aspect": "color", "tries": 1, "choices": [word, word], "pay": word},
     }
     return {name: render(name, language, campaign=of, csrf=word, **data) for name, data in made.items()}
 
@@ -87,6 +90,39 @@ def test_what_was_done_is_not_in_the_page_before_the_preference() -> None:
     assert not any(text in before for text in (changed, "step-see", 'rating"'))
     assert changed in after
     assert "We made the left video worse" in after
+
+
+def test_training_is_announced_and_explained() -> None:
+    clear = texts("en", "color").aspect["clear"]
+    for view in (VIEW, REVEALED):
+        assert "Practice: this task does not count" not in task(view=view)
+        assert "Practice: this task does not count" in task(view={**view, "training": True})
+    assert clear not in task(view={**VIEW, "training": True})
+    urls = {**URLS, "trained": "/t/trained"}
+    wrong = page("task", view=EXPLAINED, urls=urls)
+    right = page("task", view={**EXPLAINED, "preferred": "right", "rating": "A"}, urls=urls)
+    assert not lacks(
+        wrong,
+        "so it is the better one. You chose the left video.",
+        "Your rating is B. We expect A here",
+        clear,
+    )
+    assert not lacks(
+        right, "Your first answer is right: the right video is the original.", "as we expect", clear
+    )
+    for html in (wrong, right):
+        assert 'action="/t/trained"' in html
+        assert 'name="rating"' not in html
+
+
+def test_consent_says_what_comes_before_the_first_task() -> None:
+    assert "Before your first task" not in page("consent")
+    first = campaign(comprehension=True, training=1, gold_pairs=("g",))
+    html = page("consent", of=first, answer_pay="0.60 EUR")
+    assert not lacks(
+        html, "with two tries", "You are paid 0.60 EUR for the question", "You practise with a task"
+    )
+    assert "You are paid" not in page("consent", of=first)
 
 
 def test_consent_has_our_words_or_the_campaigns_own() -> None:
