@@ -41,8 +41,8 @@ help:  ## list the targets
 env: $(STAMP)  ## make the environment .venv from the lock file
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
-	  { echo "Python 3.11 to 3.13 is needed: make env PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || \
+	  { echo "Python 3.11 to 3.14 is needed: make env PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv .venv
 	$(call install,--no-deps --require-hashes -r requirements.lock,1.5 GB; seconds with uv and minutes with pip)
 	$(call install,--no-deps --no-build-isolation -e .,slvmeval itself)

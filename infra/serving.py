@@ -173,6 +173,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, 
             with opener.open(request, timeout=10):
                 return
         except urllib.error.HTTPError as problem:
+            problem.close()
             # it is up, but still loading or of another kind
             if problem.code < 500:
                 raise PrerequisiteError(

@@ -27,8 +27,8 @@ if [ -e "$venv" ]; then
   echo "install.sh: $venv is there already: name a new folder, or remove it" >&2
   exit 1
 fi
-"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || {
-  echo "install.sh: Python 3.11 to 3.13 is needed: PYTHON=/path/to/python3.11 $0 $venv" >&2
+"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || {
+  echo "install.sh: Python 3.11 to 3.14 is needed: PYTHON=/path/to/python3.11 $0 $venv" >&2
   exit 1
 }
 

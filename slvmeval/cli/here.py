@@ -54,6 +54,12 @@ def here(
         terminal.say(*where_one_is(Path.cwd(), options), "", "slvmeval --help lists all commands")
 
 
+_OWN_VIDEOS = (
+    "slvmeval sources scan DIR  what a folder of your own videos lacks",
+    "slvmeval init DIR          a project for them",
+)
+
+
 def where_one_is(folder: Path, given: SiteParameters | None = None) -> Iterator[str]:
     """Yield lines on the store that commands in a folder would use, its last build, and the next command."""
     from storage_schemas.store import Store
@@ -65,8 +71,8 @@ def where_one_is(folder: Path, given: SiteParameters | None = None) -> Iterator[
         yield from _next(
             "slvmeval build --profile profile.toml --recipe recipe.toml --gallery gallery"
             if project
-            else "slvmeval demo             a small release from a free film",
-            *(() if project else ("slvmeval init DIR         a project for videos of your own",)),
+            else "slvmeval demo              a small release from a free film",
+            *(() if project else _OWN_VIDEOS),
         )
         return
     store = Store.open(path)

@@ -79,6 +79,11 @@ def parse_captions(data: bytes, where: str) -> list[CaptionLine]:
         raise SetAside(problem.reason, f"{problem.message}: {_command(text)}{_FORM}") from problem
 
 
+def may_be_captions(name: str) -> bool:
+    """Return whether a file's ending is of a form that :func:`to_convert` knows how to convert."""
+    return name.lower().endswith((*_SUBTITLES, *COMPRESSED_SUFFIXES))
+
+
 def to_convert(name: str, target: str) -> str:
     """Return what to do with a file of a form that is not read; `target` is the name of one that is."""
     if name.lower().endswith(_SUBTITLES):

@@ -211,7 +211,11 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
         if caption:
             captioned.append((line, caption))
     if not captioned:
-        raise SetAside(Reason.CAPTIONS_EMPTY, f"{where} has no captions: write one line for each clip")
+        raise SetAside(
+            Reason.CAPTIONS_EMPTY,
+            f"{where} has no captions: write one line for each clip. `slvmeval sources caption` fills "
+            "blank ones",
+        )
     if len(captioned) > MAX_CLIPS:
         raise SetAside(
             Reason.CAPTIONS_MALFORMED,

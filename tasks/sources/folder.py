@@ -32,7 +32,13 @@ from storage_schemas.regular_files import read_regular_text, why_unread
 from storage_schemas.source import Source
 from storage_schemas.value_problems import first_error
 from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, content_id, read_bytes, refuse_to_leave
-from tasks.sources.caption_forms import CAPTION_SUFFIXES, COMPRESSED_SUFFIXES, parse_captions, to_convert
+from tasks.sources.caption_forms import (
+    CAPTION_SUFFIXES,
+    COMPRESSED_SUFFIXES,
+    may_be_captions,
+    parse_captions,
+    to_convert,
+)
 from tasks.sources.clips import clean_caption, clips_from_lines, load_json
 from tasks.sources.content_hash import ContentHashes
 
@@ -76,15 +82,27 @@ class FolderAdapter(SourceAdapter):
         """Return the number of video files."""
         return len(self._found)
 
-    def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
-        """Yield the videos sorted by path; see the base class."""
+    @property
+    def locations(self) -> list[str]:
+        """Paths of the videos, relative to the root, sorted; some may turn out to be unusable.
+
+        Raises
+        ------
+        UserInputError
+            If there are none.
+        """
         if not self._found:
             raise UserInputError(
                 f"{self.root} has no videos: looked in it and below it for files ending in "
                 f"{', '.join(VIDEO_SUFFIXES)} that are not hidden"
             )
+        return self._found
+
+    def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
+        """Yield the videos sorted by path; see the base class."""
+        locations = self.locations
         licences = {unicodedata.normalize("NFC", video): line for video, line in self._licences().items()}
-        for location in self._found:
+        for location in locations:
             licence = licences.get(unicodedata.normalize("NFC", location))
             yield "", location, partial(self._make, location, licence)
 
@@ -113,13 +131,13 @@ class FolderAdapter(SourceAdapter):
                     self._beside[_key(location)].append(location)
         return sorted(Path(os.path.relpath(path, self.root)).as_posix() for path in paths)
 
-    def _captions_of(self, location: str) -> str:
-        """Return the location of a video's captions: of files with its name, the first ending counts.
+    def captions_beside(self, location: str) -> str | None:
+        """Return where a video's captions are, or None: of files with its name, the first ending counts.
 
         Raises
         ------
         SetAside
-            `captions_missing`; the message names a file of another form.
+            `captions_missing` if there is a file that may hold captions in another form.
         """
         beside = sorted(self._beside.get(_key(location), ()))
         for suffix in CAPTION_SUFFIXES:
@@ -127,15 +145,22 @@ class FolderAdapter(SourceAdapter):
             exact = Path(location).with_suffix(suffix).as_posix()
             if found:
                 return exact if exact in found else found[0]
+        if other := next(filter(may_be_captions, beside), None):
+            raise self._missing(location, other)
+        return None
+
+    def _missing(self, location: str, other: str = "") -> SetAside:
+        """Return the error for a video without captions, and with another file of its name, if any."""
         target = Path(location).with_suffix(CAPTION_SUFFIXES[0]).name
-        other = f"{beside[0]} is not read: " if beside else ""
-        raise SetAside(
+        first = "" if may_be_captions(other) else ". `slvmeval sources caption` writes first ones"
+        return SetAside(
             Reason.CAPTIONS_MISSING,
             f"{location} has no captions beside it ({', '.join(CAPTION_SUFFIXES)}): "
-            f"{other}{to_convert(Path(beside[0] if beside else '').name, target)}",
+            f"{other and f'{other} is not read: '}{to_convert(Path(other).name, target)}{first}",
         )
 
-    def _make(self, location: str, licence: LicenceLine | None, hashes: ContentHashes) -> Source:
+    def checked_video(self, location: str) -> Path:
+        """Return the path of a video; raise SetAside if it is not a file of this folder that has bytes."""
         video = self.root / location
         refuse_to_leave(video, self.root, location)
         if video.is_dir():
@@ -147,7 +172,14 @@ class FolderAdapter(SourceAdapter):
             raise SetAside(Reason.NOT_A_VIDEO, f"{location} is a pipe, socket or device: remove it")
         if video.stat().st_size == 0:
             raise SetAside(Reason.EMPTY_FILE, f"{location} has zero bytes: copy it again")
-        shown = self._captions_of(location)
+        return video
+
+    def _make(self, location: str, licence: LicenceLine | None, hashes: ContentHashes) -> Source:
+        video = self.checked_video(location)
+        shown = self.captions_beside(location)
+        if shown is None:
+            beside = sorted(self._beside.get(_key(location), ()))
+            raise self._missing(location, beside[0] if beside else "")
         captions = self.root / shown
         if captions.is_symlink():
             refuse_to_leave(captions, self.root, shown)

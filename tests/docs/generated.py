@@ -202,7 +202,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 
 def documents() -> list[Path]:
     """Return every document of the repository that people read."""
-    folders = ("", "docs/**/", "slurm/", "bench/")
+    folders = ("", "docs/**/", "slurm/", "bench/", "examples/")
     return sorted(path for folder in folders for path in ROOT.glob(f"{folder}*.md"))
 
 

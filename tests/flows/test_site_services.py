@@ -185,5 +185,6 @@ def test_the_servers_ask_for_their_secrets(site: Site) -> None:
     with openai.OpenAI(base_url=url, api_key=VARIABLES["MODEL_SERVER_KEY"]) as client:
         assert [model.id for model in client.models.list()] == ["stand-in"]
     for address in (f"{url}/models", f"{site.server.api}/flows/count"):
-        with pytest.raises(urllib.error.HTTPError, match="401"):
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
             urllib.request.urlopen(address, data=b"{}" if "flows" in address else None)
+        refused.value.close()

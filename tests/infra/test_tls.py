@@ -51,8 +51,11 @@ def test_no_port_has_pages_unless_asked_for(cluster: LocalCluster) -> None:
     assert len(ports) >= 2
     for port in {*ports, urlsplit(cluster.dashboard_link).port}:
         for page in ("info/main/workers.html", "metrics", "health", "json/counts.json"):
-            with pytest.raises((urllib.error.URLError, ConnectionResetError), match=r"404|reset|refused"):
+            refused = pytest.raises((urllib.error.URLError, ConnectionResetError), match=r"404|reset|refused")
+            with refused as problem:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10)
+            if isinstance(problem.value, urllib.error.HTTPError):
+                problem.value.close()
 
 
 def test_pages_that_were_asked_for_are_on_loopback() -> None:

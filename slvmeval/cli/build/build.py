@@ -96,11 +96,12 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     from flows.command_runs import run_flow
     from flows.release.flow import BUILD
 
-    raise typer.Exit(
-        finish(
-            run_flow(BUILD, options, site, run.direct, run.quiet), gallery, summary, run.quiet, run.as_json
-        )
-    )
+    result = run_flow(BUILD, options, site, run.direct, run.quiet)
+    code = finish(result, gallery, summary, run.quiet, run.as_json)
+    if not run.as_json and any(count["built"] for count in result.release.summary().values()):
+        judges = "-e duration -e sharpness -e coin"
+        terminal.say(f"next: slvmeval evaluate {result.release.name} --store {options.store} {judges}")
+    raise typer.Exit(code)
 
 
 def finish(

@@ -1,26 +1,33 @@
-"""``slvmeval sources``: inspect a data set before a build, and categorise its videos."""
+"""``slvmeval sources``: inspect a data set before a build, caption and categorise its videos."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, OwnPrompts, SiteParameters
+from flows.parameters import DryRun, Given, ModelFolders, OwnPrompts, SiteParameters
 from flows.release.parameters import DEFAULT_RECIPE, RecipeName
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup
 
 if TYPE_CHECKING:
+    from infra.profile import Profile
     from storage_schemas.pair import ClipCount
     from storage_schemas.source import Source
     from tasks.captions.analyser import CaptionAnalyser
+    from tasks.first_captions import Captioner, CaptionParameters, Film
     from tasks.llm.questions import Unanswered
     from tasks.recipe import Recipe
 
-app = CommandGroup(no_args_is_help=True, help="Inspect a data set before a build, and categorise its videos.")
+app = CommandGroup(
+    no_args_is_help=True, help="Inspect a data set before a build, caption and categorise its videos."
+)
 
 
 def register(parent: typer.Typer) -> None:
@@ -30,8 +37,14 @@ def register(parent: typer.Typer) -> None:
 
 @app.callback()
 def _group() -> None:
-    """Inspect a data set before a build, and categorise its videos."""
+    """Inspect a data set before a build, caption and categorise its videos."""
 
+
+#: What a caption may say so that each aspect can damage its clip.
+EXAMPLE = (
+    '"A red boat drifts slowly across the harbour. A white tower stands on the left of the frame. In the '
+    'background there is a green hill."'
+)
 
 DataSetArgument = Annotated[
     str,
@@ -110,9 +123,237 @@ def scan(
             if 0 < counted < usable
             else []
         ),
+        *_next(data_set.kind, options.root, [row["reason"] for row in rows]),
     )
     if any(row["reason"] for row in rows):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _next(kind: str, root: str, reasons: list[str]) -> list[str]:
+    """Return the next command for a data set, by what is wrong with its sources."""
+    if kind == "folder" and {"captions_missing", "captions_empty"} & {*reasons}:
+        return [f"next: slvmeval sources caption {root}"]
+    return [f"next: slvmeval build --dry-run --sources {root} --store store"] if "" in reasons else []
+
+
+class CaptionOptions(SiteParameters):
+    """Options of `caption`."""
+
+    root: Annotated[str, Given(("folder",), "FOLDER")] = Field(
+        description="Where the videos are: folder:PATH, or a plain PATH."
+    )
+    model: Annotated[str, Given(metavar="NAME")] = Field(
+        default="",
+        description="A vision-language model: of the server, or without one in this process, ORG/MODEL.",
+    )
+    server: Annotated[str, Given(metavar="URL|NAME")] = Field(
+        default="", description="An OpenAI-compatible server, or its name in the profile's model_servers."
+    )
+    dry_run: DryRun = False
+    frames: Annotated[int, Given(by_set=True)] = Field(
+        default=4, ge=1, le=32, description="Pictures of a clip that the model sees."
+    )
+    shortest_s: Annotated[float, Given(by_set=True)] = Field(
+        default=2.0, gt=0, description="Shortest clip in seconds; a shorter scene joins the one before it."
+    )
+    longest_s: Annotated[float, Given(by_set=True)] = Field(
+        default=10.0, gt=0, description="Longest clip; also a tenth of a short film."
+    )
+    answer_tokens: Annotated[int, Given(by_set=True)] = Field(
+        default=4096, ge=64, description="Limit of an answer's tokens, its reasoning included."
+    )
+    dtype: Annotated[Literal["bfloat16", "float16", "float32"], Given(by_set=True)] = Field(
+        default="bfloat16", description="Computation of a model in this process."
+    )
+    model_folders: ModelFolders = ()
+    prompts: OwnPrompts = None
+    as_json: terminal.JsonOption = False
+
+
+@app.command()
+def caption(
+    options: CaptionOptions,
+) -> None:
+    """Write first captions and clip boundaries for the films of a folder that have none, for you to edit.
+
+    Scenes become clips, and the model describes each from a few frames, into a .jsonl file beside the film.
+    Without --model and --server the captions are left blank for you to write. Existing captions stay; blank
+    ones are filled, so the same command resumes without asking twice. Exit code 3 if some stay blank.
+
+    Example: `slvmeval sources caption folder:VIDEOS --server http://localhost:8000/v1`
+    """
+    from flows.release.options import source_root
+    from storage_schemas.errors import SetAside, UserInputError
+    from storage_schemas.locks import holder, only_one
+    from tasks.first_captions import FIRST_CAPTION, CaptionParameters, cut, find_films, write_captions
+    from tasks.llm.prompt_files import prompt_text, require_prompts
+    from tasks.sources.registry import open_sources
+
+    data_set, site = source_root(options.root, "FOLDER"), options.site()
+    if data_set.kind != "folder":
+        raise UserInputError(f"FOLDER {options.root}: only a folder of videos is captioned, folder:PATH")
+    require_prompts(options.prompts)
+    parameters = CaptionParameters(
+        prompt=prompt_text(FIRST_CAPTION, options.prompts),
+        frames=options.frames,
+        shortest_s=options.shortest_s,
+        longest_s=options.longest_s,
+        answer_tokens=options.answer_tokens,
+    )
+    root = open_sources(data_set.kind, Path(data_set.path)).root
+    captioner = _captioner(options, site, parameters)
+    films: list[Film] = []
+    problems: dict[str, str] = {}
+    lock = root / ".captioning"
+    # a dry run writes nothing, not even a lock
+    with nullcontext(True) if options.dry_run else only_one(lock) as mine:
+        if not mine:
+            raise UserInputError(f"{holder(lock)} captions {root}: wait until it has finished")
+        found = list(find_films(root))
+        with terminal.step_bar("scenes", options.as_json) as step:
+            for number, item in enumerate(found, 1):
+                location, film = item if isinstance(item, tuple) else (item.location, item)
+                on_share = partial(_say_share, step, number - 1, len(found), location)
+                on_share(0.0)
+                try:
+                    if isinstance(film, SetAside):
+                        raise film
+                    films.append(cut(film, parameters, on_share))
+                    if not options.dry_run:
+                        write_captions(films[-1], {})
+                except SetAside as problem:
+                    problems[location] = problem.message
+                step(number, len(found), location)
+        blank = {film.location: len(film.blank) for film in films}
+        if captioner is not None and not options.dry_run:
+            _describe(captioner, films, blank, problems, options.as_json)
+    _show_captioned(options, data_set.path, films, blank, problems, captioner)
+    if problems or (captioner is not None and not options.dry_run and any(blank.values())):
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _say_share(
+    step: Callable[[int, int, str], None], done: int, total: int, location: str, share: float
+) -> None:
+    step(done, total, f"{location}, {share:.0%}" if share else location)
+
+
+def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParameters) -> Captioner | None:
+    """Return who describes clips, or None without a model; a server is asked whether it has the model."""
+    from storage_schemas.errors import PrerequisiteError, UserInputError
+    from storage_schemas.model import ModelServer
+    from tasks.first_captions import Captioner
+    from tasks.llm.servers import Servers, check_server, list_models, why
+
+    if not options.server and not options.model:
+        return None
+    if not options.server:
+        from tasks.models.hub import ModelHub
+        from tasks.scoring.judges.local_vlm import ImageTextSource, LocalClient
+
+        hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
+        source = ImageTextSource(hub, options.model, options.dtype)
+        source.check()
+        return Captioner(options.model, LocalClient(source, at_once=4), parameters)
+    servers, name = dict(site.model_servers), options.server
+    if name.startswith(("http://", "https://")):
+        servers["captions"], name = ModelServer(url=name), "captions"
+    server = Servers(servers, Path(site.store)).find(name, options.model)
+    if not server.model:
+        try:
+            listed = list_models(server)
+        except (OSError, ValueError) as problem:
+            raise PrerequisiteError(
+                f"model server {server.name} at {server.base} does not list its models ({why(problem)}): "
+                "start it, or name the model with --model"
+            ) from problem
+        if len(listed) != 1:
+            raise UserInputError(
+                f"model server {server.name} has {len(listed)} models: choose with --model NAME "
+                f"({', '.join(listed[:10])})"
+            )
+        server = server.model_copy(update={"model": listed[0]})
+    check_server(server)
+    return Captioner(server.model, server, parameters)
+
+
+def _describe(
+    captioner: Captioner, films: list[Film], blank: dict[str, int], problems: dict[str, str], quiet: bool
+) -> None:
+    """Describe all clips; `blank` is counted down, and `problems` has the first reason of each film."""
+    from tasks.llm.questions import Unanswered
+
+    total = sum(blank.values())
+    done = 0
+    with terminal.step_bar("clips", quiet) as step:
+
+        def on_clip(film: Film, result: str | Unanswered) -> None:
+            nonlocal done
+            done += 1
+            if isinstance(result, Unanswered):
+                problems.setdefault(film.location, result.message)
+            else:
+                blank[film.location] -= 1
+            step(done, total, film.location)
+
+        captioner.describe(films, on_clip)
+
+
+def _show_captioned(
+    options: CaptionOptions,
+    folder: str,
+    films: list[Film],
+    blank: dict[str, int],
+    problems: dict[str, str],
+    captioner: Captioner | None,
+) -> None:
+    """Print what was written for each film, and the next command."""
+    rows = [
+        {
+            "video": film.location,
+            "captions": str(film.captions),
+            "clips": len(film.clips),
+            "blank": blank[film.location],
+            "problem": problems.get(film.location, ""),
+        }
+        for film in films
+    ]
+    known = {film.location for film in films}
+    rows += [
+        {"video": name, "captions": "", "clips": 0, "blank": 0, "problem": text}
+        for name, text in problems.items()
+        if name not in known
+    ]
+    left = sum(blank.values())
+    scan = f"next: slvmeval sources scan folder:{folder}"
+    if not rows:
+        lines = [f"all videos in {folder} have captions", scan]
+    elif options.dry_run:
+        asked = 0 if captioner is None else left
+        pictures = f" of up to {options.frames} pictures each, to {captioner.model}" if captioner else ""
+        lines = [f"dry run: {asked} requests{pictures}; nothing was written"]
+    elif captioner is None:
+        lines = [
+            f"{left} clips have a blank caption: write a few sentences for each into the files above, or let "
+            "a model do it (--server or --model)",
+            f"a caption that suits all aspects: {EXAMPLE}",
+            scan,
+        ]
+    elif left:
+        lines = [f"{left} clips have no caption yet: run the same command again, or write them yourself"]
+    else:
+        lines = ["read the captions and correct them: a model wrote them", scan]
+    columns = ("video", "clips", "blank", "captions", "problem")
+    cells = [
+        (row["video"], row["clips"], row["blank"], Path(str(row["captions"])).name, row["problem"])
+        for row in rows
+    ]
+    terminal.show(
+        options.as_json,
+        {"films": rows, "requests": left if options.dry_run and captioner else 0},
+        *([terminal.Grid(f"captions in {folder}", columns, cells, numbers=2)] if rows else []),
+        *lines,
+    )
 
 
 class CategoriseOptions(SiteParameters):

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -85,8 +86,12 @@ def _get(address: str) -> str:
     request = urllib.request.Request(address)
     if password := os.environ.get("PREFECT_API_AUTH_STRING"):
         request.add_header("Authorization", f"Basic {base64.b64encode(password.encode()).decode()}")
-    with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
-        return str(answer.read().decode("utf-8"))
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
+            return str(answer.read().decode("utf-8"))
+    except urllib.error.HTTPError as problem:
+        problem.close()
+        raise
 
 
 #: Seconds that probe jobs may wait for a node.
@@ -165,10 +170,10 @@ def check_placement(site: Profile, where: str) -> Iterator[Finding]:
 def check_python() -> Iterator[Finding]:
     """Check the interpreter and its encoding of file names."""
     running = ".".join(map(str, sys.version_info[:3]))
-    if (3, 11) <= sys.version_info[:2] < (3, 14):
+    if (3, 11) <= sys.version_info[:2] < (3, 15):
         yield Finding("python", CheckVerdict.OK, running)
     else:
-        yield Finding("python", CheckVerdict.FAIL, f"{running}: use Python 3.11, 3.12 or 3.13")
+        yield Finding("python", CheckVerdict.FAIL, f"{running}: use Python 3.11 to 3.14")
     if sys.getfilesystemencoding() != "utf-8":
         yield Finding(
             "file names",

@@ -24,7 +24,7 @@ from tests.slvmeval.cli.running import Run
 
 CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
-MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 63, 100, 45
+MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 64, 100, 45
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -48,7 +48,7 @@ COMMANDS = {
         "list captions init build demo doctor status verify pairs gc gallery materialise export pull "
         "evaluate report compare jury leaderboard deploy run serve-llm"
     ),
-    "sources": "scan categorise",
+    "sources": "scan caption categorise",
     "models": "add verify",
     "judgements": "export import give-up",
     "submission": "make check",

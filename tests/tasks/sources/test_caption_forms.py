@@ -71,7 +71,7 @@ def test_each_form_alone_beside_a_video_is_found(name: str, tmp_path: Path) -> N
         ("a.jsonl", json.dumps(ROWS[0], indent=1), "line 1 is not JSON .* `jq -c . OLD > NEW`, or write"),
         ("a.jsonl", json.dumps({"v": 1, "clips": ROWS}), r"`jq -c '\.clips\[\]' OLD > NEW`, or write"),
         ("a.json", "[\n1]", "clip 1: expected an object, found a number: write one clip a line"),
-        ("a.json", '[\n{"start_s": 0,}]', "not JSON at line 2, character 15"),
+        ("a.json", '[\n{"start_s": 0 1}]', "not JSON at line 2, character 15"),
         ("a.jsonl", '{"start": 0, "end": 1, "text": "c"}', 'not given: write one clip.*"start_s": 0.0'),
         ("a.jsonl", "<captions/>", 'is XML or HTML: write one clip a line.*"start_s": 0.0'),
         ("a.jsonl", gzip.compress(b"{}", mtime=0), "is compressed: `gzip -dc a.jsonl > NEW`"),

@@ -1,0 +1,43 @@
+"""Films become clips at their scenes."""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.first_captions import CaptionParameters, Film, clip_bounds, cut
+
+
+@given(
+    st.lists(st.integers(1, 60_000), min_size=1, max_size=30, unique=True),
+    st.floats(0.5, 5),
+    st.floats(0.5, 20),
+)
+def test_clips_cover_a_film_and_keep_to_their_lengths(
+    ends: list[int], shortest_s: float, longest_s: float
+) -> None:
+    times = [0.0, *(end / 1000 for end in sorted(ends))]
+    bounds = clip_bounds(times, shortest_s, longest_s)
+    assert (bounds[0][0], bounds[-1][1]) == (0.0, times[-1])
+    assert all(before[1] == after[0] for before, after in pairwise(bounds))
+    lengths = [end - start for start, end in bounds]
+    # times are rounded down to a thousandth
+    assert min(lengths) >= min(shortest_s, times[-1]) - 0.0011
+    assert max(lengths) <= max(longest_s, 2 * shortest_s) + 0.0011
+
+
+def test_a_cut_begins_a_clip(ffmpeg: str, tmp_path: Path) -> None:
+    path = tmp_path / "film.mp4"
+    colours = [f"color={name}:size=64x48:rate=12:duration={s}" for name, s in (("white", 3.25), ("black", 5))]
+    inputs = [word for one in colours for word in ("-f", "lavfi", "-i", one)]
+    command = [ffmpeg, "-v", "error", *inputs, "-filter_complex", "[0][1]concat", "-pix_fmt", "yuv420p"]
+    subprocess.run([*command, "-threads", "1", str(path)], check=True, timeout=60)
+    film = Film("film.mp4", path, path.with_suffix(".jsonl"))
+    clips = cut(film, CaptionParameters(longest_s=60)).clips
+    assert [clip.start_s for clip in clips] == pytest.approx([0.0, 3.25, 5.75], abs=0.001)
+    assert clips[-1].end_s == pytest.approx(8.25)
