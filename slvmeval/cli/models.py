@@ -13,7 +13,7 @@ from pydantic import Field
 
 from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
 
@@ -205,18 +205,14 @@ def _fetch(options: AddOptions) -> None:
     from tasks.models.registry import model_spec
 
     of_a_folder = ("kind", "licence", "repository", "memory", "files", "pickled")
-    fields = type(options).model_fields
-    if unfit := [name for name in of_a_folder if getattr(options, name) != fields[name].default]:
-        named = " and ".join(f"--{name}" for name in unfit)
-        raise typer.BadParameter(f"{named}: only for a FOLDER", param_hint="FOLDER")
+    refuse(options, "only for a FOLDER", *of_a_folder)
     folder = _folders(options)[0]
     if "/" in options.name:
         terminal.tell(f"fetching {options.name} from the hub into {folder}")
         with file_bar("comparing") as step:
             terminal.say(str(fetch_repository(options.name, options.revision, folder, progress=step)))
         return
-    if options.revision is not None:
-        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--set revision=…")
+    refuse(options, "the commit of a built-in model is fixed", "revision")
     spec = model_spec(options.name)
     terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from flows.annotate.parameters import Database
 from flows.parameters import OUTPUT, RARE, DryRun, Given, ReleaseParameters, SiteParameters
+from slvmeval.cli.declared import refuse
 from storage_schemas.first_of_many import first_lines
 from storage_schemas.model import Frozen
 from storage_schemas.printable import printable, printable_json
@@ -67,6 +68,19 @@ class RunSwitches(Frozen):
     )
     as_json: JsonOption = False
     quiet: QuietOption = False
+
+    def refuse_ignored(self) -> None:
+        """Refuse switches that would be ignored.
+
+        Raises
+        ------
+        UsageError
+            If there is one.
+        """
+        if self.dry_run:
+            refuse(self, "not with --dry-run", "summary")
+        else:
+            refuse(self, "only with --dry-run", "sample")
 
 
 class DeskParameters(SiteParameters):

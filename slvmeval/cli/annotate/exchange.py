@@ -12,7 +12,7 @@ from flows.annotate.parameters import AnnotateParameters, PrivateAudience
 from flows.parameters import RARE, Given, OwnPrompts, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
-from slvmeval.cli.declared import Only
+from slvmeval.cli.declared import Only, refuse
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def register(annotate: typer.Typer) -> None:
 class ExportOptions(terminal.DeskParameters):
     """Options of `export`."""
 
-    out: Annotated[Path, Given(metavar="FILE")] = Field(description="A new file, FILE.csv or FILE.jsonl.")
+    out: Annotated[Path, Given(metavar="FILE")] = Field(
+        default=Path("tasks.csv"), description="A new file, FILE.csv or FILE.jsonl."
+    )
     campaign: CampaignArgument = None
     links: Annotated[Literal["token", "worker", "none"], Given(metavar="token|worker|none")] = Field(
         default="token",
@@ -96,6 +98,13 @@ def export(
     from tasks.annotation.exchange.task_table import TableOptions, check_target, task_rows, write_table
     from tasks.annotation.installation import installation_key
 
+    if given.links == "none":
+        refuse(given, "only with --links token or worker", "public_url", "placeholder")
+    else:
+        why = "only with --links none"
+        refuse(given, why, "media_url", "language", "texts", "private_audience")
+        if given.links == "token":
+            refuse(given, "only with --links worker", "placeholder")
     check_target(given.out)
     with opened_desk(given) as (opened, desk):
         name = pairs_campaign(desk, given.campaign, "send raters links (`slvmeval annotate links`)")
@@ -319,7 +328,7 @@ def translate(
     Example: `slvmeval annotate translate demo --store STORE --profile site.toml`
     """
     from flows.annotate.options import translation_parameters
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UsageError
     from storage_schemas.store import Store
     from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
@@ -332,15 +341,15 @@ def translate(
         options.plain_sampling,
     )
     if parameters is None:
-        raise UserInputError("name the language: --language ja")
+        raise UsageError("name the language: --language ja")
     site = options.site()
     if options.prompt_suite is None:
+        refuse(options, "only with --prompt-suite FILE", "suite")
         opened = terminal.open_release(options)
         captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
         root = opened.store.root
-    elif options.release is not None:
-        raise UserInputError("name a release, or give --prompt-suite: not both")
     else:
+        refuse(options, "not with --prompt-suite", "release")
         root = Store.create(Path(site.store)).root
         captions = prompt_texts(options.prompt_suite, options.suite, root)
     with (

@@ -10,6 +10,7 @@ from pydantic import Field
 from flows.parameters import Given, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import workers
+from slvmeval.cli.declared import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +65,7 @@ def filter_(
     people = _people(parent, options.campaigns, options.recipe)
     rows = retention_of(people.outcomes)
     if options.dry_run:
+        refuse(options, "not with --dry-run", "name")
         terminal.show(
             options.as_json, [_plain(row) for row in rows], lambda: _print_retention(parent, people, rows)
         )

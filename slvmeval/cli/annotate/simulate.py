@@ -90,7 +90,7 @@ def simulate(
 
 
 def _counts(text: str) -> dict[Behaviour, int]:
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UsageError
     from tasks.annotation.simulation import Behaviour
 
     names = {behaviour.value.lower().replace(" ", "-"): behaviour for behaviour in Behaviour}
@@ -98,7 +98,7 @@ def _counts(text: str) -> dict[Behaviour, int]:
     for part in text.split(","):
         name, _, number = part.strip().partition("=")
         if name not in names or not number.isdecimal():
-            raise UserInputError(
+            raise UsageError(
                 f"--workers: {part.strip()!r} is not KIND=COUNT, with a KIND of {', '.join(names)}"
             )
         counts[names[name]] = int(number)

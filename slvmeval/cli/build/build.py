@@ -41,6 +41,7 @@ def build(
     """
     from flows.release.options import build_options
 
+    run.refuse_ignored()
     site = parameters.site()
     # where the work of a dry run would go
     at = site.model_copy(update={"pools": {}}) if run.direct else site

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.doctor.gpu_check import GpuCheckParameters, gpu_check
 from slvmeval.cli.doctor.job_script import print_script
 
@@ -33,6 +34,10 @@ class DoctorOptions(GpuCheckParameters):
     )
 
 
+#: What the job script depends on, and the switch itself.
+_OF_SCRIPT = ("script", "pool", "store", "profile")
+
+
 def doctor(options: DoctorOptions) -> None:
     """Check packages, store, weights, servers and the cluster, and suggest fixes.
 
@@ -42,16 +47,16 @@ def doctor(options: DoctorOptions) -> None:
     Example: `slvmeval doctor --store STORE`, `slvmeval doctor --gpu --profile site.toml`
     """
     if options.script:
+        others = (name for name in type(options).model_fields if name not in _OF_SCRIPT)
+        refuse(options, "not with --script", *others)
         print_script(options, options.pool)
         return
     if options.gpu:
+        refuse(options, "not with --gpu", "ask", "probe_nodes")
         gpu_check(options)
         return
-    if options.changes:
-        raise typer.BadParameter(
-            f"{options.changes[0]} is a setting of no check; with --gpu it changes the recipe",
-            param_hint="--set",
-        )
+    refuse(options, "only with --gpu", "direct")
+    refuse(options, "only with --gpu or --script", "pool")
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from flows.parameters import Given, SiteParameters
 from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.evaluate.evaluators import list_evaluators
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 
@@ -48,6 +48,11 @@ def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
 
     if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval list evaluators`", param_hint="--evaluator")
+    run.refuse_ignored()
+    if not parameters.adaptive:
+        refuse(parameters, "only with --adaptive", "precision", "round_pairs")
+    if not parameters.batch:
+        refuse(parameters, "only with --batch", "wait")
     site = parameters.site()
     options = evaluate_options(parameters, site)
     if run.dry_run:

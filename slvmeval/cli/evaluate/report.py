@@ -16,11 +16,11 @@ from pydantic import Field
 from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import OtherPairs
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.store.publish import OpenOption, OutOption
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from storage_schemas.release import Release
     from tasks.publish.submission import Checked, Submission
@@ -113,6 +113,8 @@ def report(
     from tasks.report.published import read_published
     from tasks.report.write import write_report
 
+    if options.against is None:
+        refuse(options, "only with --against", "margin")
     published = None if options.against is None else read_published(options.against)
     with terminal.step_bar("report", options.quiet) as step:
         made: Report
@@ -125,13 +127,7 @@ def report(
         else:
             from tasks.report.pair_reports import report_of_set
 
-            _only_for_releases(
-                {
-                    "RELEASE": options.release,
-                    "--campaign": options.campaigns,
-                    "--against": options.against,
-                }
-            )
+            refuse(options, "not with --pairs", "release", "campaigns", "against")
             about = options.pairs
             judged_pairs = _judged_set(options, options.pairs, options.evaluators)
             made = report_of_set(options.pairs, judged_pairs, options.interval)
@@ -171,7 +167,6 @@ def compare(
 
     Example: `slvmeval compare gpt-5-video qwen3-vl-video --store STORE --out COMPARISON`
     """
-    from storage_schemas.errors import UserInputError
     from storage_schemas.written_pages import remember_page
     from tasks.report.comparison_page import (
         NAME,
@@ -182,8 +177,8 @@ def compare(
     )
     from tasks.report.owned_folder import OwnedFolder
 
-    if options.open_it and options.out is None:
-        raise UserInputError("--open needs --out: there is no page otherwise")
+    if options.out is None:
+        refuse(options, "only with --out DIR, which has the page", "open_it")
     gathered = _judged_pairs(options)
     made = compare_evaluators(gathered, options.first, options.second, options.points / 100)
     table = comparison_table(made)
@@ -257,7 +252,7 @@ def _judged_release(
 def _judged_pairs(options: JudgedOptions) -> JudgedPairs:
     if options.pairs is None:
         return _judged_release(options)
-    _only_for_releases({"RELEASE": options.release})
+    refuse(options, "not with --pairs", "release")
     return _judged_set(options, options.pairs)
 
 
@@ -265,14 +260,6 @@ def _judged_set(options: JudgedOptions, where: str, evaluators: Collection[str] 
     from tasks.report.pair_reports import judged_set
 
     return judged_set(terminal.open_store(options), where, evaluators, **_counting(options))
-
-
-def _only_for_releases(given: Mapping[str, object]) -> None:
-    from storage_schemas.errors import UserInputError
-
-    unfit = [name for name, value in given.items() if value]
-    if unfit:
-        raise UserInputError(f"{' and '.join(unfit)}: only for a release; leave --pairs out, or this")
 
 
 #: Columns of a comparison that a terminal does not show.
@@ -363,9 +350,11 @@ def make(
     from tasks.publish.submission import UsedPrices, make_submission, read_card
 
     if options.answers is not None:
+        refuse(options, "not with --answers", "settings", "prices")
         _of_harness(options, options.answers)
         return
-    if not options.evaluator or options.partial:
+    refuse(options, "only with --answers FILE", "partial")
+    if not options.evaluator:
         raise typer.BadParameter("name the judge, or give --answers FILE", param_hint="--evaluator")
     opened = terminal.open_release(options)
     who = read_card(options.card)
@@ -438,7 +427,9 @@ def check(
     from tasks.publish.hub_sharing import check_repository, push_submission
     from tasks.publish.submission import check_submission
 
-    if options.push is not None:
+    if options.push is None:
+        refuse(options, "only with --push ORG/NAME", "public")
+    else:
         check_repository(options.push)
     submission = check_submission(options.file, terminal.open_release(options)).submission
     lines = [f"{submission.card.name}: {len(submission.answers)} answers, in order"]

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -55,9 +56,13 @@ def captions(options: CaptionsOptions) -> None:
     """
     if len(options.what) > 2:
         raise typer.BadParameter("name a source, or two analysers", param_hint="SOURCE")
+    if options.as_csv:
+        refuse(options, "not with --set csv=true", "as_json", "examples")
     if len(options.what) == 1:
+        refuse(options, "only for two analysers", "examples", "as_csv")
         _show(options, options.what[0])
     else:
+        refuse(options, "only for a SOURCE", "clip", "raw")
         _compare(options, *(options.what or ("rules", "llm")))
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from flows.parameters import Given, ReleaseParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 
 if TYPE_CHECKING:
     from storage_schemas.pair import Interval, PairRecord
@@ -57,11 +58,11 @@ def pairs(options: PairsCommandOptions) -> None:
 
     Example: `slvmeval pairs demo --store STORE --aspect color`, `slvmeval pairs --pair 3f2a91 --store STORE`
     """
+    if options.pair_ids:
+        refuse(options, "not with --pair", "aspects", "source")
     opened = terminal.open_release(options)
     check_aspects(opened, options.aspects)
     if options.pair_ids:
-        if options.aspects or options.source is not None:
-            raise typer.BadParameter("names pairs: leave out --aspect and --set source", param_hint="--pair")
         for pair_id in options.pair_ids:
             _show(opened, pair_id, options.as_json)
         return

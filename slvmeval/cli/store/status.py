@@ -12,6 +12,7 @@ from pydantic import Field
 
 from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ def status(
 
     Example: `slvmeval status --store STORE --watch`, `slvmeval status --open --store STORE`
     """
-    if options.as_json and (options.page or options.watch):
-        raise typer.BadParameter("is of one moment: leave out --watch and --open", param_hint="--json")
+    if options.as_json:
+        refuse(options, "not with --json, which is of one moment", "watch", "page")
     if options.page:
+        refuse(options, "not with --open", "watch")
         _open_page(options)
         return
+    refuse(options, "only with --open", "port", "browser", "database")
     opened = terminal.open_store(options)
     if options.watch:
         _watch(opened)

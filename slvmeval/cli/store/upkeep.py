@@ -12,6 +12,7 @@ from pydantic import Field
 
 from flows.parameters import Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
 
@@ -72,13 +73,13 @@ def verify(
         repair_release,
     )
     from storage_schemas.commit import retire_folder
-    from storage_schemas.errors import IntegrityError, UserInputError
+    from storage_schemas.errors import IntegrityError
     from storage_schemas.release import RELEASE, Release, find_version
     from storage_schemas.store import Store
     from tasks.media.ffmpeg_command import find_ffmpeg
 
-    if options.tolerance and not options.against_ffmpeg:
-        raise UserInputError("--set tolerance=… belongs to --against-ffmpeg N: give both")
+    if not options.against_ffmpeg:
+        refuse(options, "only with --against-ffmpeg N", "tolerance")
     command = find_ffmpeg() if options.against_ffmpeg else None
     damages: list[ReleaseDamage] = []
     try:

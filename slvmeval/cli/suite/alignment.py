@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.suite.against import compared_with
 from slvmeval.cli.suite.scores import ALL, AlignmentOptions, compare_with_people, the_suite
 
@@ -32,8 +33,11 @@ def alignment(
     Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
     """
     if options.variants:
+        of_page = ("videos", "manifest_file", "most_different", "settings", "seed")
+        refuse(options, "not with --variant, which writes no page of differences", *of_page)
         compare_variants(options)
     else:
+        refuse(options, "only with --variant", "common")
         compare_with_people(options)
 
 

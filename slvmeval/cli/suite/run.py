@@ -125,6 +125,7 @@ def run(
     """
     from flows.score.options import suite_options
 
+    switches.refuse_ignored()
     asked = parameters.model_copy(update={"suite": chosen.suite})
     site = asked.site()
     options = suite_options(asked, site)

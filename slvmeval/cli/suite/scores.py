@@ -14,6 +14,7 @@ from pydantic import Field
 
 from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.against import AgainstOption, compared_with
 
@@ -236,6 +237,8 @@ def compare_with_people(options: AlignmentOptions) -> None:
 
     held = terminal.open_store(options)
     made = the_suite(held, options.suite)
+    if options.videos is None:
+        refuse(options, "only with --videos DIR", "manifest_file")
     files = _files(options.videos, options.manifest_file)
     prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
     rows = ScoresStore(held).rows()
@@ -267,13 +270,10 @@ def compare_with_people(options: AlignmentOptions) -> None:
 
 def _files(videos: Path | None, manifest: Path | None) -> dict[VideoKey, VideoEntry]:
     """Return the videos of a manifest; none without a folder."""
-    from storage_schemas.errors import UserInputError
     from tasks.scoring.suites.human_ratings import VideoKey
     from tasks.scoring.suites.manifest import find_manifest, load_manifest
 
     if videos is None:
-        if manifest is not None:
-            raise UserInputError("--manifest names files in a folder: give --videos too")
         return {}
     entries = load_manifest(manifest or find_manifest(videos), videos).videos
     return {VideoKey(model=one.model, prompt_id=one.prompt_id, sample=one.sample): one for one in entries}
@@ -309,16 +309,13 @@ def correlations(
 
     Example: `slvmeval suite correlations --out DIR --prompt-suite FILE --store STORE`
     """
-    from storage_schemas.errors import UserInputError
     from tasks.report.suite_tables import correlation_figure, correlation_tables, runs_of, write_tables
     from tasks.scoring.suites.leaderboard import current
     from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
     from tasks.scoring.suites.score_store import ScoresStore
 
-    if options.categories is not None and options.prompt_suite is None:
-        raise UserInputError(
-            "--categories needs the prompts, which have the themes: give --prompt-suite FILE"
-        )
+    if options.prompt_suite is None:
+        refuse(options, "only with --prompt-suite FILE, whose prompts have the themes", "categories")
     if options.scores is None:
         held = terminal.open_store(options)
         made: Suite | None = the_suite(held, options.suite)

@@ -14,7 +14,7 @@ from pydantic import Field
 from flows.extras.prompt_suite.parameters import PromptSettings, PromptsParameters
 from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup, Only
+from slvmeval.cli.declared import CommandGroup, Only, refuse
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.scores import CategoriesOption
 from storage_schemas.model import Frozen
@@ -181,6 +181,12 @@ def review(
     from tasks.extras.prompt_suite.edit_files import write_edit_files
     from tasks.extras.prompt_suite.project import Project
 
+    if options.edit or options.edited or options.as_drafted:
+        refuse(options, "only for the page", "port")
+    if options.edit:
+        refuse(options, "not with --edit", "edited", "as_drafted", "by")
+    if options.edited:
+        refuse(options, "not with --edited", "as_drafted", "by")
     if options.edited or options.as_drafted:
         _accept(options)
         return
@@ -237,7 +243,7 @@ class StatisticsOptions(SiteParameters):
     files: Annotated[tuple[Path, ...], Given(("files",), "FILE")] = Field(
         description="Files of prompts: ours, or as the suite's authors publish."
     )
-    out: OutOption
+    out: OutOption = Path("statistics")
     ask: bool = Field(default=False, description="Let a language model rate prompts that have no complexity.")
     paper: bool = Field(default=False, description="Start with the rows of the paper's Table 1.")
     categories: CategoriesOption = None
@@ -270,6 +276,8 @@ def statistics(
     known = {} if options.categories is None else load_categories(options.categories)
     suites = {name: list(with_categories(one.by_id, known).values()) for name, one in loaded.items()}
     left_out = [row for one in loaded.values() for row in one.left_out]
+    if not options.ask:
+        refuse(options, "only with --ask", "settings")
     if options.ask:
         setup, wanted = _setup_and_settings(options)
         for name, prompts in suites.items():

@@ -198,7 +198,7 @@ def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
     for words, message in (
         ("publish none", "no release none"),
         ("publish --settings /none.toml", "/none.toml does not exist"),
-        ("export --out x.csv", "--public-url"),
+        ("export", "--public-url"),
         ("export --links none --out x.pdf", "name it .csv or .jsonl"),
         ("import /none.csv", "No such file"),
         ("import /none.csv --campaign spring", "no campaign 'spring'"),
@@ -211,7 +211,9 @@ def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
     assert "encoding: must be" in annotate("export", "--set", "encoding=no", "--out", "x.csv", code=2).error
     name = annotate("publish", "--campaign", "a b", code=1).err
     assert "a campaign's name must be at most 64 letters" in name
-    assert "--language ja" in annotate("translate", "--language", "", code=1).err
+    assert "--language ja" in annotate("translate", "--language", "", code=2).error
+    for ignored in ("--set media_url=https://x", "--language ja", "--set placeholder=ID"):
+        assert ": only with --links " in annotate("export", *ignored.split(), code=2).error
     # nothing is published yet
     shutil.rmtree(store / "annotation")
     assert "annotate publish" in annotate("collect").out

@@ -69,7 +69,7 @@ def test_what_cannot_be_rated_is_said(tmp_path: Path, videos: list[str], run: Ru
         (("publish-ratings", "video-bench", "--dimension", "beauty", *videos), "has no dimension 'beauty'"),
         (("publish-ratings", "nothing", *videos), "nothing"),
         # a release and prompts are not translated at once
-        (("translate", "main", *videos[2:]), "not both"),
+        (("translate", "main", *videos[2:]), "RELEASE: not with --prompt-suite"),
     ):
         refusal = run("annotate", *words, "--store", tmp_path / "store", code=(1, 2))
         assert message in refusal.error

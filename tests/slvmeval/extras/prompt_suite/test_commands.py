@@ -74,7 +74,8 @@ def test_from_videos_to_a_table(
         assert "1 accepted, 0 left out, 1 open, 0 files do not fit" in run(*accept).out
         file.write_text(file.read_text().replace("verdict: accepted", "verdict: hm"))
         run(*accept, code=3)
-        run(*accept, "--as-drafted", "--by", "Anna")
+        assert "--as-drafted: not with --edited" in run(*accept, "--as-drafted", code=2).error
+        run(*accept[:-1], "--as-drafted", "--by", "Anna")
         summary = run(*words, "--json", code=3).json
         assert [one["state"] for one in summary["prompts"]] == ["ready", "ready"]
         # the same assessment has the same questions: they are paid for once
