@@ -116,9 +116,7 @@ DryRun = Annotated[bool, Given(panel=LIMITS), Field(description="Only estimate t
 OwnPrompts = Annotated[
     str | None,
     Given(metavar="DIR", panel=RARE, path=True),
-    Field(
-        description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
-    ),
+    Field(description="Folder of prompts that replace the built-in ones; `slvmeval prompts` makes one."),
 ]
 
 

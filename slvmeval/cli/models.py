@@ -68,11 +68,16 @@ def register(parent: typer.Typer) -> None:
 
 
 def list_models(options: ListOptions) -> None:
-    """Print the models and their paths. Sizes are compared, checksums are not: see `models verify`."""
+    """Print the models and their paths; sizes are compared, with ``--deep`` checksums.
+
+    A file is read once and remembered while unchanged, so an interrupted check resumes.
+    """
     from tasks.models.hub import ModelHub
+    from tasks.models.registry import folder_name
 
     hub = ModelHub(_folders(options))
-    rows = [_row(hub, name) for name in chosen(options, hub.names())]
+    named = options.model_copy(update={"names": tuple(map(folder_name, options.names))})
+    rows = [_row(hub, name, options) for name in chosen(named, hub.names())]
     lines = [f"models in {', '.join(map(str, hub.model_folders))}"]
     for row in rows:
         lines.append(f"{row['name']}: {row['role']}")
@@ -89,10 +94,13 @@ def list_models(options: ListOptions) -> None:
         if row["caveat"]:
             lines.append(f"  {row['caveat']}")
     terminal.show(options.as_json, rows, *lines)
+    unusable = ("wrong", "missing") if options.names else ("wrong",)
+    if options.deep and any(row["state"] in unusable for row in rows):
+        raise typer.Exit(1)
 
 
-def _row(hub: ModelHub, name: str) -> dict[str, Any]:
-    """Return what is known of a model without reading its weights."""
+def _row(hub: ModelHub, name: str, options: ListOptions) -> dict[str, Any]:
+    """Return what is known of a model; its weights are read only for ``--deep``."""
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.registry import MODEL_SPECS
 
@@ -100,6 +108,9 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
     model: FoundModel | None = None
     try:
         model = hub.glance(name)
+        if options.deep:
+            with file_bar(name) as step:
+                model = hub.find(name, again=options.again, progress=step)
     except PrerequisiteError as error:
         state, problem = "missing", str(error)
     except IntegrityError as error:
@@ -217,49 +228,6 @@ def _fetch(options: AddOptions) -> None:
     terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         terminal.say(str(fetch_model(options.name, folder, (), progress=step)))
-
-
-class VerifyOptions(SiteParameters):
-    """Options of `verify`."""
-
-    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
-        default=(), description="All by default."
-    )
-    model_folders: ModelFolders = ()
-    again: Annotated[bool, Given(("--deep",))] = Field(
-        default=False, description="Also read files unchanged since the last check."
-    )
-
-
-@app.command()
-def verify(
-    options: VerifyOptions,
-) -> None:
-    """Check weights against their checksums. Exit code 1 if one is wrong, or a named one is missing.
-
-    A file is read once and remembered while unchanged, so an interrupted check resumes.
-
-    Example: `slvmeval models verify --model-folder MODELS`
-    """
-    from storage_schemas.errors import IntegrityError, PrerequisiteError
-    from tasks.models.hub import ModelHub
-    from tasks.models.registry import folder_name
-
-    hub = ModelHub(_folders(options))
-    failed = False
-    for name in options.names or hub.names():
-        try:
-            with file_bar(name) as step:
-                model = hub.find(folder_name(name), again=options.again, progress=step)
-            terminal.say(f"ok       {name}  {model.path}")
-        except IntegrityError as problem:
-            failed = True
-            terminal.say(f"wrong    {name}  {problem}")
-        except PrerequisiteError as problem:
-            failed = failed or bool(options.names)
-            terminal.say(f"missing  {name}  {problem}")
-    if failed:
-        raise typer.Exit(1)
 
 
 def _folders(options: SiteParameters) -> list[Path]:

@@ -225,7 +225,6 @@ def publish(
         AnnotateParameters,
         Only(
             "release",
-            "version",
             "campaign",
             "settings",
             "private_audience",

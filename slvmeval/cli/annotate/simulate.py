@@ -54,7 +54,7 @@ def simulate(
 ) -> None:
     """Simulate campaigns under both rules: bad workers they find, what they cost, and what they keep.
 
-    It needs no store. Workers are listed for review as in `annotate quality`, and excluded at once. Ten runs
+    It needs no store. Workers are listed for review as in `annotate workers`, and excluded at once. Ten runs
     take about a minute.
 
     Example: `slvmeval annotate simulate --workers good=40,random=3 --pairs 200 --settings campaign.toml`

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from flows.score.options import EvaluateOptions
     from flows.score.results import EvaluationResult
     from tasks.report.accuracy import MatrixCell
-    from tasks.scoring.submitted import BatchRecords
 
 
 EVALUATE_PANEL = "Judges"
@@ -193,44 +192,16 @@ def export_judgements(
 
 def batches(options: ListOptions) -> None:
     """Print the batches whose answers are not collected yet: id, age, and what the provider last reported."""
-    waiting = {batch.id: batch for records in _records(options) for batch in records.batches()}
+    from tasks.scoring.submitted import batch_records
+
+    waiting = {
+        batch.id: batch
+        for records in batch_records(terminal.open_store(options))
+        for batch in records.batches()
+    }
     found = [waiting[id_] for id_ in chosen(options, waiting)]
     lines = [batch.in_words() for batch in found] or ["no batch waits for answers"]
     terminal.show(options.as_json, [batch.as_json() for batch in found], *lines)
-
-
-class GiveUpOptions(SiteParameters):
-    """Options of `give-up`."""
-
-    batch: Annotated[str, Given(("batch",), "BATCH")] = Field(
-        description="Id, as `slvmeval list batches` shows it."
-    )
-
-
-@judgements.command(name="give-up")
-def give_up(
-    options: GiveUpOptions,
-) -> None:
-    """Forget a batch that will not be collected, so that the next `evaluate` asks its requests again.
-
-    The provider may still answer it and be paid: cancel it there first.
-
-    Example: `slvmeval judgements give-up batch_abc123 --store STORE`
-    """
-    from storage_schemas.errors import UserInputError
-
-    count = sum(records.give_up(options.batch) for records in _records(options))
-    if not count:
-        raise UserInputError(f"no batch {options.batch} waits here: `slvmeval list batches` lists them")
-    terminal.say(f"batch {options.batch} is given up: its {count} requests are asked again by the next run")
-
-
-def _records(options: SiteParameters) -> list[BatchRecords]:
-    """Return the records of batches in a store."""
-    from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
-
-    root = terminal.open_store(options).root
-    return [BatchRecords(root / "judgements"), BatchRecords(root / DESCRIPTIONS)]
 
 
 class ImportJudgementsOptions(SiteParameters):

@@ -135,6 +135,7 @@ def report(
             made, options.out.resolve(), private=not options.public, most=options.pair_pages, progress=step
         )
     remember_page(terminal.open_store(options), "report", page, about)
+    terminal.show(False, None, *map(_grid, made.printed))
     if made.against is not None:
         _print_against(made.against)
     terminal.say(str(page))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slvmeval.cli.store.release_check import ComparedSource
+    from storage_schemas.store import Store
     from tasks.media.ffmpeg_command import FfmpegCommand
 
 
@@ -209,6 +210,11 @@ class GcOptions(SiteParameters):
         "made again "
         "when needed; unreferenced: what no version of any release uses.",
     )
+    batches: Annotated[tuple[str, ...], Given(("--batch",), "ID", by_set=True)] = Field(
+        default=(),
+        description="Forget a batch of `slvmeval list batches` that will not be collected, so that the next "
+        "`evaluate` asks its requests again. The provider may still answer it and be paid: cancel it there",
+    )
     dry_run: bool = Field(default=False, description="Only print what would be freed.")
 
 
@@ -217,7 +223,8 @@ def collect(
 ) -> None:
     """Drop what can be recreated or is no longer used, and print the freed bytes.
 
-    Leftovers of killed builds are always dropped. Releases are not changed.
+    Leftovers of killed builds are always dropped. Releases are not changed. `--set batch=ID` forgets a batch
+    of requests.
 
     Example: `slvmeval gc frames encoded --store STORE`
     """
@@ -232,9 +239,12 @@ def collect(
     )
     from storage_schemas.store import ENCODED, FRAMES
 
+    if options.dry_run:
+        refuse(options, "not with --dry-run", "batches")
     opened = terminal.open_store(options)
     if not options.dry_run:
         refuse_while_running(opened, "gc")
+    _forget(opened, options.batches)
     freed = [
         clear_staging(opened, options.dry_run),
         clear_cache(opened, options.dry_run),
@@ -255,6 +265,17 @@ def collect(
     terminal.say(f"{size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
     if not options.what:
         terminal.say(f"more can be freed: slvmeval gc {' '.join(Droppable)} (see --help)")
+
+
+def _forget(store: Store, batches: Sequence[str]) -> None:
+    from storage_schemas.errors import UserInputError
+    from tasks.scoring.submitted import batch_records
+
+    for id_ in batches:
+        count = sum(records.give_up(id_) for records in batch_records(store))
+        if not count:
+            raise UserInputError(f"no batch {id_} waits here: `slvmeval list batches` lists them")
+        terminal.say(f"batch {id_} is forgotten: its {count} requests are asked again by the next run")
 
 
 #: Recipe and profile have JSON Schemas, tables Arrow schemas.

@@ -245,7 +245,9 @@ class StatisticsOptions(SiteParameters):
     )
     out: OutOption = Path("statistics")
     ask: bool = Field(default=False, description="Let a language model rate prompts that have no complexity.")
-    paper: bool = Field(default=False, description="Start with the rows of the paper's Table 1.")
+    paper: Annotated[bool, Given(by_set=True)] = Field(
+        default=False, description="Start with the rows of the paper's Table 1."
+    )
     categories: CategoriesOption = None
     settings: PromptSettings = ()
     quiet: terminal.QuietOption = False

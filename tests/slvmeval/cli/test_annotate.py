@@ -224,9 +224,9 @@ def test_a_backup_brings_back_a_database_that_is_lost(store: Path, tmp_path: Pat
     file = tmp_path / "monday.sqlite"
     assert "0 votes of campaigns small-1 in " in annotate("backup", file).out
     assert "name a new file" in annotate("backup", file, code=1).err
-    assert "restore into an empty one" in annotate("restore", file, code=1).err
+    assert "restore into an empty one" in annotate("backup", "--restore", file, code=1).err
     for name in ("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"):
         (store / "annotation" / name).unlink(missing_ok=True)
-    values = annotate("restore", file, "--json").json
+    values = annotate("backup", "--restore", file, "--json").json
     assert values == {"campaigns": ["small-1"], "votes": 0, "erased_again": 0}
     assert "small-1" in annotate("status").out

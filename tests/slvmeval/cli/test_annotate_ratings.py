@@ -55,7 +55,7 @@ def test_people_rate_and_the_file_is_one_for_alignment(tmp_path: Path, videos: l
     assert "1 ratings are not confirmed, 0 were sent back" in status
     (state,) = run("annotate", "status", *at, "--json").json
     assert (state["total"]["votes"], state["unchecked"]) == (4, 1)
-    rows = list(csv.DictReader(run("annotate", "codes", "rated", *at).out.splitlines()))
+    rows = list(csv.DictReader(run("annotate", "payments", "rated", *at).out.splitlines()))
     assert [(row["answers"], row["pay"]) for row in rows] == [("2", "0.50")] * 2
     refusal = run("annotate", "export", "rated", "--out", tmp_path / "x.csv", *at, code=1).err
     assert "rates single videos" in refusal

@@ -153,7 +153,7 @@ def test_what_waits_is_listed_and_can_be_given_up(judged_store: Path, run: Run) 
         assert batch["state"] == "in_progress"
         listed = run("list", "batches", "--store", str(judged_store)).out
         assert f"batch batch_0 of {judge.name}: {ALL} requests" in " ".join(listed.split())
-        give_up = ("judgements", "give-up", "batch_0", "--store", str(judged_store))
+        give_up = ("gc", "--set", "batch=batch_0", "--store", str(judged_store))
         run(*give_up)
         assert "no batch batch_0 waits here" in run(*give_up, code=1).err
         judge.hand_over()

@@ -24,7 +24,7 @@ from tests.slvmeval.cli.running import Run
 
 CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
-MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 63, 100, 45
+MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 55, 100, 45
 
 
 def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -46,19 +46,18 @@ def every_command() -> dict[str, str]:
 COMMANDS = {
     "": (
         "list captions init build demo doctor status verify pairs gc gallery materialise export pull "
-        "evaluate report compare jury leaderboard deploy run serve-llm"
+        "evaluate report compare jury leaderboard prompts deploy run serve-llm"
     ),
     "sources": "scan categorise",
-    "models": "add verify",
-    "judgements": "export import give-up",
+    "models": "add",
+    "judgements": "export import",
     "submission": "make check",
-    "prompts": "export check from-paper",
-    "meta-sets": "agreement proxy-study",
+    "meta-sets": "proxy-study",
     "suite": "run leaderboard scores alignment correlations aesthetics-bound",
     "suite prompts": "make review statistics",
     "annotate": (
-        "publish publish-ratings serve translate collect export import status links erase filter codes "
-        "quality decide reconcile simulate backup restore"
+        "publish publish-ratings serve translate collect export import status links erase filter payments "
+        "workers simulate backup"
     ),
 }
 
@@ -128,7 +127,7 @@ def test_a_name_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
         ("materialise --side zzz", "'--side': 'zzz' is not one of 'high', 'low'."),
         ("gc zzz", "'WHAT': 'zzz' is not one of 'frames',"),
         ("init x --kind zzz", "'--kind': 'zzz' is not one of 'judge',"),
-        ("annotate decide a b zzz --note n", "'excluded|cleared': 'zzz' is not one of"),
+        ("annotate workers a b zzz --note n", "'excluded|cleared': 'zzz' is not one of"),
         ("build --workers many", "'--workers': must be a whole number, not 'many'"),
         ("status --port 70000", "'--port': must be at most 65535, not '70000'"),
         ("pairs --source x", "No such option: --source: write --set source=…"),
@@ -176,6 +175,14 @@ def test_a_wrong_value_or_option_is_said_in_plain_words(words: str, message: str
         ("submission check x --public", "--public: only with --push ORG/NAME"),
         ("suite alignment --ratings r --common", "--common: only with --variant"),
         ("suite prompts review x --edit --edited", "--edited: not with --edit"),
+        ("list suites --set again=true", "--set again: only for models"),
+        ("list models --set again=true", "--set again: only with --deep"),
+        ("gc --dry-run --set batch=b", "--set batch: not with --dry-run"),
+        ("annotate workers --note n", "--note: only with a decision"),
+        ("annotate workers a b cleared --note n --all", "--all: not with a decision"),
+        ("annotate payments --reward 1", "--reward: only with --export FILE"),
+        ("annotate payments --export x", "--reward: say what an approved submission gets"),
+        ("prompts x judges --dry-run", "AREA: not with --dry-run"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused(words: str, message: str, run: Run) -> None:
@@ -283,7 +290,7 @@ def test_the_store_and_the_profile_may_stand_before_a_command(tmp_path: Path, ru
     store = tmp_path / "none"
     for words in (["--store", store, "status"], [f"--store={store}", "status"], ["status", "--store", store]):
         assert f"no store at {store}" in run(*words, code=1).err
-    assert "No such option: --store" in run("--store", store, "prompts", "export", "x", code=2).error
+    assert "No such option: --store" in run("--store", store, "prompts", "x", code=2).error
     assert "next: slvmeval" in run("--store", store).out
     (tmp_path / "bad.toml").write_text("no_such = 1\n")
     assert "unknown key 'no_such'" in run("--profile", tmp_path / "bad.toml", "status", code=1).err

@@ -18,12 +18,13 @@ def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) 
     at = ("--model-folder", tmp_path)
     fetch = "slvmeval models add u2netp"
     assert fetch in run("list", "models", *at).out
-    assert fetch in run("models", "verify", "u2netp", *at, code=1).out
+    deep = ("list", "models", "--deep", *at)
+    assert fetch in run(*deep, "u2netp", code=1).out
     assert "no model 'u2nett'" in run("models", "add", "u2nett", *at, code=1).err
-    run("models", "verify", *at)
-    run("models", "verify", *at, "u2netp", code=1)
+    run(*deep)
+    assert "--deep: only for models" in run("list", "suites", "--deep", code=2).error
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
-    assert "wrong    u2netp" in run("models", "verify", *at, code=1).out
+    assert "  wrong: " in run(*deep, code=1).out
     rows = {row["name"]: row for row in run("list", "models", *at, "--json").json}
     assert (rows["u2netp"]["path"], rows["u2netp"]["state"]) == (None, "wrong")
     assert (rows["u2net"]["path"], rows["u2net"]["state"]) == (None, "missing")
@@ -44,10 +45,10 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, 
     output = run("list", "models", *weights).out
     assert "my-detector: your own model\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in output
     assert f"  present: {place}\n" in output
-    assert f"ok       my-detector  {place}" in run("models", "verify", *weights).out
+    assert f"  present: {place}\n" in run("list", "models", "my-detector", "--deep", *weights).out
     (place / "config.json").write_text("[]")
-    wrong = run("models", "verify", "my-detector", "--deep", *weights, code=1).out
-    assert "wrong    my-detector" in wrong
+    again = ("list", "models", "my-detector", "--deep", "--set", "again=true", *weights)
+    assert "  wrong: " in run(*again, code=1).out
 
 
 def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(tmp_path: Path, run: Run) -> None:

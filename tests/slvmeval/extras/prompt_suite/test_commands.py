@@ -87,7 +87,7 @@ def test_from_videos_to_a_table(
         assert len(server.seen) == paid
         other = tmp_path / "other.csv"
         other.write_text("prompt_id,text\np1,A ball\n")
-        table = ["suite", "prompts", "statistics", folder / "prompts.jsonl", other, "--paper"]
+        table = ["suite", "prompts", "statistics", folder / "prompts.jsonl", other, "--set", "paper=true"]
         table += ["--out", tmp_path / "tables"]
         run(*table)
         assert rows(tmp_path)["other"]["complexity"] == ""
