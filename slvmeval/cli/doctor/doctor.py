@@ -29,6 +29,9 @@ class DoctorOptions(GpuCheckParameters):
     probe_nodes: Annotated[int, Given(metavar="N", by_set=True)] = Field(
         default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
     )
+    everything: Annotated[bool, Given(("--all",))] = Field(
+        default=False, description="Include what other recipes need, and optional programs."
+    )
     script: bool = Field(
         default=False, description="Only print the job script that a build submits for the workers of --pool."
     )
@@ -39,7 +42,7 @@ _OF_SCRIPT = ("script", "pool", "store", "profile")
 
 
 def doctor(options: DoctorOptions) -> None:
-    """Check packages, store, weights, servers and the cluster, and suggest fixes.
+    """Check packages, store, servers, the cluster and what a recipe needs, and suggest fixes.
 
     Exit code 1 if something is wrong, 3 if something could not be checked. With worker pools it also checks
     SLURM, and that each kind of node sees the store, the same Python, its GPUs and this machine.
@@ -52,9 +55,11 @@ def doctor(options: DoctorOptions) -> None:
         print_script(options, options.pool)
         return
     if options.gpu:
-        refuse(options, "not with --gpu", "ask", "probe_nodes")
+        refuse(options, "not with --gpu", "ask", "probe_nodes", "everything")
         gpu_check(options)
         return
+    if options.everything:
+        refuse(options, "not with --all, which is about every recipe", "recipe", "changes")
     refuse(options, "only with --gpu", "direct")
     refuse(options, "only with --gpu or --script", "pool")
     from slvmeval.cli.doctor.checks import run_checks
@@ -62,6 +67,9 @@ def doctor(options: DoctorOptions) -> None:
 
     findings = run_checks(
         options,
+        options.recipe,
+        options.changes,
+        everything=options.everything,
         ask=options.ask,
         probe=options.probe_nodes > 0,
         probe_wait_s=120.0 if options.max_wait is None else options.max_wait,

@@ -32,11 +32,13 @@ class GpuCheckParameters(SiteParameters):
         "time and "
         "memory, which `slvmeval build --dry-run` then uses.",
     )
-    recipe: Annotated[str, Given(metavar="NAME|FILE", panel=RARE)] = Field(
-        default="paper", description="With --gpu: whose models."
+    recipe: Annotated[str | None, Given(metavar="NAME|FILE")] = Field(
+        default=None,
+        description="What is needed; by default that of the store's newest release, else cpu-approx, with "
+        "--gpu paper.",
     )
     changes: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE", RARE)] = Field(
-        default=(), description="With --gpu: a changed value of that recipe."
+        default=(), description="A changed value of that recipe."
     )
     direct: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="With --gpu: check this machine, although the profile has a GPU pool."
@@ -64,7 +66,7 @@ def gpu_check(options: GpuCheckParameters) -> None:
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu
 
     site = options.site()
-    checked = recipe_with(options.recipe, options.changes or ())
+    checked = recipe_with(options.recipe or "paper", options.changes)
     place = Store.create(Path(site.store).expanduser().resolve()).root
     in_job = not options.direct and (bool(options.pool) or any(one.gpus for one in site.pools.values()))
     request = GpuCheckRequest(

@@ -155,6 +155,7 @@ def test_a_wrong_value_or_option_is_said_in_plain_words(words: str, message: str
         ("doctor --pool h100", "--pool: only with --gpu or --script"),
         ("doctor --gpu --set ask=false", "--set ask: not with --gpu"),
         ("doctor --script --gpu --set ask=false", "--gpu and --set ask: not with --script"),
+        ("doctor --all --recipe paper", "--recipe: not with --all"),
         ("init x --kind judge --cluster", "--cluster: only for a project"),
         ("status --port 8000", "--port: only with --open"),
         ("status --open --watch", "--watch: not with --open"),
