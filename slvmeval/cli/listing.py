@@ -30,7 +30,7 @@ class ListOptions(SiteParameters):
         default=False, description="With --deep, also read files unchanged since the last check."
     )
     model_folders: ModelFolders = ()
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def chosen(options: ListOptions, names: Iterable[str]) -> list[str]:

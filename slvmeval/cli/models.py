@@ -93,7 +93,7 @@ def list_models(options: ListOptions) -> None:
         lines.append(f"  {row['state']}: {where[row['state']]}")
         if row["caveat"]:
             lines.append(f"  {row['caveat']}")
-    terminal.show(options.as_json, rows, *lines)
+    terminal.show(options.output, rows, *lines)
     unusable = ("wrong", "missing") if options.names else ("wrong",)
     if options.deep and any(row["state"] in unusable for row in rows):
         raise typer.Exit(1)

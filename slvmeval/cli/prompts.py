@@ -42,7 +42,7 @@ def list_prompts(options: ListOptions) -> None:
     ]
     titles = ("prompt", "sent by", "wording printed in", "needs")
     terminal.show(
-        options.as_json,
+        options.output,
         {one.key: one.model_dump(exclude={"area", "name"}) for one in listed},
         terminal.Grid("Prompts", titles, rows),
     )
@@ -60,7 +60,7 @@ class PromptsOptions(Frozen):
         description="Take the exact words from your copy of a paper's text, or of VideoScore's model card.",
     )
     dry_run: bool = Field(default=False, description="Write nothing, only check what is in DIR.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def prompts(options: PromptsOptions) -> None:
@@ -102,7 +102,7 @@ def prompts(options: PromptsOptions) -> None:
     digests = {area: prompts_digest(folder, [area]) for area in areas}
     of_paper = "" if taken is None else f" of {taken.paper}"
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "paper": None if taken is None else taken.paper,
             "written": written,

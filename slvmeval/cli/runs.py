@@ -11,7 +11,7 @@ import typer
 
 from flows.release.result import BuildResult
 from slvmeval.cli import terminal
-from slvmeval.cli.terminal import RunSwitches, console, counted, say, say_first, table
+from slvmeval.cli.terminal import Grid, RunSwitches, counted, say, say_first
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow
 from storage_schemas.source import DAMAGE_TEXTS
@@ -74,7 +74,7 @@ def finish(result: R, show: Callable[[R], None], run: RunSwitches) -> NoReturn:
     """
     if run.summary is not None:
         write_summary(Path(run.summary), result.summary())
-    terminal.show(run.as_json, result.summary(), lambda: show(result))
+    terminal.show(run.output, result.summary(), lambda: show(result))
     raise typer.Exit(result.exit_code)
 
 
@@ -92,7 +92,8 @@ def print_summary(result: BuildResult) -> None:
         for aspect, counts in release.summary().items()
     ]
     title = f"release {release.name}, version {release.version} ({state}), {len(release.sources())} sources"
-    console().print(table(title, ("aspect", "planned", "built", "set aside", "reasons"), rows, numbers=3))
+    columns = ("aspect", "planned", "built", "set aside", "reasons")
+    say(Grid(title, columns, rows, numbers=3))
     for row in release.sources():
         if row.damage:
             say(f"{row.title}: the video is {DAMAGE_TEXTS[row.damage]}")

@@ -26,7 +26,7 @@ class BackupOptions(terminal.DeskParameters):
 
     file: Annotated[Path, Given(("argument",), "FILE")] = Field(description="The backup.")
     restore: bool = Field(default=False, description="Fill an empty database from FILE.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def backup(
@@ -58,7 +58,7 @@ def backup(
         else:
             done = back_up(desk, options.file)
             words = f"{_in_words(done)} in {options.file}"
-    terminal.show(options.as_json, asdict(done), words)
+    terminal.show(options.output, asdict(done), words)
 
 
 def _in_words(done: BackedUp) -> str:

@@ -144,7 +144,7 @@ class ImportOptions(terminal.DeskParameters):
     report: Annotated[Path | None, Given(("--out",), metavar="FILE")] = Field(
         default=None, description="Report of the rows left out; by default next to the first file."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def import_(
@@ -173,7 +173,7 @@ def import_(
         # an older report does not apply to these rows
         write_report(place, result.left_out)
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "campaign": name,
             "rows": result.rows,
@@ -234,7 +234,7 @@ def publish(
             "profile",
         ),
     ],
-    run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")],
+    run: Annotated[terminal.RunSwitches, Only("output", "quiet")],
     given: PublishOptions,
 ) -> None:
     """Publish a release to annotators: write the videos they see, and queue its pairs.
@@ -256,21 +256,21 @@ def publish(
 
     site = parameters.site()
     options = annotate_options(parameters, site)
-    as_json, quiet = run.as_json, run.quiet
-    log_to_stderr(quiet or as_json)
+    output, quiet = run.output, run.quiet or run.output != "table"
+    log_to_stderr(quiet)
     with (
-        BuildProgress(options.open_store().cache, quiet or as_json, "annotation") as progress,
+        BuildProgress(options.open_store().cache, quiet, "annotation") as progress,
         annotation(options, progress) as prepared,
     ):
         if given.dry_run:
             plan = prepared.plan()
             terminal.show(
-                as_json, {**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")}, *plan.in_words()
+                output, {**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")}, *plan.in_words()
             )
             return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
     terminal.show(
-        as_json,
+        output,
         {
             "campaign": result.campaign.model_dump(mode="json"),
             "pairs": result.shown,
@@ -311,7 +311,7 @@ class TranslateOptions(ReleaseParameters):
     plain_sampling: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Omit vLLM's extra fields, for example for OpenAI's servers."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
     quiet: terminal.QuietOption = False
 
 
@@ -353,14 +353,14 @@ def translate(
         captions = prompt_texts(options.prompt_suite, options.suite, root)
     with (
         TranslationStore(root) as translations,
-        terminal.step_bar("captions", options.quiet or options.as_json) as step,
+        terminal.step_bar("captions", options.quiet or options.output != "table") as step,
     ):
         result = translate_captions(
             captions, parameters, Servers(site.model_servers, root), translations, step
         )
     command = "publish" if options.prompt_suite is None else "publish-ratings"
     terminal.show(
-        options.as_json,
+        options.output,
         {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())},
         result.in_words(),
         f"`slvmeval annotate {command}` shows them.",
@@ -383,7 +383,7 @@ class CollectOptions(terminal.DeskParameters):
     """Options of `collect`."""
 
     campaign: CampaignArgument = None
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def collect(
@@ -411,7 +411,7 @@ def collect(
     rows = [asdict(one) | {"complete": one.complete} for one in done]
     nothing = "nothing is published yet: slvmeval annotate publish"
     terminal.show(
-        options.as_json,
+        options.output,
         [{key: _plain(value) for key, value in row.items()} for row in rows],
         *([one.in_words() for one in done] or [nothing]),
     )

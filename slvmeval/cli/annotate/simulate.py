@@ -46,7 +46,7 @@ class SimulateOptions(Frozen):
         default=10, ge=1, description="Campaigns to simulate under each rule."
     )
     seed: int = Field(default=0, ge=0, description="Seed of the first run.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def simulate(
@@ -83,7 +83,7 @@ def simulate(
     pays = [result.answers * campaign.pay_for(options.seconds) / options.runs for result in results]
     rows = [{**asdict(one), "pay_of_a_run": pay} for one, pay in zip(results, pays, strict=True)]
     terminal.show(
-        options.as_json,
+        options.output,
         {"runs": options.runs, "seed": options.seed, "currency": campaign.currency, "rules": rows},
         lambda: _print(results, pays, campaign, options.runs),
     )
@@ -123,7 +123,7 @@ def _print(
     ]
     columns = ("workers", "number", "paper, in time", "strict, in time", "paper, ever", "strict, ever")
     title = f"workers listed for review by their 8th task or the 10th after a change, and ever; {runs} runs"
-    terminal.console().print(terminal.table(title, columns, found, numbers=5))
+    terminal.say(terminal.Grid(title, columns, found, numbers=5))
     rows = [
         (
             one.rule,
@@ -145,4 +145,4 @@ def _print(
         "rightly decided, %",
         "clear pairs kept, %",
     )
-    terminal.console().print(terminal.table("a campaign", heads, rows, numbers=6))
+    terminal.say(terminal.Grid("a campaign", heads, rows, numbers=6))

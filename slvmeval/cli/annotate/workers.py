@@ -66,7 +66,7 @@ class WorkersOptions(terminal.DeskParameters):
     everybody: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include workers without flags."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def workers(options: WorkersOptions) -> None:
@@ -84,7 +84,7 @@ def workers(options: WorkersOptions) -> None:
         refuse(options, "only with a decision, excluded or cleared", "note", "by", "database")
         _list_workers(options)
     else:
-        refuse(options, "not with a decision", "rule", "everybody", "as_json")
+        refuse(options, "not with a decision", "rule", "everybody", "output")
         _decide(options, options.standing)
 
 
@@ -125,7 +125,7 @@ def _list_workers(options: WorkersOptions) -> None:
     everybody = options.everybody or bool(options.worker)
     listed = [one for one in rows if everybody or one.flags or one.decision is not None]
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "rules": {name: one.model_dump(mode="json") for name, one in rules.items()},
             "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in rows],
@@ -212,7 +212,7 @@ def _print_workers(
         "standing",
         "campaign",
     )
-    terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
+    terminal.say(terminal.Grid(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
     reviews = sum(one.review for one in listed)
     kinds = {(rule.name, rule.flags_for_review): name for name, rule in rules.items()}
     needed = "; ".join(
@@ -289,7 +289,7 @@ class EraseOptions(terminal.DeskParameters):
     )
     by: ByOption = ""
     yes: bool = Field(default=False, description="Do not ask for confirmation.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def erase(
@@ -327,7 +327,7 @@ def erase(
             _confirm(whom, affected)
         done = [erase_worker(desk, files, name, whom, options.by or user_name()) for name in affected]
     terminal.show(
-        options.as_json, [asdict(one) for one in done], *(line for one in done for line in _in_words(one))
+        options.output, [asdict(one) for one in done], *(line for one in done for line in _in_words(one))
     )
 
 

@@ -48,13 +48,13 @@ def build(
     again = parameters.retry and not _says_what(parameters)
     if again and (options := _last(site)) is not None:
         if run.dry_run:
-            plan(options, at, run.as_json)
+            plan(options, at, run.output)
         else:
             _build(options, site, run)
         return
     terminal.need_sources(parameters.sources, site)
     if run.dry_run:
-        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), at, run.as_json)
+        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), at, run.output)
     else:
         _build(build_options(parameters, site), site, run)
 
@@ -98,14 +98,16 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     from flows.release.flow import BUILD
 
     raise typer.Exit(
-        finish(
-            run_flow(BUILD, options, site, run.direct, run.quiet), gallery, summary, run.quiet, run.as_json
-        )
+        finish(run_flow(BUILD, options, site, run.direct, run.quiet), gallery, summary, run.quiet, run.output)
     )
 
 
 def finish(
-    result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool, as_json: bool = False
+    result: BuildResult,
+    gallery: Path | None,
+    summary: Path | None,
+    quiet: bool,
+    output: terminal.Format = "table",
 ) -> int:
     """Report the result, write the gallery and the summary if requested, and return the exit code."""
     from slvmeval.cli.runs import build_summary, print_summary, write_summary
@@ -124,7 +126,7 @@ def finish(
     if summary is not None:
         paths["summary"] = summary.resolve()
     terminal.show(
-        as_json,
+        output,
         build_summary(result, paths.get("gallery")),
         lambda: print_summary(result),
         *(f"{what + ':':<9} {path}" for what, path in paths.items()),

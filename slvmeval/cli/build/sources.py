@@ -48,7 +48,7 @@ class ScanOptions(SiteParameters):
     sample: Annotated[int, Given(by_set=True)] = Field(
         default=50, ge=0, description="Count the clips of at most this number of sources."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 @app.command()
@@ -78,7 +78,7 @@ def scan(
     rows: list[dict[str, Any]] = []
     analyser = None if options.sample == 0 else _analyser()
     counted = 0
-    with terminal.step_bar("sources", options.as_json) as step:
+    with terminal.step_bar("sources", options.output != "table") as step:
         total = adapter.count()
         for done, item in enumerate(adapter.scan(), 1):
             if isinstance(item, SetAsideRow):
@@ -101,7 +101,7 @@ def scan(
     columns = ("video", "seconds", "captions", "state", "id, or why it is unusable")
     usable = sum(not row["reason"] for row in rows)
     terminal.show(
-        options.as_json,
+        options.output,
         [{**row, "captions_must_say": advice_values([row["clips"]])} for row in rows],
         terminal.Grid(f"sources in {data_set.path}", columns, cells, numbers=2),
         lambda: print_counts([(Path(str(row["video"])).name, row["clips"]) for row in rows if row["clips"]]),
@@ -129,7 +129,7 @@ class CategoriseOptions(SiteParameters):
         default="", description="Its server in the profile's model_servers; caption-analysis by default."
     )
     prompts: OwnPrompts = None
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 @app.command()
@@ -177,7 +177,7 @@ def categorise(
     failed: dict[str, str] = {}
     chosen: dict[str, str] = {}
 
-    with terminal.step_bar("sources", options.as_json) as step:
+    with terminal.step_bar("sources", options.output != "table") as step:
 
         def on_category(source: Source, result: str | Unanswered, answered_by: str) -> None:
             if isinstance(result, Unanswered):
@@ -193,7 +193,7 @@ def categorise(
         ask_categories(without, parameters, Servers(site.model_servers, Path(site.store)), on_category)
     known = len(sources) - len(without)
     terminal.show(
-        options.as_json,
+        options.output,
         {"chosen": chosen, "failed": failed, "known": known},
         f"{len(chosen)} of {len(without)} sources got a category in {path / CATEGORIES_NAME}; "
         f"{known} had one",

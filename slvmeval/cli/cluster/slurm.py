@@ -262,7 +262,7 @@ def list_served(options: ListOptions) -> None:
         for name, one in served.items()
     ]
     terminal.show(
-        options.as_json,
+        options.output,
         {name: one.model_dump(mode="json") for name, one in served.items()},
         terminal.Grid("models that the papers serve", columns, rows, numbers=4),
     )

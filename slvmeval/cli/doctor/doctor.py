@@ -78,7 +78,7 @@ def doctor(options: DoctorOptions) -> None:
     counts = Counter(finding.verdict for finding in findings)
     wrong, unseen = counts[CheckVerdict.FAIL], counts[CheckVerdict.UNSEEN]
     terminal.show(
-        options.as_json,
+        options.output,
         [vars(finding) for finding in findings],
         *(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}" for finding in findings),
         _summary(wrong, unseen),

@@ -48,7 +48,7 @@ class GpuCheckParameters(SiteParameters):
         default=None, ge=1, description="Longest wait of a job for a node; by default 120, with --gpu 600."
     )
     model_folders: ModelFolders = ()
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def gpu_check(options: GpuCheckParameters) -> None:
@@ -83,7 +83,7 @@ def gpu_check(options: GpuCheckParameters) -> None:
         else check_gpu(request, terminal.tell)
     )
     terminal.show(
-        options.as_json, report.model_dump(), *([lambda: _print(report)] if not report.problem else [])
+        options.output, report.model_dump(), *([lambda: _print(report)] if not report.problem else [])
     )
     if report.problem:
         terminal.tell(f"error: {report.problem}")
@@ -140,10 +140,10 @@ def _print(report: GpuCheckReport) -> None:
         for one in report.models
     ]
     columns = ("model", "verified in s", "loaded in s", "device", "dtype")
-    terminal.console().print(terminal.table("models", columns, models, numbers=2))
+    terminal.say(terminal.Grid("models", columns, models, numbers=2))
     rows = [_row(aspect) for aspect in report.aspects]
     heads = ("aspect", "frames", "s a frame", "peak memory", "pool", "device", "operation", "batches", "")
-    terminal.console().print(terminal.table("clips", heads, rows, numbers=3))
+    terminal.say(terminal.Grid("clips", heads, rows, numbers=3))
     for aspect in report.aspects:
         if aspect.note:
             terminal.say(f"note:      {aspect.aspect}: {aspect.note}")

@@ -89,7 +89,7 @@ def print_result(result: EvaluationResult) -> None:
         )
     columns = ("evaluator", "requests", "answered", "failed", "left", "asked now", "tokens", "$", "failures")
     title = f"{result.title}: {result.pairs} pairs"
-    terminal.console().print(terminal.table(title, columns, rows, numbers=7))
+    terminal.say(terminal.Grid(title, columns, rows, numbers=7))
     for one in result.evaluators:
         if one.stopped:
             terminal.say(f"{one.label} stopped: {one.stopped}")
@@ -122,7 +122,7 @@ def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> Non
     ]
     titles = ("aspect", "pairs", *(matrix.evaluators[column] for column in columns))
     heading = "Accuracy in %, with its 95 % interval clustered by source"
-    terminal.console().print(terminal.table(heading, titles, rows, numbers=len(titles) - 1))
+    terminal.say(terminal.Grid(heading, titles, rows, numbers=len(titles) - 1))
     terminal.say(f"next: slvmeval report {release.name} --store {options.store} --out report --open")
 
 
@@ -141,13 +141,13 @@ def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
 
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
-    rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.as_json))
+    rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.output != "table"))
     basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
     refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
     output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
     nothing = [] if refused else ["nothing is left to ask: every request was made before"]
     terminal.show(
-        run.as_json,
+        run.output,
         {**output, "basis": basis, "refused": refused},
         *([lambda: _print_estimate(evaluation, rows)] if rows else nothing),
         *(f"{label}: {text}" for label, text in basis.items()),
@@ -161,7 +161,7 @@ def _print_estimate(evaluation: Evaluation, rows: list[EvaluatorEstimate]) -> No
     columns = ("evaluator", "aspect", "requests", "calls", "images", "tokens in", "tokens out", "$")
     cells = [(row.evaluator, row.aspect, row.requests, *cost_cells(row.cost)) for row in rows]
     cells.append(("all", "", sum(row.requests for row in rows), *total_cells(row.cost for row in rows)))
-    terminal.console().print(terminal.table(evaluation.pairs.title, columns, cells))
+    terminal.say(terminal.Grid(evaluation.pairs.title, columns, cells))
     print_prices(evaluation.prices)
 
 
@@ -201,7 +201,7 @@ def batches(options: ListOptions) -> None:
     }
     found = [waiting[id_] for id_ in chosen(options, waiting)]
     lines = [batch.in_words() for batch in found] or ["no batch waits for answers"]
-    terminal.show(options.as_json, [batch.as_json() for batch in found], *lines)
+    terminal.show(options.output, [batch.as_json() for batch in found], *lines)
 
 
 class ImportJudgementsOptions(SiteParameters):

@@ -135,7 +135,7 @@ def report(
             made, options.out.resolve(), private=not options.public, most=options.pair_pages, progress=step
         )
     remember_page(terminal.open_store(options), "report", page, about)
-    terminal.show(False, None, *map(_grid, made.printed))
+    terminal.say(*map(_grid, made.printed))
     if made.against is not None:
         _print_against(made.against)
     terminal.say(str(page))
@@ -186,7 +186,7 @@ def compare(
     if table.rows:
         # a terminal is narrow; the page has the rest
         shown = tuple(column for column in table.columns if column.key not in _ON_THE_PAGE_ONLY)
-        terminal.show(False, None, _grid(replace(table, columns=shown)))
+        terminal.say(_grid(replace(table, columns=shown)))
     terminal.say(*verdict(made))
     if options.out is None:
         return
@@ -213,7 +213,7 @@ class JuryOptions(JudgedOptions):
     most: Annotated[int, Given(("--max-members",), metavar="K", by_set=True)] = Field(
         default=5, ge=1, description="Maximum size of the best juries."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def jury(
@@ -233,7 +233,7 @@ def jury(
     gathered = _judged_pairs(options)
     tables = jury_tables(gathered, chosen_members(gathered, options.evaluators), options.most, options.price)
     terminal.show(
-        options.as_json,
+        options.output,
         json.loads(json_text({table.name: table for table in tables})),
         *(_grid(table) if table.rows else f"{table.title}: {table.empty}" for table in tables),
     )
@@ -281,7 +281,7 @@ def _counting(options: JudgedOptions) -> Counting:
 def _print_against(against: Against) -> None:
     for line in (*against.problems, *against.absent):
         terminal.tell(line)
-    terminal.show(False, None, *map(_grid, against.tables))
+    terminal.say(*map(_grid, against.tables))
     if not against.tables:
         terminal.say(f"nothing of {against.title} can be compared with this release")
 
@@ -410,7 +410,7 @@ class CheckOptions(ReleaseParameters):
         default=None, description="Upload it, if it is in order, to a dataset of the Hugging Face hub."
     )
     public: bool = Field(default=False, description="Everyone can read a dataset that --push makes.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 @submissions.command()
@@ -437,7 +437,7 @@ def check(
     for aspect, one in submission.accuracies.items():
         accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
         lines.append(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
-    terminal.show(options.as_json, submission.model_dump(mode="json", exclude={"answers"}), *lines)
+    terminal.show(options.output, submission.model_dump(mode="json", exclude={"answers"}), *lines)
     if options.push is not None:
         with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
             terminal.tell(push_submission(options.file, options.push, options.public, Path(work)))

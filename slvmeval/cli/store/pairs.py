@@ -50,7 +50,7 @@ class PairsCommandOptions(ReleaseParameters):
         default=None, description="Only pairs of this source id."
     )
     pair_ids: PairIds = ()
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def pairs(options: PairsCommandOptions) -> None:
@@ -64,7 +64,7 @@ def pairs(options: PairsCommandOptions) -> None:
     check_aspects(opened, options.aspects)
     if options.pair_ids:
         for pair_id in options.pair_ids:
-            _show(opened, pair_id, options.as_json)
+            _show(opened, pair_id, options.output)
         return
     if options.source is not None:
         # an unknown id is refused
@@ -90,7 +90,7 @@ def pairs(options: PairsCommandOptions) -> None:
     columns = ("pair", "clips", "frames", "aspect", "operation", "strength", "source")
     title = f"release {opened.name}, version {opened.version}: {len(rows)} pairs"
     terminal.show(
-        options.as_json,
+        options.output,
         [
             {
                 **record.model_dump(mode="json", exclude={"segments"}),
@@ -102,7 +102,7 @@ def pairs(options: PairsCommandOptions) -> None:
     )
 
 
-def _show(opened: Release, pair_id: str, as_json: bool) -> None:
+def _show(opened: Release, pair_id: str, output: terminal.Format) -> None:
     record = opened.pair(pair_id)
     damage = opened.source(record.source_id).damage
     from storage_schemas.source import DAMAGE_TEXTS
@@ -110,7 +110,7 @@ def _show(opened: Release, pair_id: str, as_json: bool) -> None:
     row = opened.source(record.source_id)
     damaged = f", the video is {DAMAGE_TEXTS[row.damage]}" if row.damage else ""
     terminal.show(
-        as_json,
+        output,
         {**record.model_dump(mode="json"), "source_damage": damage},
         f"pair       {record.pair_id}",
         f"aspect     {record.aspect} ({record.category}), paper's dimension {record.dimension}",

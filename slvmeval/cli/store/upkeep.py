@@ -53,7 +53,7 @@ class VerifyOptions(ReleaseParameters):
         description="Largest difference of a sample from ffmpeg's that is not reported, of 255.",
     )
     workers: Workers = None
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
     quiet: terminal.QuietOption = False
 
 
@@ -103,26 +103,26 @@ def verify(
             terminal.tell(f"removed version {number} of release {name}: build, and verify again")
         if options.repair or not options.deep:
             raise
-    with terminal.step_bar("verify", options.quiet or options.as_json) as step:
+    with terminal.step_bar("verify", options.quiet or options.output != "table") as step:
         processes = options.site().workers
         damages += check_release(
-            opened, checked, options.deep, step, options.quiet or options.as_json, processes
+            opened, checked, options.deep, step, options.quiet or options.output != "table", processes
         )
     done = (
-        repair_release(checked, damages, options.quiet or options.as_json)
+        repair_release(checked, damages, options.quiet or options.output != "table")
         if options.repair and damages and checked
         else []
     )
     compared: list[ComparedSource] = []
     if command is not None and checked is not None:
-        with terminal.step_bar("ffmpeg", options.quiet or options.as_json) as step:
+        with terminal.step_bar("ffmpeg", options.quiet or options.output != "table") as step:
             compared = check_against_ffmpeg(
                 checked,
                 command,
                 options.against_ffmpeg,
                 options.tolerance,
                 step,
-                options.quiet or options.as_json,
+                options.quiet or options.output != "table",
             )
     pairs = None if checked is None else checked.manifest.content["pairs"]
     how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
@@ -133,7 +133,7 @@ def verify(
     if done:
         remedy = "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "release": name,
             "version": number,
@@ -176,10 +176,10 @@ def _show_compared(command: FfmpegCommand, compared: list[ComparedSource]) -> No
             rows.append((source.title, one.frame, f"{one.time_s:.3f}", one.most, f"{one.share:.2%}"))
         if len(found.differences) > _LISTED:
             rest = len(found.differences) - _LISTED
-            terminal.say(f"{source.title}: {rest} more frames differ than shown; --json has all")
+            terminal.say(f"{source.title}: {rest} more frames differ than shown; --format json has all")
     if rows:
         columns = ("source", "frame", "at s", "largest difference", "of the samples")
-        terminal.console().print(terminal.table("frames that differ", columns, rows, numbers=4))
+        terminal.say(terminal.Grid("frames that differ", columns, rows, numbers=4))
 
 
 def _as_json(command: FfmpegCommand, compared: list[ComparedSource]) -> dict[str, Any]:
@@ -286,14 +286,14 @@ def list_schemas(options: ListOptions) -> None:
     """Print the schemas that are named; without a name, which there are."""
     names = chosen(options, _SCHEMAS)
     if not options.names:
-        terminal.show(options.as_json, names, *names)
+        terminal.show(options.output, names, *names)
         return
     for name in names:
         schema = _schema(name)
         # a JSON Schema is JSON for a person too
         tables = schema if name == "tables" else {}
         lines = (line for table, fields in tables.items() for line in (table, *_columns(fields), ""))
-        terminal.show(options.as_json or not tables, schema, *lines)
+        terminal.show(options.output if tables else "json", schema, *lines)
 
 
 def _schema(name: str) -> dict[str, Any]:

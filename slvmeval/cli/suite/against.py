@@ -43,5 +43,5 @@ def compared_with(against: str | None, suite: Suite | None, tables: Sequence[Tab
     for line in held.absent:
         terminal.tell(line)
     shown = [column.title for column in held.table.shown]
-    terminal.console().print(terminal.table(held.table.title, shown, held.table.cells()))
+    terminal.say(terminal.Grid(held.table.title, shown, held.table.cells()))
     return [held.table]

@@ -78,4 +78,4 @@ def _print_by_dimension(table: Table) -> None:
         if column.is_number
     ]
     titles = ["dimension", *heads]
-    terminal.console().print(terminal.table(table.title, titles, lines, numbers=len(heads)))
+    terminal.say(terminal.Grid(table.title, titles, lines, numbers=len(heads)))

@@ -103,7 +103,7 @@ def leaderboard(
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
     table = board_table(board)
     titles = [column.title for column in table.shown]
-    terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    terminal.say(terminal.Grid(table.title, titles, table.cells(), numbers=len(titles) - 1))
     page = write_board(board, options.out, compared_with(options.against, made, [table]))
     remember_page(held, "leaderboard", page, made.title)
     terminal.say(f"leaderboard: {page}")
@@ -261,7 +261,7 @@ def compare_with_people(options: AlignmentOptions) -> None:
     held_against = compared_with(options.against, made, [table])
     paths = write_tables(options.out, [table, left_out_table(left_out), *held_against], figures, page)
     titles = [column.title for column in table.shown]
-    terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    terminal.say(terminal.Grid(table.title, titles, table.cells(), numbers=len(titles) - 1))
     terminal.say_left_out(given.left_out)
     terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
     terminal.say(f"{len(paths)} files, and {PAGE}: {options.out}")
@@ -333,7 +333,7 @@ def correlations(
     paths = write_tables(options.out, [*tables, *compared_with(options.against, made, tables)], figures)
     first = tables[0]
     titles = [column.title for column in first.shown]
-    terminal.console().print(terminal.table(first.title, titles, first.cells()))
+    terminal.say(terminal.Grid(first.title, titles, first.cells()))
     if options.categories is not None and not any(table.name == "categories" for table in tables):
         terminal.tell(
             "no table by category: it needs prompts whose theme has a category, and groups of dimensions "

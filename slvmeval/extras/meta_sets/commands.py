@@ -61,7 +61,7 @@ def proxy_study(
         EvaluateParameters,
         Only("evaluators", "max_dollars", "store", "model_folders", "workers", "profile"),
     ],
-    run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
+    run: Annotated[terminal.RunSwitches, Only("direct", "output", "quiet")],
     given: ProxyStudyOptions,
 ) -> None:
     """Rank evaluators on real against generated and on real against degraded videos; say how alike.
@@ -99,7 +99,7 @@ def proxy_study(
     if given.out is not None:
         _write(result, given.out)
     terminal.show(
-        run.as_json,
+        run.output,
         result.as_json(),
         lambda: _print_study(result),
         *(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped),
@@ -124,7 +124,7 @@ def _print_study(result: ProxyResult) -> None:
         )
         for row in result.rows
     ]
-    terminal.console().print(terminal.table(result.title, columns, rows, numbers=7))
+    terminal.say(terminal.Grid(result.title, columns, rows, numbers=7))
     terminal.say(correlation_text(result))
 
 
@@ -168,7 +168,7 @@ def list_sets(options: ListOptions) -> None:
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
     if any(":" in name for name in options.names):
-        left_out = [_check_set(name, options.as_json) for name in options.names]
+        left_out = [_check_set(name, options.output) for name in options.names]
         raise typer.Exit(terminal.SOME_SET_ASIDE if any(left_out) else 0)
     own = descriptions()
     sets = {name: SETS[name] for name in chosen(options, SETS)}
@@ -177,7 +177,7 @@ def list_sets(options: ListOptions) -> None:
         for name, one in sets.items()
     ]
     terminal.show(
-        options.as_json,
+        options.output,
         {
             name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
             for name, one in sets.items()
@@ -186,7 +186,7 @@ def list_sets(options: ListOptions) -> None:
     )
 
 
-def _check_set(where: str, as_json: bool) -> bool:
+def _check_set(where: str, output: terminal.Format) -> bool:
     """Print what is in a set's files, without opening a video; return whether something is left out."""
     from collections import Counter
 
@@ -199,7 +199,7 @@ def _check_set(where: str, as_json: bool) -> bool:
     rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
     title = f"{pairs.title}: {len(loaded.pairs)} pairs"
     terminal.show(
-        as_json,
+        output,
         {
             "set": pairs.name,
             "pairs": len(loaded.pairs),

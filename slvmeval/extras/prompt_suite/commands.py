@@ -66,7 +66,7 @@ def print_made(made: Sequence[Made], out: Path) -> None:
         for one in made
     ]
     columns = ("prompt", "calls", "tokens", "$", "state", "why")
-    terminal.console().print(terminal.table(f"{len(made)} prompts", columns, rows, numbers=3))
+    terminal.say(terminal.Grid(f"{len(made)} prompts", columns, rows, numbers=3))
     states = [one.state for one in made]
     if "unfinished" in states:
         why = made[states.index("unfinished")].message
@@ -90,12 +90,14 @@ def _money(usd: float | None) -> str:
     return "unknown" if usd is None else f"{usd:.2f}"
 
 
-def say_expected(expected: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
+def say_expected(
+    expected: Expected, prices: Prices, left_out: Sequence[UnusedLine], output: terminal.Format
+) -> None:
     """Print the estimated cost of prompts."""
     counts = vars(expected)
     rows = [vars(one) for one in left_out]
     terminal.show(
-        as_json,
+        output,
         {**counts, "prices_as_of": prices.as_of, "left_out": rows},
         "at most, if each answer fits at once and each round of self-refinement finds something:",
         *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in counts.items() if name != "usd"),
@@ -119,7 +121,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def make(
-    parameters: PromptsParameters, run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")]
+    parameters: PromptsParameters, run: Annotated[terminal.RunSwitches, Only("output", "quiet")]
 ) -> None:
     """Make prompts as far as possible: drafts first, then the rest for drafts that a person accepted.
 
@@ -141,12 +143,12 @@ def make(
         prepared.prepare()
         result = prepared.run()
         assert result.expected is not None
-        say_expected(result.expected, prepared.prices, result.left_out, run.as_json)
+        say_expected(result.expected, prepared.prices, result.left_out, run.output)
         return
     result = run_flow(PROMPTS, options, site, direct=True, quiet=run.quiet)
     made, left_out = result.made, result.left_out
     terminal.show(
-        run.as_json,
+        run.output,
         summary(made, left_out),
         lambda: print_made(made, Path(result.out)),
         lambda: terminal.say_left_out(left_out),
@@ -289,9 +291,7 @@ def statistics(
     tables = [*statistics_tables(suites, options.paper), length_table(suites), word_table(suites)]
     paths = write_tables(options.out, tables, length_figures({table.name: table for table in tables}))
     titles = [column.title for column in tables[0].shown]
-    terminal.console().print(
-        terminal.table(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1)
-    )
+    terminal.say(terminal.Grid(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1))
     terminal.say_left_out(left_out)
     terminal.say(f"{len(paths)} files: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)

@@ -48,7 +48,10 @@ def test_from_votes_to_a_filtered_release(
     no_more_figures()
     name = voted.name
     # retention writes nothing
-    rows = {row["aspect"]: row for row in command("annotate", "filter", name, "--dry-run", "--json").json}
+    rows = {
+        row["aspect"]: row
+        for row in command("annotate", "filter", name, "--dry-run", "--format", "json").json
+    }
     assert (rows["all"]["final"], rows["all"]["undecided"]) == (3, 1)
     out = command("annotate", "filter", name, "--dry-run").out
     assert "excluded by C" in out
@@ -70,15 +73,17 @@ def test_from_votes_to_a_filtered_release(
     assert "version 1: 3 of 6 pairs, unchanged since it was written" in again
     deep = command("verify", f"{name}-filtered", "--deep", "--quiet").out
     assert "3 pairs read frame by frame, all good" in deep
-    releases = command("status", "--json").json["releases"]
+    releases = command("status", "--format", "json").json["releases"]
     assert [one["name"] for one in releases] == [name, f"{name}-filtered"]
-    assert len(command("pairs", f"{name}-filtered", "--json").json) == 3
+    assert len(command("pairs", f"{name}-filtered", "--format", "json").json) == 3
     # another rule can be tried
     recipe = tmp_path / "lenient.toml"
     recipe.write_text(
         'base = "cpu-approx"\nname = "lenient"\n[annotation]\nmost_c = 1\nworkers_per_pair = 3\n'
     )
-    values = command("annotate", "filter", name, "--recipe", recipe, "--as", "lenient", "--json").json
+    values = command(
+        "annotate", "filter", name, "--recipe", recipe, "--as", "lenient", "--format", "json"
+    ).json
     assert (values["release"], values["retention"][-1]["final"]) == ("lenient", 5)
     assert values["rule"]["most_c"] == 1
 
@@ -88,7 +93,7 @@ def test_the_rest_of_the_votes_makes_the_next_version(voted: Release, command: R
     last = voted.pairs()[-1]
     more = {"source_id": last.source_id, "aspect": last.aspect}
     VotesStore(voted.store).add([vote(last.pair_id, name, **more) for name in ("late-1", "late-2")])
-    values = command("annotate", "filter", voted.name, "--json").json
+    values = command("annotate", "filter", voted.name, "--format", "json").json
     assert (values["version"], values["new"]) == (2, True)
     counts = {"initial": 6, "excluded_c": 1, "excluded_a": 1, "excluded_unclear": 0, "undecided": 0}
     assert values["retention"][-1] == {
@@ -118,7 +123,7 @@ def test_a_build_goes_on_with_the_unfiltered_release(
     after = Release.open(voted.store, voted.name)
     assert (after.version, after.info["extends"]) == (voted.version + 1, voted.version)
     assert after.pairs() == voted.pairs()
-    values = command("annotate", "filter", voted.name, "--json", code=3).json
+    values = command("annotate", "filter", voted.name, "--format", "json", code=3).json
     assert values["retention"][-1]["final"] == 3
 
 
@@ -148,7 +153,7 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     one = command("annotate", "workers", "spring", "00").out
     assert ("00good" in one, "99bad" in one) == (True, False)
     assert "the prefix 'zz'" in command("annotate", "workers", "spring", "zz", code=1).err
-    values = command("annotate", "workers", "--json").json
+    values = command("annotate", "workers", "--format", "json").json
     first = values["workers"][0]
     assert (first["worker"], first["accuracy"], len(values["workers"])) == ("99bad", 0.0, 5)
     assert first["alpha"] < 0
@@ -156,10 +161,10 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     # a campaign's own rule, if it is known
     assert values["rules"]["spring"]["name"] == "strict"
     files.keep_rules("spring", None, "paper")
-    values = command("annotate", "workers", "--json").json
+    values = command("annotate", "workers", "--format", "json").json
     assert values["rules"]["spring"]["name"] == "paper"
     assert {one["careful"] for one in values["workers"]} == {None}
-    values = command("annotate", "workers", "--json", "--rule", "strict").json
+    values = command("annotate", "workers", "--format", "json", "--rule", "strict").json
     assert None not in {one["careful"] for one in values["workers"]}
     # thresholds can be others
     rule = tmp_path / "rule.toml"

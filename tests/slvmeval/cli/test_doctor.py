@@ -41,7 +41,7 @@ def only_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callable[[], None]) -> None:
     words = ("doctor", "--store", tmp_path / "store", "--model-folder", tmp_path)
-    findings = {finding["what"]: finding for finding in run(*words, "--json").json}
+    findings = {finding["what"]: finding for finding in run(*words, "--format", "json").json}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
     assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)
     assert "slvmeval models add u2netp" in findings["model u2netp"]["message"]
@@ -49,9 +49,11 @@ def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callab
     # what another recipe needs is shown only if it is asked for
     others = {"recipe paper", "model qwen-image-edit-2509", "browser"}
     assert not others & set(findings)
-    every = {finding["what"] for finding in run(*words, "--all", "--json").json}
+    every = {finding["what"] for finding in run(*words, "--all", "--format", "json").json}
     assert others < every
-    paper = {finding["what"]: finding for finding in run(*words, "--recipe", "paper", "--json").json}
+    paper = {
+        finding["what"]: finding for finding in run(*words, "--recipe", "paper", "--format", "json").json
+    }
     assert "caption-analysis" in paper["captions of paper"]["message"]
     assert ("model qwen-image-edit-2509" in paper, "model u2netp" in paper) == (True, False)
     assert findings["opencv"]["message"].endswith("with xphoto")

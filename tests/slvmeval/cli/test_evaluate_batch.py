@@ -58,7 +58,15 @@ class Judge:
         self.name = f"mine-{kind}"
         judge = f"vlm-{kind}?vlm=mine&model=m&server=s{more}"
         self.words = ["evaluate", "-e", judge, "--store", str(store), "--profile", str(folder / "site.toml")]
-        self.words += ["--set", f"prices={folder}/prices.toml", "--workers", "1", "--direct", "--json"]
+        self.words += [
+            "--set",
+            f"prices={folder}/prices.toml",
+            "--workers",
+            "1",
+            "--direct",
+            "--format",
+            "json",
+        ]
 
     def run(self, *words: str, code: int | tuple[int, ...] = 0) -> Printed:
         return self._run(*self.words, "--quiet", *words, code=code)

@@ -268,7 +268,7 @@ def test_what_cannot_be_meant_is_said_before_any_work(
 @pytest.mark.parametrize("kind", ["models", "served-models", "suites", "meta-sets", "batches", "schemas"])
 def test_list_knows_json_and_names(kind: str, tmp_path: Path, run: Run) -> None:
     store = ("--store", Store.create(tmp_path / "store").root)
-    assert run("list", kind, "--json", *store).json is not None
+    assert run("list", kind, "--format", "json", *store).json is not None
     assert f"list {kind} no-such: " in run("list", kind, "no-such", *store, code=1).err
 
 

@@ -25,7 +25,7 @@ def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) 
     assert "--deep: only for models" in run("list", "suites", "--deep", code=2).error
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
     assert "  wrong: " in run(*deep, code=1).out
-    rows = {row["name"]: row for row in run("list", "models", *at, "--json").json}
+    rows = {row["name"]: row for row in run("list", "models", *at, "--format", "json").json}
     assert (rows["u2netp"]["path"], rows["u2netp"]["state"]) == (None, "wrong")
     assert (rows["u2net"]["path"], rows["u2net"]["state"]) == (None, "missing")
     dino = rows["grounding-dino-base"]
@@ -105,7 +105,7 @@ def test_it_prints_what_was_found_and_exit_codes_say_whether_a_build_would_fail(
         "speeds: /store/speeds/x.json",
     ):
         assert said in output
-    assert check("--json").json["aspects"][0]["frame_s"] == 18.5
+    assert check("--format", "json").json["aspects"][0]["frame_s"] == 18.5
     for blocked, code in ((True, 1), (False, 3)):
         changed = {"frame_s": None, "problem": "40 GB needed, 24 GB free", "blocked": blocked}
         found[0] = MADE.model_copy(update={"aspects": (COLOR.model_copy(update=changed),)})

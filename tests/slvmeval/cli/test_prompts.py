@@ -19,7 +19,7 @@ PAINT = "operations/color_instruction.txt: the placeholder {object} is missing"
 
 
 def test_all_prompts_are_listed_with_where_a_paper_has_their_words(run: Run) -> None:
-    listed = run("list", "prompts", "--json").json
+    listed = run("list", "prompts", "--format", "json").json
     assert set(listed) == set(prompt_catalogue())
     assert listed["judges/video_judge_user"]["words"] == "SLVMEval, G.1"
     assert listed["descriptions/color"]["words"] == "SLVMEval, table 6"
@@ -41,7 +41,7 @@ def test_the_wording_of_a_paper_s_text_becomes_a_folder(tmp_path: Path, run: Run
     assert "judges/caption_user: other words than the paper that we know" in printed
     assert "16 prompts of SLVMEval written, 0 existed" in printed
     assert "16 prompts replace the built-in ones" in run("prompts", folder, "--dry-run").out
-    found = run("prompts", folder, "--from-paper", paper, "--json", code=3).json
+    found = run("prompts", folder, "--from-paper", paper, "--format", "json", code=3).json
     assert (found["written"], found["existed"]) == (0, 16)
     run("prompts", paper, "--from-paper", paper, code=1)
 

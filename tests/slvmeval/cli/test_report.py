@@ -87,7 +87,7 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
 def test_a_jury_is_asked_from_stored_answers(judged: Path, run: Run) -> None:
     words = ("jury", "--store", judged, "--set", "max_members=1", "--max-dollars", "0")
     assert "best of 1" in run(*words).out
-    made = run(*words, "-e", "duration", "-e", "coin", "--json").json
+    made = run(*words, "-e", "duration", "-e", "coin", "--format", "json").json
     assert {row["jury"] for row in made["juries"]} >= {"majority", "best of 1"}
     assert [(row["evaluator"], row["usd"]) for row in made["jury-members"]] == [("duration", 0), ("coin", 0)]
     (alike,) = made["error-agreement"]

@@ -49,7 +49,7 @@ def test_from_a_folder_to_a_leaderboard(
     # nobody guesses the prompt
     assert "prompt_id is empty" in run(*words, code=1).err
     manifest.write_text(manifest.read_text().replace(",,", ",p1,"))
-    rows = {row["dimension"]: row for row in run(*words, "--dry-run", "--json").json["rows"]}
+    rows = {row["dimension"]: row for row in run(*words, "--dry-run", "--format", "json").json["rows"]}
     assert (rows["beauty"]["calls"], rows["beauty"]["calls_per_video"]) == (4, 2)
     assert rows["length"]["calls"] is None
     assert "unknown" in run(*words, "--dry-run").out

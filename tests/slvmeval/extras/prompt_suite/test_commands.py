@@ -40,7 +40,7 @@ def test_from_videos_to_a_table(
     folder = tmp_path / "prompts"
     with FaultyServer(Author()) as server:
         site, words = making(tmp_path, server)
-        estimated = run(*words, "--dry-run", "--json").json
+        estimated = run(*words, "--dry-run", "--format", "json").json
         assert (estimated["calls"], estimated["usd"]) == (2 * (CALLS_TO_DRAFT + CALLS_TO_END), None)
         assert not server.seen
         assert [one["where"] for one in estimated["left_out"]] == ["broken.mp4"]
@@ -59,7 +59,7 @@ def test_from_videos_to_a_table(
         assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
         assert "give a higher one" in output
         assert "to continue" not in output
-        states = run(*words, "--max-tokens", "1", "--json", code=3).json["prompts"]
+        states = run(*words, "--max-tokens", "1", "--format", "json", code=3).json["prompts"]
         assert {one["state"] for one in states} == {"unfinished"}
         assert not server.seen
         output = run(*words, code=3).out
@@ -76,7 +76,7 @@ def test_from_videos_to_a_table(
         run(*accept, code=3)
         assert "--as-drafted: not with --edited" in run(*accept, "--as-drafted", code=2).error
         run(*accept[:-1], "--as-drafted", "--by", "Anna")
-        summary = run(*words, "--json", code=3).json
+        summary = run(*words, "--format", "json", code=3).json
         assert [one["state"] for one in summary["prompts"]] == ["ready", "ready"]
         # the same assessment has the same questions: they are paid for once
         assert summary["calls"] == 2 * CALLS_TO_END - 14

@@ -49,7 +49,7 @@ def test_status_tells_how_far_it_is(busy: Study, tmp_path: Path, capsys: Capture
         "cost: 84.00 EUR so far, 36.00 EUR still to come, 0.60 EUR per task",
     )
     # and for programs
-    assert run(busy, "status", "--json") == 0
+    assert run(busy, "status", "--format", "json") == 0
     (values,) = json.loads(capsys.readouterr().out)
     assert (values["total"]["votes"], values["total"]["wanted"], values["done"]) == (140, 200, False)
     assert {row["aspect"]: row["pairs"] for row in values["aspects"]} == dict.fromkeys(ASPECTS, 8)
@@ -200,7 +200,7 @@ def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(busy: Stu
         assert opened.workers.enter("autumn", "prolific", "5f3c9a").worker == worker
         opened.organiser.decide("autumn", worker, Standing.CLEARED, "fine", "Aya")
     words = ("erase", "prolific:5f3c9a", "--yes")
-    assert run(busy, *words, "--json") == 0
+    assert run(busy, *words, "--format", "json") == 0
     gone = json.loads(capsys.readouterr().out)
     assert [(row["campaign"], row["decisions"]) for row in gone] == [("autumn", 1), (NAME, 0)]
     assert {row["worker"] for row in gone} == {worker}

@@ -89,7 +89,7 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
 ) -> None:
     where = f"uve:{uve}?fps=1&long_side=64"
     pairs, site = meta_set_from_text(where), ["--store", str(tmp_path / "store")]
-    assert main(["list", "meta-sets", where, "--json"]) == 3
+    assert main(["list", "meta-sets", where, "--format", "json"]) == 3
     output = json.loads(capsys.readouterr().out)
     assert output["aspects"]["technical_quality"] == {"a": 1, "b": 1, "tie": 2}
     assert output["left_out"] == {"video_missing": 1}
