@@ -18,7 +18,7 @@ from tasks.media.encode import UnitFile, UnitWriter, encode_units
 WIDTH, HEIGHT, FPS = 32, 32, 8.0
 #: Frames of each clip of a source.
 CLIPS = (13, 7, 21, 9, 16, 12)
-#: The first of so many sources take time enough.
+#: The first of this number of sources take time enough.
 FIRST, SOURCES = 4, 40
 
 
@@ -133,7 +133,7 @@ def test_frames_of_any_two_sizes_can_be_padded_alike() -> None:
             assert size <= max(first, second) + 28
 
 
-def test_what_is_no_video_is_said(tmp_path: Path) -> None:
+def test_what_is_not_a_video_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.mp4").write_bytes(b"no")
     with pytest.raises(IntegrityError, match="is not a video"):
         write_alike((tmp_path / "x.mp4",) * 2, (tmp_path / "a.mp4", tmp_path / "b.mp4"))
