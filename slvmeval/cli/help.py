@@ -52,7 +52,7 @@ class CompactCommand(TyperCommand):
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words; what is wrong with a value is said in plain words."""
+        """Parse the words; a wrong value is explained in plain words."""
         try:
             return super().parse_args(ctx, args)
         except USAGE_ERROR as problem:

@@ -125,7 +125,7 @@ def prompts(options: PromptsOptions) -> None:
 
 
 def _odd(taken: Taken) -> dict[str, str]:
-    """Return what is to be said of prompts that are not taken as they are, by prompt."""
+    """Return the remark on each prompt that is not taken as it is, by prompt."""
     return {
         **dict.fromkeys(taken.missing, "not found"),
         **{key: f"not written: {why}" for key, why in taken.mistakes.items()},

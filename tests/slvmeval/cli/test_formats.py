@@ -36,7 +36,7 @@ def test_show_prints_a_part_in_each_form(capsys: pytest.CaptureFixture[str]) -> 
     ]
     terminal.show("json", {"pairs": 2}, grid, more)
     assert capsys.readouterr().out == '{\n "pairs": 2\n}\n'
-    # what is said later is not Markdown any more
+    # what follows is not Markdown any more
     terminal.show("table", {"pairs": 2}, grid, more)
     out = capsys.readouterr().out
     assert "two *pairs*" in out

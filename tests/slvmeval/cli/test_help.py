@@ -137,7 +137,7 @@ def test_a_name_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
         ("report --set margin=0", "must be at least 0.1 (got '0')"),
     ],
 )
-def test_a_wrong_value_or_option_is_said_in_plain_words(words: str, message: str, run: Run) -> None:
+def test_a_wrong_value_or_option_is_explained_in_plain_words(words: str, message: str, run: Run) -> None:
     said = run(*words.split(), code=2).error
     assert message in said
     assert "Value error" not in said
