@@ -12,6 +12,7 @@ from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -117,8 +118,9 @@ def prompts(options: PromptsOptions) -> None:
         *mistakes,
         *(f"{key}: yours" for key in changed),
         *(f"{area}: digest {digest}" for area, digest in digests.items()),
-        f"{folder}: {written} prompts{of_paper} written, {existed} existed and are unchanged; "
-        f"{len(mistakes)} mistakes, {len(changed)} prompts replace the built-in ones",
+        f"{folder}: {count_text(written, 'prompt')}{of_paper} written, {existed} existed and are unchanged; "
+        f"{count_text(len(mistakes), 'mistake')}, "
+        f"{count_text(len(changed), 'prompt')} in place of built-in ones",
     )
     if mistakes or odd:
         raise typer.Exit(1 if mistakes else terminal.SOME_SET_ASIDE)

@@ -13,6 +13,7 @@ from flows.release.result import BuildResult
 from slvmeval.cli import terminal
 from slvmeval.cli.terminal import Grid, RunSwitches, counted, say, say_first
 from storage_schemas.commit import write_atomic
+from storage_schemas.counts import count_text
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow
 from storage_schemas.source import DAMAGE_TEXTS
 
@@ -91,7 +92,8 @@ def print_summary(result: BuildResult) -> None:
         (aspect, counts["planned"], counts["built"], counts["set_aside"], counted(counts["reasons"]))
         for aspect, counts in release.summary().items()
     ]
-    title = f"release {release.name}, version {release.version} ({state}), {len(release.sources())} sources"
+    sources = count_text(len(release.sources()), "source")
+    title = f"release {release.name}, version {release.version} ({state}), {sources}"
     columns = ("aspect", "planned", "built", "set aside", "reasons")
     say(Grid(title, columns, rows, numbers=3))
     for row in release.sources():

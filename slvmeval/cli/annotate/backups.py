@@ -11,6 +11,7 @@ from pydantic import Field
 from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from tasks.annotation.desk.backup import BackedUp
@@ -62,4 +63,4 @@ def backup(
 
 
 def _in_words(done: BackedUp) -> str:
-    return f"{done.votes} votes of campaigns {', '.join(done.campaigns) or '(none)'}"
+    return f"{count_text(done.votes, 'vote')} of campaigns {', '.join(done.campaigns) or '(none)'}"

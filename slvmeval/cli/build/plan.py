@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slvmeval.cli import terminal
+from storage_schemas.counts import count_text
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -210,10 +211,8 @@ def _print(values: dict[str, Any]) -> None:
 
 def _time_text(values: dict[str, Any]) -> str:
     """Return the estimated time as text, with the workers that it is for."""
-    from flows.release.result import counted
-
     workers = ", ".join(
-        counted(count, "worker") + ("" if len(values["workers"]) == 1 else f" in pool {pool}")
+        count_text(count, "worker") + ("" if len(values["workers"]) == 1 else f" in pool {pool}")
         for pool, count in values["workers"].items()
     )
     if not values["wall_s"]:
@@ -225,12 +224,10 @@ def _time_text(values: dict[str, Any]) -> str:
 
 def _duration_text(seconds: float) -> str:
     """Return a duration in the unit that suits an estimate."""
-    from flows.release.result import counted
-
     if seconds < 90:
-        return counted(round(seconds), "second")
+        return count_text(round(seconds), "second")
     if seconds < 90 * 60:
-        return counted(round(seconds / 60), "minute")
+        return count_text(round(seconds / 60), "minute")
     return f"{seconds / 3600:.1f} hours"
 
 

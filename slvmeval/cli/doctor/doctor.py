@@ -13,6 +13,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.doctor.gpu_check import GpuCheckParameters, gpu_check
 from slvmeval.cli.doctor.job_script import print_script
+from storage_schemas.counts import count_text
 
 
 def register(app: typer.Typer) -> None:
@@ -89,8 +90,8 @@ def doctor(options: DoctorOptions) -> None:
 
 def _summary(wrong: int, unseen: int) -> str:
     """Return the last line: what is wrong, and what was not seen."""
-    things = f"{unseen} thing{'' if unseen == 1 else 's'} could not be checked (marked ?)"
+    things = f"{count_text(unseen, 'thing')} could not be checked (marked ?)"
     if wrong:
-        problems = f"{wrong} problem{'' if wrong == 1 else 's'} to fix"
+        problems = f"{count_text(wrong, 'problem')} to fix"
         return f"{problems}; {things}" if unseen else problems
     return f"nothing wrong was found, but {things}" if unseen else "all good"

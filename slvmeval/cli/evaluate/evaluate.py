@@ -17,6 +17,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.evaluate.evaluators import list_evaluators
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
@@ -88,7 +89,7 @@ def print_result(result: EvaluationResult) -> None:
             )
         )
     columns = ("evaluator", "requests", "answered", "failed", "left", "asked now", "tokens", "$", "failures")
-    title = f"{result.title}: {result.pairs} pairs"
+    title = f"{result.title}: {count_text(result.pairs, 'pair')}"
     terminal.say(terminal.Grid(title, columns, rows, numbers=7))
     for one in result.evaluators:
         if one.stopped:
@@ -187,7 +188,7 @@ def export_judgements(
     from storage_schemas.judgements import JudgementsStore
 
     count = JudgementsStore(terminal.open_store(options)).export(options.file)
-    terminal.say(f"{count} judgements: {options.file}")
+    terminal.say(f"{count_text(count, 'judgement')}: {options.file}")
 
 
 def batches(options: ListOptions) -> None:

@@ -14,6 +14,7 @@ from pydantic import Field
 from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -205,7 +206,8 @@ def _print_comparison(
         )
         for row in comparison.fields
     ]
-    title = f"{comparison.clips} clips of {comparison.sources} sources: share of clips with an entry"
+    compared = f"{count_text(comparison.clips, 'clip')} of {count_text(comparison.sources, 'source')}"
+    title = f"{compared}: share of clips with an entry"
     columns = ("field", first, second, "both", "overlap")
     terminal.say(terminal.Grid(title, columns, fields, numbers=4))
     aspects = [

@@ -12,6 +12,7 @@ from flows.parameters import Given, ReleaseParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.pair import Interval, PairRecord
@@ -88,7 +89,7 @@ def pairs(options: PairsCommandOptions) -> None:
         for row in [opened.source(record.source_id)]
     ]
     columns = ("pair", "clips", "frames", "aspect", "operation", "strength", "source")
-    title = f"release {opened.name}, version {opened.version}: {len(rows)} pairs"
+    title = f"release {opened.name}, version {opened.version}: {count_text(len(rows), 'pair')}"
     terminal.show(
         options.output,
         [
@@ -116,7 +117,7 @@ def _show(opened: Release, pair_id: str, output: terminal.Format) -> None:
         f"aspect     {record.aspect} ({record.category}), paper's dimension {record.dimension}",
         f"source     {row.title} ({record.source_id}), {row.licence}{damaged}",
         f"operation  {record.operation} version {record.operation_version}, strength {record.strength}, "
-        f"{record.clips_degraded} clips",
+        f"{count_text(record.clips_degraded, 'clip')}",
         f"parameters {_flat(record.parameters)}",
         f"choices    {_flat(record.choices)}",
         f"high side  {record.high_frames} frames, {record.high_checksum[:16]}…",

@@ -14,6 +14,7 @@ from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.store.pairs import check_aspects
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.pair import PairRecord
@@ -114,7 +115,7 @@ def materialise(
         problems, written = _copy_units(opened, records, options.out, sides, options.quiet)
     else:
         problems, written = _encode_whole(opened, records, options.out, sides, options.encoder, options.quiet)
-    terminal.say(f"{written} pairs in {options.out.resolve()}")
+    terminal.say(f"{count_text(written, 'pair')} in {options.out.resolve()}")
     _end_without(problems, len(records) - written)
 
 
@@ -291,7 +292,7 @@ def export(
     if problems:
         # the recipe pins all pairs, including those whose videos could not be written now
         export_recipe(opened, out / "recipe.json")
-    terminal.say(f"{result.pairs} pairs in {result.path}")
+    terminal.say(f"{count_text(result.pairs, 'pair')} in {result.path}")
     if result.left_out:
         terminal.say(
             f"{len(result.left_out)} sources may not be redistributed and were left out; the pinned recipe "

@@ -14,6 +14,7 @@ from flows.parameters import Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from storage_schemas.counts import count_text
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -125,10 +126,10 @@ def verify(
                 options.quiet or options.output != "table",
             )
     pairs = None if checked is None else checked.manifest.content["pairs"]
-    how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
+    how = f"{count_text(pairs or 0, 'pair')} {'read frame by frame' if options.deep else 'checked'}"
     if checked is None:
         how = "its manifest is damaged, so only the files of the store were checked"
-    verdict = f"{len(damages)} problems" if damages else "all good"
+    verdict = count_text(len(damages), "problem") if damages else "all good"
     remedy = "--repair removes damaged artifacts, so that the next build recreates them"
     if done:
         remedy = "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
@@ -160,7 +161,10 @@ _LISTED = 10
 def _show_compared(command: FfmpegCommand, compared: list[ComparedSource]) -> None:
     equal = sum(source.compared.is_equal for source in compared)
     frames = sum(source.compared.frames for source in compared)
-    terminal.say(f"{command.words} reads {equal} of {len(compared)} sources alike: {frames} frames compared")
+    terminal.say(
+        f"{command.words} reads {equal} of {count_text(len(compared), 'source')} alike: "
+        f"{frames} frames compared"
+    )
     rows: list[tuple[object, ...]] = []
     for source in compared:
         found = source.compared

@@ -10,6 +10,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.suite.against import compared_with
 from slvmeval.cli.suite.scores import ALL, AlignmentOptions, compare_with_people, the_suite
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from tasks.report.table import Table
@@ -64,7 +65,7 @@ def compare_variants(options: AlignmentOptions) -> None:
         _print_by_dimension(table)
     paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, made, tables)], [])
     terminal.say_left_out(given.left_out)
-    terminal.say(f"{len(paths)} files: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)
 
 

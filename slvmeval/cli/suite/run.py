@@ -14,6 +14,7 @@ from flows.parameters import Given
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Without
+from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def print_result(result: SuiteResult) -> None:
         for one in result.dimensions
     ]
     columns = ("dimension", "scores", "there", "failed", "left", "scored now", "tokens", "$", "failures")
-    title = f"{result.title}: {result.videos} videos"
+    title = f"{result.title}: {count_text(result.videos, 'video')}"
     terminal.say(terminal.Grid(title, columns, rows, numbers=7))
     _warn((one.dimension, one.stopped) for one in result.dimensions)
     terminal.say_left_out(result.left_out, see="--format json")

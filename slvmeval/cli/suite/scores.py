@@ -17,6 +17,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.against import AgainstOption, compared_with
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -264,7 +265,7 @@ def compare_with_people(options: AlignmentOptions) -> None:
     terminal.say(terminal.Grid(table.title, titles, table.cells(), numbers=len(titles) - 1))
     terminal.say_left_out(given.left_out)
     terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
-    terminal.say(f"{len(paths)} files, and {PAGE}: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}, and {PAGE}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 
 
@@ -339,4 +340,4 @@ def correlations(
             "no table by category: it needs prompts whose theme has a category, and groups of dimensions "
             "that all have one scale"
         )
-    terminal.say(f"{len(paths)} files: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")

@@ -17,6 +17,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, Only, refuse
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.scores import CategoriesOption
+from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def _accept(options: ReviewOptions) -> None:
     )
     if imported.replaced:
         terminal.say(
-            f"{len(imported.replaced)} files say what was replaced since, which stays: "
+            f"{count_text(len(imported.replaced), 'file')} with texts replaced since, which stay: "
             f"{', '.join(imported.replaced[:10])}; save a file again to bring it back"
         )
     terminal.say_left_out(imported.unfit, "does not fit")
@@ -293,7 +294,7 @@ def statistics(
     titles = [column.title for column in tables[0].shown]
     terminal.say(terminal.Grid(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1))
     terminal.say_left_out(left_out)
-    terminal.say(f"{len(paths)} files: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 
 

@@ -122,7 +122,7 @@ def test_everything_is_built_summed_up_listed_and_shown(first: Built, run: Run) 
     shown = run("pairs", "--pair", rows["comprehensiveness"]["pair_id"][:10], *store).out
     for words in ("remove-clips", "low side   30 frames", "edit list"):
         assert words in shown
-    assert "1 pairs" in run("pairs", *store, "--aspect", "aesthetics").out
+    assert ": 1 pair\n" in run("pairs", *store, "--aspect", "aesthetics").out
     assert "0 pairs" in run("pairs", "--pair", "zzz", *store, code=1).err
     status = run("status", *store, "--format", "json").json
     assert status["run"]["status"] == "ended"
@@ -290,12 +290,12 @@ def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     (source,) = run(*verify, "--format", "json").json["ffmpeg"]["sources"]
     assert source["frames"] == built.release().sources()[0].frame_count
     assert (source["differences"], source["problem"]) == ([], "")
-    assert "1 pairs in" in run(*encode, "libx264?preset=ultrafast").out
+    assert "1 pair in" in run(*encode, "libx264?preset=ultrafast").out
     assert sorted(path.name for path in tmp_path.rglob("*.mp4")) == ["high.mp4", "low.mp4"]
     frames = FfmpegCommand.frames
     monkeypatch.setattr(FfmpegCommand, "frames", lambda *asked: ((k, 255 - one) for k, one in frames(*asked)))
     output = run(*verify, code=1).out
-    assert "reads 0 of 1 sources alike" in output
+    assert "reads 0 of 1 source alike" in output
     assert "frames that differ" in output
     assert f"{source['frames'] - 10} more frames differ than shown" in output
 

@@ -70,7 +70,7 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, cap
         {"field": "color", "source_id": "s1", "clip": 1, "first": [], "second": ["blue coat"]}
     ]
     text = captions().out
-    for said in ("3 clips of 1 sources", "color, clip 1 of s1", "llm: blue coat"):
+    for said in ("3 clips of 1 source:", "color, clip 1 of s1", "llm: blue coat"):
         assert said in text
     rows = list(csv.DictReader(captions("--set", "csv=true").out.splitlines()))
     one = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))

@@ -40,7 +40,7 @@ def test_the_wording_of_a_paper_s_text_becomes_a_folder(tmp_path: Path, run: Run
     # the made-up paper's words are not those of the real one
     assert "judges/caption_user: other words than the paper that we know" in printed
     assert "16 prompts of SLVMEval written, 0 existed" in printed
-    assert "16 prompts replace the built-in ones" in run("prompts", folder, "--dry-run").out
+    assert "16 prompts in place of built-in ones" in run("prompts", folder, "--dry-run").out
     found = run("prompts", folder, "--from-paper", paper, "--format", "json", code=3).json
     assert (found["written"], found["existed"]) == (0, 16)
     run("prompts", paper, "--from-paper", paper, code=1)
@@ -55,7 +55,7 @@ def test_an_export_is_ours_and_keeps_what_is_there(tmp_path: Path, run: Run) -> 
     mine.write_text("Describe it for {dimension}: {description}")
     printed = run("prompts", folder, "--dry-run").out.splitlines()
     assert printed[0] == "judges/caption_user: yours"
-    assert printed[-1].endswith("0 mistakes, 1 prompts replace the built-in ones")
+    assert printed[-1].endswith("0 mistakes, 1 prompt in place of built-in ones")
     assert len(list(folder.rglob("*.txt"))) == len(names)
     exported = run("prompts", folder).out
     assert f"{len(names)} existed" in exported

@@ -82,7 +82,7 @@ def test_scores_are_made_by_a_flow_unless_it_is_direct(
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
     words = ["suite", "run", "planted", "--videos", tmp_path / "videos", "--store", tmp_path / "store"]
     words += ["--prompt-suite", tmp_path / "prompts.csv", "--dimension", "length", "--quiet"]
-    assert "A planted suite: 1 videos" in run(*words, "--workers", "1", "--set", "blur=1").out
+    assert "A planted suite: 1 video" in run(*words, "--workers", "1", "--set", "blur=1").out
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted+blur1"]
 
 

@@ -127,7 +127,7 @@ def test_a_file_of_which_something_else_was_reported_since_counts_apart(tmp_path
     assert "replaced" not in output
     project.review("p1", draft.digest, "left_out", "")
     output = run("suite", "prompts", "review", tmp_path, "--edited").out
-    for said in ("0 accepted, 0 left out", "1 files say what was replaced since", "p1"):
+    for said in ("0 accepted, 0 left out", "1 file with texts replaced since", "p1"):
         assert said in output
 
 
