@@ -15,7 +15,7 @@ from slvmeval.cli.declared import refuse
 from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
-    from storage_schemas.pair import Interval, PairRecord
+    from storage_schemas.pair import Excerpt, Interval, PairRecord
     from storage_schemas.release import Release
 
 _SHORT = 12
@@ -82,7 +82,7 @@ def pairs(options: PairsCommandOptions) -> None:
             record.low_frames,
             record.aspect,
             record.operation,
-            record.strength,
+            record.strength + (f", excerpt of {record.excerpt.text}" if record.excerpt else ""),
             row.title + (f" ({row.damage})" if row.damage else ""),
         )
         for record in records
@@ -118,6 +118,7 @@ def _show(opened: Release, pair_id: str, output: terminal.Format) -> None:
         f"source     {row.title} ({record.source_id}), {row.licence}{damaged}",
         f"operation  {record.operation} version {record.operation_version}, strength {record.strength}, "
         f"{count_text(record.clips_degraded, 'clip')}",
+        *([_excerpt_line(record.excerpt)] if record.excerpt else []),
         f"parameters {_flat(record.parameters)}",
         f"choices    {_flat(record.choices)}",
         f"high side  {record.high_frames} frames, {record.high_checksum[:16]}…",
@@ -126,6 +127,14 @@ def _show(opened: Release, pair_id: str, output: terminal.Format) -> None:
         f"           degraded {_intervals(record.low_intervals)}",
         *(f"skipped clip {clip}: {reason}" for (clip, reason) in record.passed_over.items()),
         terminal.Grid("edit list", _COLUMNS, _edit_rows(record), numbers=4),
+    )
+
+
+def _excerpt_line(excerpt: Excerpt) -> str:
+    end = excerpt.first_frame + excerpt.frame_count
+    return (
+        f"excerpt    {excerpt.text}: frames {excerpt.first_frame} to {end - 1} of {excerpt.source_frames}, "
+        f"middle of the damage at {excerpt.damage_at:.0%}"
     )
 
 
