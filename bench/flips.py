@@ -164,7 +164,7 @@ class Flips:
         shutil.rmtree(self.store, ignore_errors=True)
         shutil.copytree(self.whole, self.store)
         flips = self.drawn(number, count)
-        verify = ("verify", "main", "--deep", "--json", "--workers", "2")
+        verify = ("verify", "main", "--deep", "--format", "json", "--workers", "2")
         for one in [one for one in flips if one["kind"] in ALONE]:
             self.flip(one["path"], one["bit"])
             one["found"] = str(self.store / one["path"]) in self.slvmeval(*verify, expect=(1,))

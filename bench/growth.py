@@ -111,14 +111,14 @@ def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
         return slvmeval("build", "--direct", "--quiet", "--workers", "1", *to_build)
 
     works: dict[str, Callable[[], ProcessUsage]] = {
-        "scan": lambda: slvmeval("sources", "scan", "--json", videos),
-        "plan": lambda: slvmeval("build", "--dry-run", "--json", *to_build),
+        "scan": lambda: slvmeval("sources", "scan", "--format", "json", videos),
+        "plan": lambda: slvmeval("build", "--dry-run", "--format", "json", *to_build),
         "build": lambda: slvmeval("build", "--direct", "--quiet", "--workers", "2", *to_build),
         "nothing new": lambda: slvmeval("build", "--quiet", *to_build),
         "nothing new, direct": lambda: slvmeval("build", "--direct", "--quiet", "--workers", "1", *to_build),
         "one new source": one_new,
-        "status": lambda: slvmeval("status", "--json", "--store", store),
-        "pairs": lambda: slvmeval("pairs", "list", "--json", *of_store),
+        "status": lambda: slvmeval("status", "--format", "json", "--store", store),
+        "pairs": lambda: slvmeval("pairs", "list", "--format", "json", *of_store),
         "verify": lambda: slvmeval("verify", "--quiet", *of_store),
         "gallery": lambda: slvmeval("gallery", "--quiet", "--out", place / "gallery", *of_store),
         "export": lambda: slvmeval("export", "--private", "--quiet", "--out", place / "export", *of_store),

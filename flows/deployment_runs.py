@@ -27,7 +27,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.urls import url_for
 
 from flows.flow_names import flow_names
-from storage_schemas.errors import UserInputError, did_you_mean
+from storage_schemas.errors import UsageError, UserInputError, did_you_mean
 from storage_schemas.names import key_value
 
 _LOOK_EVERY_S = 2.0
@@ -70,9 +70,7 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
         key, value = key_value(text, f"--set {text}", "KEY=VALUE, such as release=eight")
         if known and key not in known:
             hint = did_you_mean(key, known)
-            raise UserInputError(
-                f"--set {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
-            )
+            raise UsageError(f"--set {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}")
         values[key] = value
         if known.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
             values[key] = [values[key]]
@@ -93,7 +91,7 @@ def start(client: SyncPrefectClient, deployment: DeploymentResponse, parameters:
         if problem.response.status_code not in (409, 422):
             raise
         detail = problem.response.json().get("detail", problem.response.text)
-        raise UserInputError(f"--set: {detail}") from problem
+        raise UsageError(f"--set: {detail}") from problem
 
 
 def page(run: FlowRun) -> str:

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from flows.flow_names import flow_names
 from flows.shell import INCOMPLETE
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UsageError, UserInputError
 
 #: Name of the automation, and of the block that holds the address.
 NOTIFICATION = "slvmeval: a run failed or is incomplete"
@@ -49,7 +49,7 @@ def notify(client: SyncPrefectClient, where: str) -> bool:
     else:
         kind, slash, name = where.partition("/")
         if not slash or not kind or not name:
-            raise UserInputError(
+            raise UsageError(
                 f"--notify {where}: give the https:// address of a webhook, or TYPE/NAME of a block"
             )
         try:
@@ -73,7 +73,7 @@ def notify(client: SyncPrefectClient, where: str) -> bool:
 def _webhook(address: str) -> UUID:
     """Keep an address on the server, where it is a secret; return the id of its block."""
     if urlsplit(address).scheme not in ("http", "https"):
-        raise UserInputError(f"--notify: the address of a webhook begins with https://, not {address[:12]}…")
+        raise UsageError(f"--notify: the address of a webhook begins with https://, not {address[:12]}…")
     block = Webhook(url=SecretStr(address), headers={"Content-Type": "application/json"})
     return cast(UUID, block.save(BLOCK, overwrite=True))
 

@@ -112,13 +112,11 @@ PriceList = Annotated[
     Given(metavar="FILE", path=True, by_set=True),
     Field(description="A price list that replaces the built-in one."),
 ]
-DryRun = Annotated[bool, Given(panel=LIMITS), Field(description="Only estimate the cost; send no requests.")]
+DryRun = Annotated[bool, Given(panel=LIMITS), Field(description="Only estimate the cost.")]
 OwnPrompts = Annotated[
     str | None,
     Given(metavar="DIR", panel=RARE, path=True),
-    Field(
-        description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
-    ),
+    Field(description="Folder of prompts that replace the built-in ones; `slvmeval prompts` makes one."),
 ]
 
 

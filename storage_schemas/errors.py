@@ -97,6 +97,10 @@ class UserInputError(SlvmevalError):
     """An invalid command line, recipe, profile or path."""
 
 
+class UsageError(UserInputError):
+    """Options that contradict each other, or a wrong value of one; the command line exits with code 2."""
+
+
 class PrerequisiteError(SlvmevalError):
     """Something must be installed, downloaded or started first; the message says how."""
 

@@ -22,8 +22,8 @@ def first_lines(lines: Sequence[str], most: int, see: str = "") -> list[str]:
 
     Examples
     --------
-    >>> first_lines(["a", "b", "c"], 1, "--json")
-    ['a', '… and 2 more: see --json']
+    >>> first_lines(["a", "b", "c"], 1, "--format json")
+    ['a', '… and 2 more: see --format json']
     """
     if len(lines) <= most:
         return list(lines)

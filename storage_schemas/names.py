@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UsageError
 
 #: A name is a part of file names, of ids and of addresses.
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -50,7 +50,7 @@ def key_value(text: str, what: str, example: str = "KEY=VALUE") -> tuple[str, An
     """
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise UserInputError(f"{what}: write {example}")
+        raise UsageError(f"{what}: write {example}")
     try:
         return key, json.loads(value)
     except json.JSONDecodeError:

@@ -55,7 +55,11 @@ def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     known
         The names that exist, for one that is not known.
     """
-    kind, context = error["type"], error.get("ctx", {})
+    kind = error["type"]
+    context = {
+        name: f"{value:g}" if isinstance(value, float) else value
+        for name, value in error.get("ctx", {}).items()
+    }
     if kind in ("value_error", "assertion_error"):
         return re.sub(r"^(Value error|Assertion failed), ", "", error["msg"])
     if kind == "json_invalid":

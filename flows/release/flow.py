@@ -12,11 +12,12 @@ from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.parameters import check_absolute
 from flows.release.options import BuildOptions, build_options, remember
 from flows.release.parameters import BuildParameters
-from flows.release.result import BuildResult, counted
+from flows.release.result import BuildResult
 from flows.release.run import Build
 from infra.prefect_server import FLOW_NAME
 from infra.profile import Profile
 from infra.progress import BuildProgress
+from storage_schemas.counts import count_text
 from storage_schemas.errors import SlvmevalError, StoreError
 from storage_schemas.store import FRAMES
 from tasks.publish.gallery.write import gallery_once
@@ -52,7 +53,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
     def label(self, run: Build) -> RunLabel:
         """Return the label: release, sources and recipe."""
         release, recipe = run.options.release, run.recipe.name
-        name = " · ".join((release, counted(len(run.state.sources), "source"), recipe))
+        name = " · ".join((release, count_text(len(run.state.sources), "source"), recipe))
         return RunLabel(name, (f"recipe:{recipe}", f"release:{release}"), release)
 
     def artifacts(self, run: Build, result: BuildResult) -> Iterator[Artifact]:

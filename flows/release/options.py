@@ -14,7 +14,7 @@ from flows.parameters import RunOptions, checked_prompts
 from flows.release.parameters import BuildParameters
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import IntegrityError, UserInputError, did_you_mean, suggestion
+from storage_schemas.errors import IntegrityError, UsageError, UserInputError, did_you_mean, suggestion
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.names import NAME_RULE, is_name, key_value
@@ -174,7 +174,7 @@ def recipe_with(name_or_path: str, changes: Sequence[str] = ()) -> Recipe:
         return recipe
     fields = recipe.model_dump(mode="json")
     if recipe.pins:
-        raise UserInputError(f"recipe {name_or_path} pins its pairs: its values cannot be changed with --set")
+        raise UsageError(f"recipe {name_or_path} pins its pairs: its values cannot be changed with --set")
     fields["name"] = f"{recipe.name}-changed"
     for change in changes:
         key, value = key_value(change, f"--set {change}", "KEY=VALUE, such as clips_per_pair=3")
@@ -182,7 +182,7 @@ def recipe_with(name_or_path: str, changes: Sequence[str] = ()) -> Recipe:
     try:
         return own_name(recipe_from(fields))
     except UserInputError as problem:
-        raise UserInputError(f"--set: {problem}") from problem
+        raise UsageError(f"--set: {problem}") from problem
 
 
 def _put(fields: dict[str, Any], path: Sequence[str], value: Any, change: str) -> None:
@@ -191,7 +191,7 @@ def _put(fields: dict[str, Any], path: Sequence[str], value: Any, change: str) -
         _known(here, key, path[:depth], change)
         below = here[key]
         if not isinstance(below, dict):
-            raise UserInputError(f"--set {change}: {'.'.join(path[: depth + 1])} has no keys below it")
+            raise UsageError(f"--set {change}: {'.'.join(path[: depth + 1])} has no keys below it")
         here = below
     # parameters that are not spelled out here: the operation's own model checks them
     if "parameters" not in path[:-1]:
@@ -204,7 +204,7 @@ def _known(here: dict[str, Any], key: str, above: Sequence[str], change: str) ->
         return
     hint = did_you_mean(key, here)
     where = ".".join(above) or "the recipe"
-    raise UserInputError(f"--set {change}: {where} has no {key!r}.{hint} Keys: {', '.join(here)}")
+    raise UsageError(f"--set {change}: {where} has no {key!r}.{hint} Keys: {', '.join(here)}")
 
 
 def build_options(parameters: BuildParameters, site: Profile) -> BuildOptions:
@@ -217,7 +217,7 @@ def build_options(parameters: BuildParameters, site: Profile) -> BuildOptions:
     """
     named = parameters.sources or site.sources
     if not named:
-        raise UserInputError("no sources: give folder:PATH or vript:PATH, or set `sources` in the profile")
+        raise UsageError("no sources: give folder:PATH or vript:PATH, or set `sources` in the profile")
     damaged = [f"damaged={_damage_rule(parameters.damaged)}"] if parameters.damaged else []
     recipe = recipe_with(parameters.recipe, [*parameters.changes, *damaged])
     return BuildOptions.at(
@@ -234,7 +234,7 @@ def build_options(parameters: BuildParameters, site: Profile) -> BuildOptions:
 
 def _damage_rule(text: str) -> str:
     if text not in get_args(DamageRule):
-        raise UserInputError(f"damaged={text}: {suggestion(text, get_args(DamageRule), 'choose')}")
+        raise UsageError(f"--set damaged={text}: {suggestion(text, get_args(DamageRule), 'choose')}")
     return text
 
 

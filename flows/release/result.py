@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from storage_schemas.counts import count_text
 from storage_schemas.pair import ReleasePlan
 from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow
@@ -38,21 +39,16 @@ class BuildResult:
         """Return a summary in a sentence or two."""
         release = self.release
         made = release.manifest.content
-        counts = f"{counted(made['pairs'], 'pair')} of {counted(made['sources'], 'source')}"
+        counts = f"{count_text(made['pairs'], 'pair')} of {count_text(made['sources'], 'source')}"
         if self.new:
             says = f"Version {release.version} of release {release.name} is written: {counts}"
         else:
             says = f"Nothing new: release {release.name} stays at version {release.version}, {counts}"
         if self.lost:
-            says += f"; {counted(self.lost, 'source or planned pair')} set aside"
+            says += f"; {count_text(self.lost, 'source or planned pair')} set aside"
         if self.unsettled:
-            says += f"; {counted(self.unsettled, 'file')} still being written, left to the next run"
+            says += f"; {count_text(self.unsettled, 'file')} still being written, left to the next run"
         return says + "."
-
-
-def counted(count: int, what: str) -> str:
-    """Return a count with its noun, for messages."""
-    return f"{count} {what}" if count == 1 else f"{count} {what.replace(' or ', 's or ')}s"
 
 
 def summary_rows(release: Release) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from flows.release.checks import check_models, check_server
 from flows.release.fixed_pairs import inherited_pairs, pinned_candidates
 from flows.release.missing import missing_aspects, unknown_sources
 from flows.release.options import BuildOptions
-from flows.release.result import BuildResult, counted, summary_rows
+from flows.release.result import BuildResult, summary_rows
 from flows.release.sources import extended_release, open_all_sources, scan_sources
 from flows.release.stage_seconds import StageSeconds, lengths
 from flows.release.state import BuildState
@@ -27,6 +27,7 @@ from flows.release.write import release_of
 from flows.stages import StageItem, run_batch, through_stages
 from infra.executor import Executor
 from infra.progress import BuildProgress
+from storage_schemas.counts import count_text
 from storage_schemas.errors import Reason
 from storage_schemas.pair import PlannedPair, ReleasePlan
 from storage_schemas.set_aside import append_failures, known_failures
@@ -148,7 +149,7 @@ class Build:
         remaining = [row for row in self.state.rows if row.reason is not Reason.STILL_BEING_WRITTEN]
         self.unsettled, self.state.rows = len(self.state.rows) - len(remaining), remaining
         if self.unsettled and not (self.state.sources or self.state.rows or self.state.newest):
-            files = counted(self.unsettled, "file")
+            files = count_text(self.unsettled, "file")
             raise NothingToDo(f"Nothing to build yet: {files} still being written, left to the next run.")
 
     def idle(self) -> bool:

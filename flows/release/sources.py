@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flows.release.options import BuildOptions
 from flows.release.state import BuildState
-from storage_schemas.errors import Reason, UserInputError
+from storage_schemas.errors import Reason, UsageError, UserInputError
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow
@@ -51,7 +51,7 @@ def scan_sources(state: BuildState, adapters: Sequence[SourceAdapter]) -> None:
             else:
                 state.sources[item.id] = item
     if not state.sources and not state.rows and not adapters:
-        raise UserInputError("no sources: use --sources folder:PATH or --sources vript:PATH")
+        raise UsageError("no sources: use --sources folder:PATH or --sources vript:PATH")
 
 
 def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:

@@ -6,8 +6,9 @@ from collections import Counter
 
 from flows.release.fixed_pairs import pin_problems
 from flows.release.options import BuildOptions
-from flows.release.result import BuildResult, counted
+from flows.release.result import BuildResult
 from flows.release.state import BuildState
+from storage_schemas.counts import count_text
 from storage_schemas.errors import IntegrityError, Reason
 from storage_schemas.pair import PlannedPair, ReleasePlan
 from storage_schemas.set_aside import CLIPS_STAGE, CONTROL_STAGE, SetAsideRow
@@ -104,7 +105,7 @@ def _clip_rows(state: BuildState) -> list[SetAsideRow]:
         if past:
             message = (
                 f"{source.title} is {DAMAGE_TEXTS.get(report.damage, 'shorter than its captions')}, "
-                f"{report.duration_s:.1f} s: {counted(len(past), 'clip')} from clip {past[0].index} "
+                f"{report.duration_s:.1f} s: {count_text(len(past), 'clip')} from clip {past[0].index} "
                 f"({past[0].start_s:g} s) on end after it and are left out; get the whole file"
             )
             rows.append(source_row(source, CLIPS_STAGE, Reason.CLIP_PAST_END, message))

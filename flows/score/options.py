@@ -12,7 +12,7 @@ from pydantic import Field, InstanceOf, SerializeAsAny
 from flows.parameters import RunOptions, checked_prompts, full_or_none, required
 from flows.score.parameters import EvaluateParameters, ScoringParameters, SuiteParameters
 from infra.profile import Profile
-from storage_schemas.errors import UserInputError, suggestion
+from storage_schemas.errors import UsageError, UserInputError, suggestion
 from storage_schemas.judgements import Failure
 from storage_schemas.names import key_value
 from storage_schemas.release import name_and_version
@@ -234,7 +234,7 @@ def evaluate_options(
     choices += [choice.model_copy(update={"probe": probe}) for choice in probed for probe in probes]
     release, version = name_and_version(parameters.release, parameters.version)
     if parameters.adaptive and (parameters.pairs or pairs_from is not None):
-        raise UserInputError("an adaptive evaluation needs the severities of a release, not other pairs")
+        raise UsageError("an adaptive evaluation needs the severities of a release, not other pairs")
     if parameters.pairs and (parameters.release or parameters.version):
         raise UserInputError("pairs of another set take the place of a release: name one of the two")
     return EvaluateOptions.at(

@@ -19,8 +19,8 @@ from pydantic.fields import FieldInfo
 
 from flows.parameters import RARE, Given, SiteParameters, given, validated
 from infra.profile import ENVIRONMENT_PREFIX, Profile
-from slvmeval.cli.help import HELP_ALL, CompactCommand, CompactGroup
-from storage_schemas.errors import UserInputError, suggestion
+from slvmeval.cli.help import HELP_ALL, USAGE_ERROR, CompactCommand, CompactGroup
+from storage_schemas.errors import UsageError, UserInputError, suggestion
 from storage_schemas.model import Frozen
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -99,7 +99,7 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
             values[own.name] = others
         elif others:
             key = others[0].partition("=")[0]
-            raise UserInputError(f"--set {key}: {suggestion(key, by_set, 'the settings are')}")
+            raise USAGE_ERROR(f"--set {key}: {suggestion(key, by_set, 'the settings are')}")
         values.pop(_SET, None)
         for name, (model, names) in models.items():
             said = {
@@ -117,16 +117,48 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
                     raise
                 key = _key(field, model.model_fields[field])
                 raise typer.BadParameter(f"{key}:{why}", param_hint="--set") from problem
-        return command(**values)
+        try:
+            return command(**values)
+        except UsageError as problem:
+            raise USAGE_ERROR(str(problem)) from problem
 
     del run.__wrapped__  # else Typer reads the original signature
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.set_keys = tuple(by_set)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
 #: The option of the settings that a command takes as ``KEY=VALUE``, if its models have none.
 _SET = "rare_settings"
+
+
+def refuse(options: Frozen, why: str, *fields: str) -> None:
+    """Refuse options that would be ignored.
+
+    Parameters
+    ----------
+    why
+        What the message says after their names, such as ``only with --gpu``.
+
+    Raises
+    ------
+    UsageError
+        If one of the fields differs from its default.
+    """
+    declared = type(options).model_fields
+    ignored = [one for one in fields if getattr(options, one) != declared[one].default]
+    if named := [_name(one, declared[one]) for one in ignored]:
+        raise UsageError(f"{' and '.join(named)}: {why}")
+
+
+def _name(name: str, field: FieldInfo) -> str:
+    """Return how a user says a field: its option, ``--set KEY``, or the argument's word in the help."""
+    how = given(field)
+    if how.by_set:
+        return f"--set {_key(name, field)}"
+    flag = _flags(name, how, field.default)[0].removeprefix(" /")
+    return flag if flag.startswith("-") else how.metavar or flag
 
 
 def _is_set(models: Mapping[str, tuple[type[Frozen], tuple[str, ...]]], name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import textwrap
 from functools import partial
@@ -14,6 +15,9 @@ from flows.parameters import RARE
 
 _ALL = "slvmeval.help_all"
 _WIDTH = 80
+
+#: Typer's error of a wrong command line, which it does not export.
+USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
 class CompactCommand(TyperCommand):
@@ -46,6 +50,20 @@ class CompactCommand(TyperCommand):
 
         parser._match_short_opt = match
         return parser
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; a wrong value is explained in plain words."""
+        try:
+            return super().parse_args(ctx, args)
+        except USAGE_ERROR as problem:
+            if hasattr(problem.__cause__, "errors"):
+                from storage_schemas.value_problems import problem_text
+
+                problem.message = problem_text(problem.__cause__)
+            if setting := _setting(str(getattr(problem, "option_name", "")), self.callback):
+                problem.message += f": write {setting}"
+                problem.possibilities = ()
+            raise
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return ``--help``, a switch without a value."""
@@ -82,6 +100,15 @@ class CompactCommand(TyperCommand):
             for parameter in self.params
             if isinstance(parameter, TyperOption) and parameter.rich_help_panel == RARE
         ]
+
+
+def _setting(option: str, command: Any) -> str:
+    """Return how ``--set`` says what an unknown option says; empty if no setting has its name."""
+    for name in (option.removeprefix("--no-"), option.removeprefix("--")):
+        near = difflib.get_close_matches(name.replace("-", "_"), getattr(command, "set_keys", ()), 1, 0.8)
+        if near:
+            return f"--set {near[0]}={'false' if option.startswith('--no-') else '…'}"
+    return ""
 
 
 class CompactGroup(TyperGroup):

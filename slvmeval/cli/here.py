@@ -12,6 +12,7 @@ import typer
 from flows.parameters import SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import with_options
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -112,8 +113,8 @@ def _of_store(store: Store, options: str) -> Iterator[str]:
     for name in names:
         release = Release.open(store, name)
         pairs, sources = (release.manifest.content[what] for what in ("pairs", "sources"))
-        of = f"{sources} source{'' if sources == 1 else 's'}"
-        yield f"release {name}, version {release.version}: {pairs} pairs of {of}"
+        of = count_text(sources, "source")
+        yield f"release {name}, version {release.version}: {count_text(pairs, 'pair')} of {of}"
     if runs and runs[0]["status"] == "running":
         yield from _next(f"slvmeval status{options} --watch")
     elif not names or (runs and runs[0]["status"] in ("died", "failed")):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 
 
 class ListOptions(SiteParameters):
@@ -20,8 +21,16 @@ class ListOptions(SiteParameters):
         default=(),
         description="Only these; of an evaluator all its settings, of prompts an area.",
     )
+    deep: bool = Field(
+        default=False,
+        description="Of models, compare the files' checksums. Exit code 1: one is wrong, or one that you "
+        "named is missing.",
+    )
+    again: Annotated[bool, Given(by_set=True)] = Field(
+        default=False, description="With --deep, also read files unchanged since the last check."
+    )
     model_folders: ModelFolders = ()
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def chosen(options: ListOptions, names: Iterable[str]) -> list[str]:
@@ -67,4 +76,8 @@ def list_(options: ListOptions) -> None:
 
     if options.kind not in KINDS:
         raise UserInputError(f"list {options.kind}: {suggestion(options.kind, list(KINDS), 'the kinds are')}")
+    if options.kind != "models":
+        refuse(options, "only for models", "deep", "again", "model_folders")
+    if not options.deep:
+        refuse(options, "only with --deep", "again")
     KINDS[options.kind](options)

@@ -28,13 +28,11 @@ from slvmeval.cli.cluster import deploy, slurm
 from slvmeval.cli.declared import CommandGroup
 from slvmeval.cli.doctor import doctor
 from slvmeval.cli.evaluate import evaluate, report
-from slvmeval.cli.help import CompactGroup
+from slvmeval.cli.help import USAGE_ERROR, CompactGroup
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
 from slvmeval.cli.suite import suite
 
 log = logging.getLogger(__name__)
-
-_UsageError: Any = typer.BadParameter.__base__
 
 
 class _App(CompactGroup):
@@ -48,7 +46,7 @@ class _App(CompactGroup):
         """Run a command."""
         try:
             return super().invoke(ctx)
-        except _UsageError as problem:
+        except USAGE_ERROR as problem:
             option = str(getattr(problem, "option_name", ""))
             if hasattr(problem, "possibilities") and not option.startswith("--"):
                 problem.message += (

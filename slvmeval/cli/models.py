@@ -13,7 +13,7 @@ from pydantic import Field
 
 from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.sizes import size_text
 
@@ -68,11 +68,16 @@ def register(parent: typer.Typer) -> None:
 
 
 def list_models(options: ListOptions) -> None:
-    """Print the models and their paths. Sizes are compared, checksums are not: see `models verify`."""
+    """Print the models and their paths; sizes are compared, with ``--deep`` checksums.
+
+    A file is read once and remembered while unchanged, so an interrupted check resumes.
+    """
     from tasks.models.hub import ModelHub
+    from tasks.models.registry import folder_name
 
     hub = ModelHub(_folders(options))
-    rows = [_row(hub, name) for name in chosen(options, hub.names())]
+    named = options.model_copy(update={"names": tuple(map(folder_name, options.names))})
+    rows = [_row(hub, name, options) for name in chosen(named, hub.names())]
     lines = [f"models in {', '.join(map(str, hub.model_folders))}"]
     for row in rows:
         lines.append(f"{row['name']}: {row['role']}")
@@ -88,11 +93,14 @@ def list_models(options: ListOptions) -> None:
         lines.append(f"  {row['state']}: {where[row['state']]}")
         if row["caveat"]:
             lines.append(f"  {row['caveat']}")
-    terminal.show(options.as_json, rows, *lines)
+    terminal.show(options.output, rows, *lines)
+    unusable = ("wrong", "missing") if options.names else ("wrong",)
+    if options.deep and any(row["state"] in unusable for row in rows):
+        raise typer.Exit(1)
 
 
-def _row(hub: ModelHub, name: str) -> dict[str, Any]:
-    """Return what is known of a model without reading its weights."""
+def _row(hub: ModelHub, name: str, options: ListOptions) -> dict[str, Any]:
+    """Return what is known of a model; its weights are read only for ``--deep``."""
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.registry import MODEL_SPECS
 
@@ -100,6 +108,9 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
     model: FoundModel | None = None
     try:
         model = hub.glance(name)
+        if options.deep:
+            with file_bar(name) as step:
+                model = hub.find(name, again=options.again, progress=step)
     except PrerequisiteError as error:
         state, problem = "missing", str(error)
     except IntegrityError as error:
@@ -205,65 +216,18 @@ def _fetch(options: AddOptions) -> None:
     from tasks.models.registry import model_spec
 
     of_a_folder = ("kind", "licence", "repository", "memory", "files", "pickled")
-    fields = type(options).model_fields
-    if unfit := [name for name in of_a_folder if getattr(options, name) != fields[name].default]:
-        named = " and ".join(f"--{name}" for name in unfit)
-        raise typer.BadParameter(f"{named}: only for a FOLDER", param_hint="FOLDER")
+    refuse(options, "only for a FOLDER", *of_a_folder)
     folder = _folders(options)[0]
     if "/" in options.name:
         terminal.tell(f"fetching {options.name} from the hub into {folder}")
         with file_bar("comparing") as step:
             terminal.say(str(fetch_repository(options.name, options.revision, folder, progress=step)))
         return
-    if options.revision is not None:
-        raise typer.BadParameter("the commit of a built-in model is fixed", param_hint="--set revision=…")
+    refuse(options, "the commit of a built-in model is fixed", "revision")
     spec = model_spec(options.name)
     terminal.tell(f"fetching {options.name} ({size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         terminal.say(str(fetch_model(options.name, folder, (), progress=step)))
-
-
-class VerifyOptions(SiteParameters):
-    """Options of `verify`."""
-
-    names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
-        default=(), description="All by default."
-    )
-    model_folders: ModelFolders = ()
-    again: Annotated[bool, Given(("--deep",))] = Field(
-        default=False, description="Also read files unchanged since the last check."
-    )
-
-
-@app.command()
-def verify(
-    options: VerifyOptions,
-) -> None:
-    """Check weights against their checksums. Exit code 1 if one is wrong, or a named one is missing.
-
-    A file is read once and remembered while unchanged, so an interrupted check resumes.
-
-    Example: `slvmeval models verify --model-folder MODELS`
-    """
-    from storage_schemas.errors import IntegrityError, PrerequisiteError
-    from tasks.models.hub import ModelHub
-    from tasks.models.registry import folder_name
-
-    hub = ModelHub(_folders(options))
-    failed = False
-    for name in options.names or hub.names():
-        try:
-            with file_bar(name) as step:
-                model = hub.find(folder_name(name), again=options.again, progress=step)
-            terminal.say(f"ok       {name}  {model.path}")
-        except IntegrityError as problem:
-            failed = True
-            terminal.say(f"wrong    {name}  {problem}")
-        except PrerequisiteError as problem:
-            failed = failed or bool(options.names)
-            terminal.say(f"missing  {name}  {problem}")
-    if failed:
-        raise typer.Exit(1)
 
 
 def _folders(options: SiteParameters) -> list[Path]:

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
 
 from flows.parameters import Given
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
-from slvmeval.cli.listing import KINDS, ListOptions
+from slvmeval.cli.declared import refuse
+from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
-app = CommandGroup(
-    no_args_is_help=True,
-    help="Read, export and check the prompts that models get.\n\n"
-    "The built-in prompts are in our own words. Your folder replaces them, for example by a paper's exact "
-    "wording: `slvmeval prompts export DIR`, edit the files, `slvmeval evaluate … --prompts DIR`.",
-)
+if TYPE_CHECKING:
+    from tasks.llm.printed_prompts import Taken
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the group."""
-    parent.add_typer(app, name="prompts", rich_help_panel="Judges")
+    """Add the command."""
+    parent.command(rich_help_panel="Judges")(prompts)
     KINDS["prompts"] = list_prompts
 
 
 def list_prompts(options: ListOptions) -> None:
     """Print the prompts: who sends them, where a paper prints their wording, what a replacement needs."""
-    from storage_schemas.errors import UserInputError, suggestion
     from tasks.llm.prompt_files import prompt_catalogue
 
-    prompts = [one for one in prompt_catalogue().values() if not options.names or one.area in options.names]
-    if not prompts:
-        areas, name = dict.fromkeys(one.area for one in prompt_catalogue().values()), options.names[0]
-        raise UserInputError(f"list prompts {name}: {suggestion(name, areas, 'the areas are')}")
+    every = prompt_catalogue().values()
+    areas = chosen(options, dict.fromkeys(one.area for one in every))
+    listed = [one for one in every if one.area in areas]
     rows = [
         (
             one.key,
@@ -44,146 +39,97 @@ def list_prompts(options: ListOptions) -> None:
             one.words,
             ", ".join([*(f"{{{name}}}" for name in one.needs), *(f"# {name}" for name in one.sections)]),
         )
-        for one in prompts
+        for one in listed
     ]
     titles = ("prompt", "sent by", "wording printed in", "needs")
     terminal.show(
-        options.as_json,
-        {one.key: one.model_dump(exclude={"area", "name"}) for one in prompts},
+        options.output,
+        {one.key: one.model_dump(exclude={"area", "name"}) for one in listed},
         terminal.Grid("Prompts", titles, rows),
     )
 
 
-TargetArgument = Annotated[Path, Given(("folder",), "DIR"), Field(description="Where the files are written.")]
-
-
-class ExportOptions(Frozen):
-    """Options of `export`."""
-
-    folder: TargetArgument
-    area: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
-        default=(), description="Only this area; see `slvmeval list prompts`."
-    )
-
-
-@app.command()
-def export(
-    options: ExportOptions,
-) -> None:
-    """Write the built-in prompts into a folder as AREA/NAME.txt; existing files are kept.
-
-    A file that you do not change, or remove, stands for the built-in prompt.
-
-    Example: `slvmeval prompts export my-prompts judges descriptions`
-    """
-    from storage_schemas.commit import write_atomic
-    from storage_schemas.errors import UserInputError, suggestion
-    from tasks.llm.prompt_files import prompt_catalogue
-
-    areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
-    for name in options.area or ():
-        if name not in areas:
-            raise UserInputError(f"prompts export: {suggestion(name, areas, 'the areas are')}")
-    if options.folder.exists() and not options.folder.is_dir():
-        raise UserInputError(f"{options.folder} is a file: name a folder")
-    written = stayed = 0
-    for one in prompt_catalogue().values():
-        if options.area and one.area not in options.area:
-            continue
-        place = options.folder / f"{one.key}.txt"
-        if place.exists():
-            stayed += 1
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(place, one.ours.read_bytes())
-        written += 1
-    there = f"; {stayed} existed and are unchanged" if stayed else ""
-    terminal.say(
-        f"{written} prompts written into {options.folder}{there}.",
-        f"Edit them, then `slvmeval prompts check {options.folder}`.",
-    )
-
-
-class CheckOptions(Frozen):
-    """Options of `check`."""
+class PromptsOptions(Frozen):
+    """Options of `prompts`."""
 
     folder: Annotated[Path, Given(("folder",), "DIR")] = Field(description="Your folder of prompts.")
-    as_json: terminal.JsonOption = False
-
-
-@app.command()
-def check(
-    options: CheckOptions,
-) -> None:
-    """Check a folder of prompts: names, placeholders, sections. Nothing is sent.
-
-    Exit code 1: something is wrong, one line a mistake.
-
-    Example: `slvmeval prompts check my-prompts`
-    """
-    from tasks.llm.prompt_files import check_prompts, own_prompts, prompts_digest
-
-    mistakes = check_prompts(options.folder)
-    changed = [] if mistakes else sorted(own_prompts(options.folder))
-    areas = dict.fromkeys(key.partition("/")[0] for key in changed)
-    digests = {area: prompts_digest(options.folder, [area]) for area in areas}
-    terminal.show(
-        options.as_json,
-        {"mistakes": mistakes, "changed": changed, "digests": digests},
-        *(
-            [*mistakes]
-            if mistakes
-            else [
-                *(f"{key}: yours" for key in changed),
-                f"{len(changed)} prompts of {options.folder} replace the built-in ones."
-                if changed
-                else f"{options.folder} changes nothing: all of its prompts are the built-in ones.",
-                *(f"{area}: digest {digest}" for area, digest in digests.items()),
-            ]
-        ),
+    areas: Annotated[tuple[str, ...], Given(("area",), "AREA")] = Field(
+        default=(), description="Only this area; see `slvmeval list prompts`."
     )
-    if mistakes:
-        raise typer.Exit(1)
-
-
-class FromPaperOptions(Frozen):
-    """Options of `from-paper`."""
-
-    file: Annotated[Path, Given(("file",), "FILE")] = Field(
-        description="Your copy of a paper's text, or of VideoScore's model card."
+    paper: Annotated[Path | None, Given(("--from-paper",), "FILE")] = Field(
+        default=None,
+        description="Take the exact words from your copy of a paper's text, or of VideoScore's model card.",
     )
-    folder: TargetArgument
-    as_json: terminal.JsonOption = False
+    dry_run: bool = Field(default=False, description="Write nothing, only check what is in DIR.")
+    output: terminal.FormatOption = "table"
 
 
-@app.command(name="from-paper")
-def from_paper(options: FromPaperOptions) -> None:
-    """Take the wording of prompts out of a paper's text into a folder, by section; existing files are kept.
+def prompts(options: PromptsOptions) -> None:
+    """Write the prompts that models get into a folder, for editing, and check those that are yours.
 
-    Exit code 3: a prompt is missing, cannot replace ours, or has other words than the paper that we know.
+    The built-in prompts are in our own words; `slvmeval evaluate … --prompts DIR` sends yours instead. Files
+    are AREA/NAME.txt. Existing ones are kept: run it again to check what you edited. A file that you remove,
+    or do not change, stands for the built-in prompt. Nothing is sent.
 
-    Example: `slvmeval prompts from-paper slvmeval.txt exact`
+    Exit code 1: a prompt of yours has a mistake. 3: with --from-paper, one is missing, cannot replace ours,
+    or has other words than the paper that we know.
+
+    Example: `slvmeval prompts my-prompts judges`, `slvmeval prompts exact --from-paper slvmeval.txt`
     """
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UserInputError, suggestion
     from tasks.llm.printed_prompts import take_prompts, write_prompts
+    from tasks.llm.prompt_files import check_prompts, own_prompts, prompt_catalogue, prompts_digest
 
-    if options.folder.exists() and not options.folder.is_dir():
-        raise UserInputError(f"{options.folder} is a file: name a folder")
-    taken = take_prompts(options.file)
-    written, stayed = write_prompts(options.folder, taken.texts)
-    odd = {
+    folder, catalogue = options.folder, prompt_catalogue()
+    known = dict.fromkeys(one.area for one in catalogue.values())
+    for area in options.areas:
+        if area not in known:
+            raise UserInputError(f"prompts {folder} {area}: {suggestion(area, known, 'the areas are')}")
+    wanted = {key: one for key, one in catalogue.items() if one.area in (options.areas or known)}
+    if folder.exists() and not folder.is_dir():
+        raise UserInputError(f"{folder} is a file: name a folder")
+    if options.dry_run:
+        refuse(options, "not with --dry-run", "areas", "paper")
+    taken = None if options.paper is None else take_prompts(options.paper)
+    odd = {} if taken is None else _odd(taken)
+    if taken is None:
+        texts = {key: one.ours.read_text(encoding="utf-8").removesuffix("\n") for key, one in wanted.items()}
+    else:
+        texts = {key: text for key, text in taken.texts.items() if key in wanted}
+    written, existed = (0, 0) if options.dry_run else write_prompts(folder, texts)
+    mistakes = check_prompts(folder)
+    changed = [] if mistakes else sorted(own_prompts(folder))
+    areas = dict.fromkeys(key.partition("/")[0] for key in changed)
+    digests = {area: prompts_digest(folder, [area]) for area in areas}
+    of_paper = "" if taken is None else f" of {taken.paper}"
+    terminal.show(
+        options.output,
+        {
+            "paper": None if taken is None else taken.paper,
+            "written": written,
+            "existed": existed,
+            "texts": sorted(texts),
+            "odd": odd,
+            "mistakes": mistakes,
+            "changed": changed,
+            "digests": digests,
+        },
+        *(f"{key}: {what}" for key, what in odd.items()),
+        *mistakes,
+        *(f"{key}: yours" for key in changed),
+        *(f"{area}: digest {digest}" for area, digest in digests.items()),
+        f"{folder}: {count_text(written, 'prompt')}{of_paper} written, {existed} existed and are unchanged; "
+        f"{count_text(len(mistakes), 'mistake')}, "
+        f"{count_text(len(changed), 'prompt')} in place of built-in ones",
+    )
+    if mistakes or odd:
+        raise typer.Exit(1 if mistakes else terminal.SOME_SET_ASIDE)
+
+
+def _odd(taken: Taken) -> dict[str, str]:
+    """Return the remark on each prompt that is not taken as it is, by prompt."""
+    return {
         **dict.fromkeys(taken.missing, "not found"),
         **{key: f"not written: {why}" for key, why in taken.mistakes.items()},
         **dict.fromkeys(taken.strange, "other words than the paper that we know: compare it with yours"),
     }
-    counts = {"written": written, "existed": stayed}
-    there = f"; {stayed} existed and are unchanged" if stayed else ""
-    terminal.show(
-        options.as_json,
-        {"paper": taken.paper, **counts, "texts": sorted(taken.texts), "odd": odd},
-        *(f"{key}: {what}" for key, what in odd.items()),
-        f"{written} prompts of {taken.paper} written into {options.folder}{there}.",
-        f"Read them, then `slvmeval prompts check {options.folder}`.",
-    )
-    if odd:
-        raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -11,8 +11,9 @@ import typer
 
 from flows.release.result import BuildResult
 from slvmeval.cli import terminal
-from slvmeval.cli.terminal import RunSwitches, console, counted, say, say_first, table
+from slvmeval.cli.terminal import Grid, RunSwitches, counted, say, say_first
 from storage_schemas.commit import write_atomic
+from storage_schemas.counts import count_text
 from storage_schemas.set_aside import CLIPS_STAGE, SetAsideRow
 from storage_schemas.source import DAMAGE_TEXTS
 
@@ -74,7 +75,7 @@ def finish(result: R, show: Callable[[R], None], run: RunSwitches) -> NoReturn:
     """
     if run.summary is not None:
         write_summary(Path(run.summary), result.summary())
-    terminal.show(run.as_json, result.summary(), lambda: show(result))
+    terminal.show(run.output, result.summary(), lambda: show(result))
     raise typer.Exit(result.exit_code)
 
 
@@ -91,8 +92,10 @@ def print_summary(result: BuildResult) -> None:
         (aspect, counts["planned"], counts["built"], counts["set_aside"], counted(counts["reasons"]))
         for aspect, counts in release.summary().items()
     ]
-    title = f"release {release.name}, version {release.version} ({state}), {len(release.sources())} sources"
-    console().print(table(title, ("aspect", "planned", "built", "set aside", "reasons"), rows, numbers=3))
+    sources = count_text(len(release.sources()), "source")
+    title = f"release {release.name}, version {release.version} ({state}), {sources}"
+    columns = ("aspect", "planned", "built", "set aside", "reasons")
+    say(Grid(title, columns, rows, numbers=3))
     for row in release.sources():
         if row.damage:
             say(f"{row.title}: the video is {DAMAGE_TEXTS[row.damage]}")

@@ -7,21 +7,23 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
 
 from flows.annotate.parameters import Database
 from flows.parameters import OUTPUT, RARE, DryRun, Given, ReleaseParameters, SiteParameters
+from slvmeval.cli.declared import refuse
 from storage_schemas.first_of_many import first_lines
 from storage_schemas.model import Frozen
 from storage_schemas.printable import printable, printable_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
     from infra.profile import Profile
@@ -38,7 +40,13 @@ SOME_SET_ASIDE = 3
 DirectOption = Annotated[
     bool, Given(panel=RARE), Field(description="Run without Prefect and Dask, in local processes.")
 ]
-JsonOption = Annotated[bool, Given(("--json",), panel=OUTPUT), Field(description="Print JSON, for programs.")]
+#: How a result is printed.
+Format = Literal["table", "json", "markdown"]
+FormatOption = Annotated[
+    Format,
+    Given(("--format",), "FORM", panel=OUTPUT),
+    Field(description="Print a table, json or markdown."),
+]
 QuietOption = Annotated[bool, Given(("--quiet", "-q"), panel=OUTPUT), Field(description="Show no progress.")]
 PortOption = Annotated[int, Field(ge=0, le=65535, description="0 for any free port.")]
 GpuPoolOption = Annotated[
@@ -65,8 +73,21 @@ class RunSwitches(Frozen):
     summary: Annotated[str | None, Given(metavar="FILE", panel=RARE, path=True)] = Field(
         default=None, description="Write a summary of the result as JSON."
     )
-    as_json: JsonOption = False
+    output: FormatOption = "table"
     quiet: QuietOption = False
+
+    def refuse_ignored(self) -> None:
+        """Refuse switches that would be ignored.
+
+        Raises
+        ------
+        UsageError
+            If there is one.
+        """
+        if self.dry_run:
+            refuse(self, "not with --dry-run", "summary")
+        else:
+            refuse(self, "only with --dry-run", "sample")
 
 
 class DeskParameters(SiteParameters):
@@ -83,11 +104,54 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=None if stream.isatty() else 160, highlight=False, soft_wrap=True)
 
 
-def say(*lines: str) -> None:
-    """Print lines; what a terminal would obey in them, as in names of files, is escaped."""
-    for line in lines:
-        typer.echo(printable(line, keep="\n\t"))
+@dataclass(frozen=True)
+class Grid:
+    """A table; the `numbers` columns after the first one are aligned right."""
 
+    title: str
+    columns: Sequence[str]
+    rows: Iterable[Sequence[object]]
+    numbers: int = 0
+
+
+#: What :func:`say` prints.
+Part = str | Grid
+
+
+def say(*parts: Part) -> None:
+    """Print lines and tables; what a terminal would obey in them, as in names of files, is escaped."""
+    for part in parts:
+        _say.get()(part)
+
+
+def _say_plainly(part: Part) -> None:
+    if isinstance(part, str):
+        typer.echo(printable(part, keep="\n\t"))
+    else:
+        console().print(table(part))
+
+
+def _say_markdown(part: Part) -> None:
+    """Print a part as Markdown: a line is a paragraph, in which commands stay code."""
+    from storage_schemas.markdown import escape_markdown, markdown_table
+
+    if isinstance(part, str):
+        words = (escape_markdown(line).replace("\\`", "`") for line in part.splitlines() if line.strip())
+        lines = [line for text in words for line in (text, "")]
+    else:
+        are_numbers = [1 <= index <= part.numbers for index in range(len(part.columns))]
+        lines = [
+            f"**{escape_markdown(part.title)}**",
+            "",
+            *markdown_table(part.columns, are_numbers, part.rows),
+            "",
+        ]
+    for line in lines:
+        typer.echo(printable(line))
+
+
+#: How parts are printed; :func:`show` changes it.
+_say: ContextVar[Callable[[Part], None]] = ContextVar("say", default=_say_plainly)
 
 #: Lines of a list that are printed; the others are counted.
 MAX_LISTED = 10
@@ -118,41 +182,43 @@ def print_json(value: Any) -> None:
     typer.echo(printable_json(json.dumps(value, indent=1, ensure_ascii=False)))
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table for a person; the `numbers` columns after the first one are aligned right."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    numbers: int = 0
-
-
-def show(as_json: bool, value: Any, *parts: str | Grid | Callable[[], object]) -> None:
-    """Print a result: one JSON value for programs; for a person tables, lines, and what functions print."""
-    if as_json:
+def show(form: Format, value: Any, *parts: Part | Callable[[], object]) -> None:
+    """Print a result: one JSON value for programs, else tables, lines, and what functions say."""
+    if form == "json":
         print_json(value)
         return
-    for part in parts:
-        if isinstance(part, str):
-            say(part)
-        elif callable(part):
-            part()
-        else:
-            console().print(table(part.title, part.columns, part.rows, part.numbers))
+    before = _say.set(_say_markdown if form == "markdown" else _say_plainly)
+    try:
+        for part in parts:
+            if callable(part):
+                part()
+            else:
+                say(part)
+    finally:
+        _say.reset(before)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> Table:
-    """Return a table; the `numbers` columns after the first one are aligned right."""
+def table(grid: Grid) -> Table:
+    """Return a table for a terminal."""
     from rich import box
     from rich.table import Table
 
-    rich_table = Table(title=_shown(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for place, name in enumerate(columns):
-        rich_table.add_column(name, justify="right" if 1 <= place <= numbers else "left", overflow="fold")
-    for row in rows:
+    rich_table = Table(
+        title=_shown(grid.title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold"
+    )
+    for place, name in enumerate(grid.columns):
+        is_number = 1 <= place <= grid.numbers
+        rich_table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in grid.rows:
         rich_table.add_row(*(_shown(str(cell)) for cell in row))
     return rich_table
+
+
+def rendered(part: Part) -> RenderableType:
+    """Return a part for a terminal's live view."""
+    from rich.text import Text
+
+    return Text(printable(part)) if isinstance(part, str) else table(part)
 
 
 def _shown(text: str) -> str:

@@ -169,7 +169,7 @@ def erase_worker(desk: Desk, files: VotesStore, campaign: str, worker: str, by: 
     if not _is_in(desk if on_desk else None, files, campaign, worker):
         raise UserInputError(
             f"campaign {campaign} has no data of worker {worker}: give the id of 32 digits that "
-            "`slvmeval annotate quality` and the organiser's pages show"
+            "`slvmeval annotate workers` and the organiser's pages show"
         )
     votes = [vote.vote_id for vote in files.votes([campaign]) if vote.worker == worker]
     # files first: they reject what is collected from the database before it is erased there as well
@@ -252,6 +252,6 @@ def _one(known: set[str], campaign: str, worker: str) -> str:
         raise UserInputError(
             f"{len(matching)} of {len(known)} workers of campaign {campaign} have an id with the prefix "
             f"{worker!r}: "
-            "`slvmeval annotate quality --all` lists them"
+            "`slvmeval annotate workers --all` lists them"
         )
     return matching[0]

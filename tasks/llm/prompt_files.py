@@ -168,7 +168,7 @@ def check_prompts(own: str | Path) -> list[str]:
     }
     mistakes: list[str] = []
     if not any(path.is_file() for path in root.rglob("*")):
-        return [f"{root} contains no prompt: `slvmeval prompts export {root}` writes the built-in ones"]
+        return [f"{root} contains no prompt: `slvmeval prompts {root}` writes the built-in ones"]
     for place in sorted(path for path in root.rglob("*") if path.is_file()):
         inner = place.relative_to(root)
         if any(part.startswith(".") for part in inner.parts):
@@ -287,7 +287,7 @@ def _ours(key: str) -> str:
 def _folder(own: str | Path) -> Path:
     root = Path(own)
     if not root.is_dir():
-        raise UserInputError(f"{own} is not a folder: `slvmeval prompts export {own}` makes one")
+        raise UserInputError(f"{own} is not a folder: `slvmeval prompts {own}` makes one")
     return root
 
 

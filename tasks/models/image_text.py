@@ -163,7 +163,8 @@ def load(path: Path, device: str, dtype: str = "bfloat16") -> ImageTextModel:
     if lacking:
         # transformers would initialise them randomly
         raise PrerequisiteError(
-            f"{path} is incomplete: its weights lack {lacking[0]}. Check it with `slvmeval models verify`"
+            f"{path} is incomplete: its weights lack {lacking[0]}. Check it with `slvmeval list "
+            "models --deep`"
         )
     loaded = ImageTextModel(model.to(device).eval(), processor, device, dtype)
     with loading(path, "a model that takes several pictures in a chat"):

@@ -147,8 +147,8 @@ class QwenImageEditor(ImageEditor):
             ).images[0]
         if not np.isfinite(edited).all():
             raise PrerequisiteError(
-                "the image editor returned NaN: check its files with `slvmeval models verify`, or set the "
-                "parameter dtype to float32"
+                "the image editor returned NaN: check its files with `slvmeval list models "
+                "--deep`, or set the parameter dtype to float32"
             )
         height, width, _ = rgb.shape
         return np.rint(edited[:height, :width] * 255).astype(np.uint8)

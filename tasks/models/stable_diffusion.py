@@ -196,8 +196,8 @@ class StableDiffusionInpainter(Inpainter):
             ).images
         if not np.isfinite(painted).all():
             raise PrerequisiteError(
-                "the inpainting model returned NaN: check its files with `slvmeval models verify`, or set "
-                "the parameter dtype to float32"
+                "the inpainting model returned NaN: check its files with `slvmeval list models "
+                "--deep`, or set the parameter dtype to float32"
             )
         return np.rint(painted[:count, :height, :width] * 255).astype(np.uint8)
 

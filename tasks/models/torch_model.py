@@ -140,5 +140,5 @@ def loading(path: Path, what: str) -> Iterator[None]:
         message = str(problem).strip().split("\n")[0]
         raise PrerequisiteError(
             f"{path} cannot be loaded as {what}: {type(problem).__name__}: {message}; it must be a "
-            "checkpoint folder as saved by its library. Check it with `slvmeval models verify`"
+            "checkpoint folder as saved by its library. Check it with `slvmeval list models --deep`"
         ) from problem

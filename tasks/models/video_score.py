@@ -68,7 +68,7 @@ def load(path: Path, device: str, dtype: str = "bfloat16") -> VideoScoreModel:
         raise PrerequisiteError(
             f"{path} is not a VideoScore checkpoint: "
             f"{f'it lacks {lacking[0]}' if lacking else 'wrong head'} ({model.config.num_labels} numbers, "
-            f"{len(DIMENSIONS)} are needed). Check it with `slvmeval models verify`"
+            f"{len(DIMENSIONS)} are needed). Check it with `slvmeval list models --deep`"
         )
     return VideoScoreModel(model.to(device).eval(), processor, device, dtype)
 

@@ -17,9 +17,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from storage_schemas.markdown import escape_markdown, markdown_line, markdown_table
 from tasks.page_frame import SCRIPT, STYLE, frame_asset, page_templates
 from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
-from tasks.report.table import NONE, Column, Table, clock
+from tasks.report.table import NONE, Table, clock
 from tasks.statistics.intervals import Interval, printed_per_cent
 
 #: Spreadsheets interpret a cell that begins with these as a formula.
@@ -79,26 +80,12 @@ def _json_row(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def markdown_text(table: Table) -> str:
     """Return a table as Markdown, for a README."""
-    lines = [f"**{_markdown(table.title)}**", ""]
+    lines = [f"**{escape_markdown(table.title)}**", ""]
     if not table.rows:
-        return "\n".join([*lines, _markdown(table.empty), ""])
-    lines.append(_line([_markdown(column.title) for column in table.shown]))
-    lines.append(_line([_dashes(column) for column in table.shown]))
-    lines += [_line([_markdown(cell) for cell in row]) for row in table.cells()]
-    return "\n".join([*lines, "", _markdown(table.note), ""])
-
-
-def _dashes(column: Column) -> str:
-    return "---:" if column.is_number else "---"
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown(text: str) -> str:
-    escaped = re.sub(r"([\\`*_\[\]|~])", r"\\\1", " ".join(text.split()))
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return "\n".join([*lines, escape_markdown(table.empty), ""])
+    titles = [column.title for column in table.shown]
+    lines += markdown_table(titles, [column.is_number for column in table.shown], table.cells())
+    return "\n".join([*lines, "", escape_markdown(table.note), ""])
 
 
 def latex_text(table: Table) -> str:
@@ -135,14 +122,14 @@ def _is_accented(sign: str) -> bool:
 def matrix_markdown(matrix: Matrix) -> str:
     """Return the accuracy matrix as Markdown, for a README."""
     lines = ["**Accuracy, per cent**", ""]
-    lines.append(_line(["aspect", *(_markdown(name) for name in matrix.evaluators)]))
-    lines.append(_line(["---", *(["---:"] * len(matrix.evaluators))]))
+    lines.append(markdown_line(["aspect", *(escape_markdown(name) for name in matrix.evaluators)]))
+    lines.append(markdown_line(["---", *(["---:"] * len(matrix.evaluators))]))
     for row in (*matrix.rows, *matrix.summary):
         cells = []
         for shown in row.cells:
             marked = {"best": "**{}**", "second": "_{}_", "": "{}"}[shown.mark].format(accuracy_text(shown))
             cells.append("<br>".join(text for text in (marked, *(text(shown) for text in _BELOW)) if text))
-        lines.append(_line([_markdown(row.title), *cells]))
+        lines.append(markdown_line([escape_markdown(row.title), *cells]))
     return "\n".join(
         [*lines, "", f"**Best**, _second_. {INTERVAL_TEXTS[matrix.interval]}; n; failures, bounds.", ""]
     )

@@ -192,6 +192,11 @@ class Report(ABC):
         return ()
 
     @property
+    def printed(self) -> Sequence[Table]:
+        """The tables that the command prints."""
+        return ()
+
+    @property
     def damaged(self) -> str:
         """What is damaged among the videos, in a sentence; empty if nothing is known to be."""
         return ""

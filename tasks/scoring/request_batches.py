@@ -80,7 +80,7 @@ class RequestBatches(BatchService[U]):
             collected = self._provider.collect(handle)
         except SlvmevalError as problem:
             raise CannotGoOn(
-                f"{problem}. To ask again without batch {handle}: `slvmeval judgements give-up {handle}`"
+                f"{problem}. To ask again without batch {handle}: `slvmeval gc --set batch={handle}`"
             ) from problem
         answers = sorted_forbidden(collected.answers)
         rows = {

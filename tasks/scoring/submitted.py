@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from storage_schemas.commit import write_atomic
 from storage_schemas.provenance import utc_now
 from storage_schemas.row_store import RowId
+from storage_schemas.store import Store
 from tasks.llm.meter import Reservation
 from tasks.llm.providers.batches import PERHAPS, Attempt
 from tasks.llm.shared_state import SharedState
@@ -298,6 +299,11 @@ class BatchRecords:
 _AHEAD = 4
 
 _Kept = TypeVar("_Kept", bound=Unit, contravariant=True)
+
+
+def batch_records(store: Store) -> list[BatchRecords]:
+    """Return the records of the batches of a store: those of judgements, and of descriptions."""
+    return [BatchRecords(store.root / "judgements"), BatchRecords(store.root / DESCRIPTIONS)]
 
 
 class Keeper(Protocol[_Kept]):

@@ -33,7 +33,9 @@ def doctor(
     capsys: pytest.CaptureFixture[str], profile: Path, store: Path, *words: str, code: int = 0
 ) -> Findings:
     """Run it; return what it found of cluster and nodes: the worst verdict of a kind and all its words."""
-    assert main(["doctor", "--profile", str(profile), "--store", str(store), "--json", *words]) == code
+    assert (
+        main(["doctor", "--profile", str(profile), "--store", str(store), "--format", "json", *words]) == code
+    )
     result: Findings = {}
     for finding in json.loads(capsys.readouterr().out):
         before = result.get(finding["what"], ("ok", ""))

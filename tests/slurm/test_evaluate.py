@@ -40,7 +40,7 @@ def test_judges_run_in_the_pools_that_they_ask_for(
     text += "[pools.large-memory]" + third.replace('partition = "cpu"', 'partition = "h100"')
     profile.write_text(text)
     words = ["evaluate", "-e", "planted?hardware=gpu&label=loaded", "-e", "planted?mood=first"]
-    words += ["-e", "planted?mood=second", "--json"]
+    words += ["-e", "planted?mood=second", "--format", "json"]
     environment = slurm.environment | {
         "PYTHONPATH": f"{planted.folder}{os.pathsep}{ROOT}",
         "PYTHONSAFEPATH": "1",

@@ -43,7 +43,7 @@ def test_the_models_are_measured_where_a_build_would_run_them(slurm: Slurm, tmp_
     (tmp_path / "recipe.json").write_text(recipe.model_copy(update=only).model_dump_json())
     models = tiny_models(tmp_path / "weights", tmp_path / "checkpoints")
     profile = site(tmp_path, "3GiB", f'model_folders = ["{models}"]')
-    ran = check(slurm, tmp_path, profile, "--recipe", str(tmp_path / "recipe.json"), "--json")
+    ran = check(slurm, tmp_path, profile, "--recipe", str(tmp_path / "recipe.json"), "--format", "json")
     assert ran.returncode == 0, ran.stderr
     report = json.loads(ran.stdout)
     assert report["job"]

@@ -27,7 +27,17 @@ def test_dimensions_run_in_the_pools_that_they_ask_for(
     profile = tmp_path / "site.toml"
     given = {"store": tmp_path / "store", "api": "", "python": sys.executable}
     profile.write_text(PROFILE.format(**given, cpu="", site="", h100_memory="1GiB", h100_jobs=1, idle_s=60))
-    words = ["suite", "run", "planted", "--videos", str(videos), "--prompt-suite", str(prompts), "--json"]
+    words = [
+        "suite",
+        "run",
+        "planted",
+        "--videos",
+        str(videos),
+        "--prompt-suite",
+        str(prompts),
+        "--format",
+        "json",
+    ]
     words += ["--dimension", "length", "--dimension", "heavy", "--profile", str(profile)]
     environment = slurm.environment | {
         "PYTHONPATH": f"{planted_suite}{os.pathsep}{ROOT}",

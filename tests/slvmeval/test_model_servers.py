@@ -236,7 +236,14 @@ class Package:
         price = "input_per_million = 1e6\noutput_per_million = 1e6\n"
         (folder / "prices.toml").write_text(f"[models.listed]\n{price}[models.m-2026]\n{price}")
         words = ["evaluate", "-e", f"{name}?model=listed&server=s", "--store", str(store), "--direct"]
-        words += ["--json", "--profile", str(folder / "site.toml"), "--set", f"prices={folder}/prices.toml"]
+        words += [
+            "--format",
+            "json",
+            "--profile",
+            str(folder / "site.toml"),
+            "--set",
+            f"prices={folder}/prices.toml",
+        ]
         self.command = [sys.executable, "-m", "slvmeval", *words, "--workers", "1", "--quiet"]
         root = str(Path(__file__).parents[2])
         self.environment = {**os.environ, "PYTHONPATH": f"{self.site}{os.pathsep}{root}"}

@@ -10,7 +10,7 @@ from pydantic import Field
 from flows.annotate.parameters import PrivateAudience
 from flows.parameters import RARE, Given
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate import backups, exchange, filter, ratings, reconcile, simulate
+from slvmeval.cli.annotate import backups, exchange, filter, payments, ratings, simulate
 from slvmeval.cli.declared import CommandGroup
 
 annotate = CommandGroup(
@@ -25,7 +25,7 @@ def register(parent: typer.Typer) -> None:
     ratings.register(annotate)
     filter.register(annotate)
     simulate.register(annotate)
-    reconcile.register(annotate)
+    payments.register(annotate)
     backups.register(annotate)
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 

@@ -1,4 +1,4 @@
-"""``slvmeval annotate backup`` and ``restore``: the annotation database as one file."""
+"""``slvmeval annotate backup``: the annotation database as one file, and back."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from pydantic import Field
 from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from tasks.annotation.desk.backup import BackedUp
 
-FileArgument = Annotated[Path, Given(("argument",), "FILE"), Field(description="The backup.")]
-
 
 def register(annotate: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the command."""
     annotate.command()(backup)
-    annotate.command()(restore)
 
 
 class BackupOptions(terminal.DeskParameters):
     """Options of `backup`."""
 
-    file: FileArgument
-    as_json: terminal.JsonOption = False
+    file: Annotated[Path, Given(("argument",), "FILE")] = Field(description="The backup.")
+    restore: bool = Field(default=False, description="Fill an empty database from FILE.")
+    output: terminal.FormatOption = "table"
 
 
 def backup(
@@ -39,46 +38,29 @@ def backup(
     The file is the same for SQLite and PostgreSQL. It holds everything about workers that the database holds,
     and not the installation's key: keep a copy of STORE/annotation/key elsewhere.
 
+    With --restore it is read into an empty database, of SQLite or PostgreSQL, with the key of that time.
+    Workers who were erased since the backup was made are erased again. Publish the campaigns again afterwards
+    if the store's videos are gone.
+
     Example: `slvmeval annotate backup desk-monday.sqlite --store STORE`
     """
-    from tasks.annotation.desk.backup import back_up
+    from dataclasses import asdict
 
-    with opened_desk(options) as (_, desk):
-        done = back_up(desk, options.file)
-    _say(done, f"{_in_words(done)} in {options.file}", options.as_json)
-
-
-class RestoreOptions(terminal.DeskParameters):
-    """Options of `restore`."""
-
-    file: FileArgument
-    as_json: terminal.JsonOption = False
-
-
-def restore(
-    options: RestoreOptions,
-) -> None:
-    """Fill an empty annotation database from a backup, of SQLite or PostgreSQL into either.
-
-    Workers who were erased since the backup was made are erased again. It needs the installation's key of
-    that time. Publish the campaigns again afterwards if the store's videos are gone.
-
-    Example: `slvmeval annotate restore desk-monday.sqlite --store STORE`
-    """
     from storage_schemas.votes import VotesStore
+    from tasks.annotation.desk.backup import back_up
     from tasks.annotation.desk.backup import restore as restore_from
 
     with opened_desk(options) as (opened, desk):
-        done = restore_from(desk, options.file, VotesStore(opened))
-    again = f"; {done.erased_again} workers who were erased since are erased again" * bool(done.erased_again)
-    _say(done, f"restored {_in_words(done)}{again}", options.as_json)
+        if options.restore:
+            done = restore_from(desk, options.file, VotesStore(opened))
+            words = f"restored {_in_words(done)}"
+            if done.erased_again:
+                words += f"; {done.erased_again} workers who were erased since are erased again"
+        else:
+            done = back_up(desk, options.file)
+            words = f"{_in_words(done)} in {options.file}"
+    terminal.show(options.output, asdict(done), words)
 
 
 def _in_words(done: BackedUp) -> str:
-    return f"{done.votes} votes of campaigns {', '.join(done.campaigns) or '(none)'}"
-
-
-def _say(done: BackedUp, words: str, as_json: bool) -> None:
-    from dataclasses import asdict
-
-    terminal.show(as_json, asdict(done), words)
+    return f"{count_text(done.votes, 'vote')} of campaigns {', '.join(done.campaigns) or '(none)'}"

@@ -12,7 +12,7 @@ from flows.annotate.parameters import AnnotateParameters, PrivateAudience
 from flows.parameters import RARE, Given, OwnPrompts, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
-from slvmeval.cli.declared import Only
+from slvmeval.cli.declared import Only, refuse
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def register(annotate: typer.Typer) -> None:
 class ExportOptions(terminal.DeskParameters):
     """Options of `export`."""
 
-    out: Annotated[Path, Given(metavar="FILE")] = Field(description="A new file, FILE.csv or FILE.jsonl.")
+    out: Annotated[Path, Given(metavar="FILE")] = Field(
+        default=Path("tasks.csv"), description="A new file, FILE.csv or FILE.jsonl."
+    )
     campaign: CampaignArgument = None
     links: Annotated[Literal["token", "worker", "none"], Given(metavar="token|worker|none")] = Field(
         default="token",
@@ -96,6 +98,13 @@ def export(
     from tasks.annotation.exchange.task_table import TableOptions, check_target, task_rows, write_table
     from tasks.annotation.installation import installation_key
 
+    if given.links == "none":
+        refuse(given, "only with --links token or worker", "public_url", "placeholder")
+    else:
+        why = "only with --links none"
+        refuse(given, why, "media_url", "language", "texts", "private_audience")
+        if given.links == "token":
+            refuse(given, "only with --links worker", "placeholder")
     check_target(given.out)
     with opened_desk(given) as (opened, desk):
         name = pairs_campaign(desk, given.campaign, "send raters links (`slvmeval annotate links`)")
@@ -135,7 +144,7 @@ class ImportOptions(terminal.DeskParameters):
     report: Annotated[Path | None, Given(("--out",), metavar="FILE")] = Field(
         default=None, description="Report of the rows left out; by default next to the first file."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def import_(
@@ -164,7 +173,7 @@ def import_(
         # an older report does not apply to these rows
         write_report(place, result.left_out)
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "campaign": name,
             "rows": result.rows,
@@ -216,7 +225,6 @@ def publish(
         AnnotateParameters,
         Only(
             "release",
-            "version",
             "campaign",
             "settings",
             "private_audience",
@@ -226,7 +234,7 @@ def publish(
             "profile",
         ),
     ],
-    run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")],
+    run: Annotated[terminal.RunSwitches, Only("output", "quiet")],
     given: PublishOptions,
 ) -> None:
     """Publish a release to annotators: write the videos they see, and queue its pairs.
@@ -248,21 +256,21 @@ def publish(
 
     site = parameters.site()
     options = annotate_options(parameters, site)
-    as_json, quiet = run.as_json, run.quiet
-    log_to_stderr(quiet or as_json)
+    output, quiet = run.output, run.quiet or run.output != "table"
+    log_to_stderr(quiet)
     with (
-        BuildProgress(options.open_store().cache, quiet or as_json, "annotation") as progress,
+        BuildProgress(options.open_store().cache, quiet, "annotation") as progress,
         annotation(options, progress) as prepared,
     ):
         if given.dry_run:
             plan = prepared.plan()
             terminal.show(
-                as_json, {**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")}, *plan.in_words()
+                output, {**asdict(plan), "campaign": plan.campaign.model_dump(mode="json")}, *plan.in_words()
             )
             return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
     terminal.show(
-        as_json,
+        output,
         {
             "campaign": result.campaign.model_dump(mode="json"),
             "pairs": result.shown,
@@ -303,7 +311,7 @@ class TranslateOptions(ReleaseParameters):
     plain_sampling: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Omit vLLM's extra fields, for example for OpenAI's servers."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
     quiet: terminal.QuietOption = False
 
 
@@ -319,7 +327,7 @@ def translate(
     Example: `slvmeval annotate translate demo --store STORE --profile site.toml`
     """
     from flows.annotate.options import translation_parameters
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UsageError
     from storage_schemas.store import Store
     from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
@@ -332,27 +340,27 @@ def translate(
         options.plain_sampling,
     )
     if parameters is None:
-        raise UserInputError("name the language: --language ja")
+        raise UsageError("name the language: --language ja")
     site = options.site()
     if options.prompt_suite is None:
+        refuse(options, "only with --prompt-suite FILE", "suite")
         opened = terminal.open_release(options)
         captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
         root = opened.store.root
-    elif options.release is not None:
-        raise UserInputError("name a release, or give --prompt-suite: not both")
     else:
+        refuse(options, "not with --prompt-suite", "release")
         root = Store.create(Path(site.store)).root
         captions = prompt_texts(options.prompt_suite, options.suite, root)
     with (
         TranslationStore(root) as translations,
-        terminal.step_bar("captions", options.quiet or options.as_json) as step,
+        terminal.step_bar("captions", options.quiet or options.output != "table") as step,
     ):
         result = translate_captions(
             captions, parameters, Servers(site.model_servers, root), translations, step
         )
     command = "publish" if options.prompt_suite is None else "publish-ratings"
     terminal.show(
-        options.as_json,
+        options.output,
         {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())},
         result.in_words(),
         f"`slvmeval annotate {command}` shows them.",
@@ -375,7 +383,7 @@ class CollectOptions(terminal.DeskParameters):
     """Options of `collect`."""
 
     campaign: CampaignArgument = None
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def collect(
@@ -403,7 +411,7 @@ def collect(
     rows = [asdict(one) | {"complete": one.complete} for one in done]
     nothing = "nothing is published yet: slvmeval annotate publish"
     terminal.show(
-        options.as_json,
+        options.output,
         [{key: _plain(value) for key, value in row.items()} for row in rows],
         *([one.in_words() for one in done] or [nothing]),
     )

@@ -10,6 +10,7 @@ from pydantic import Field
 from flows.parameters import Given, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import workers
+from slvmeval.cli.declared import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ class FilterOptions(ReleaseParameters):
         default=False,
         description="Only print how many pairs of each aspect would pass, and why others do not.",
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def filter_(
@@ -67,8 +68,9 @@ def filter_(
     controls = controls_of(people.outcomes)
     about = [in_words] if (in_words := controls_in_words(controls)) else []
     if options.dry_run:
+        refuse(options, "not with --dry-run", "name")
         terminal.show(
-            options.as_json,
+            options.output,
             [_plain(row) for row in rows],
             lambda: _print_retention(parent, people, rows),
             *about,
@@ -78,7 +80,7 @@ def filter_(
     what = "written" if filtered.new else "unchanged since it was written"
     final, initial = rows[-1].final, rows[-1].initial
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "release": filtered.release.name,
             "version": filtered.release.version,
@@ -133,8 +135,8 @@ def _print_retention(release: Release, people: ReleaseVotes, rows: list[Retentio
     excluded = ("excluded as unclear",) if rule.until_certain else ("excluded by C", "by A and B")
     gold = rows[-1].gold > 0
     columns = ("aspect", "pairs", *excluded, "undecided", *(("gold",) if gold else ()), "kept", "rate, %")
-    terminal.console().print(
-        terminal.table(
+    terminal.say(
+        terminal.Grid(
             title,
             columns,
             [

@@ -32,7 +32,7 @@ class PublishRatingsOptions(terminal.DeskParameters):
     guides: Annotated[Path | None, Given(("--texts",), metavar="DIR", panel=RARE)] = Field(
         default=None, description="Folder with your own guides for raters, LANGUAGE/DIMENSION.txt."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
     quiet: terminal.QuietOption = False
 
 
@@ -82,7 +82,7 @@ def publish_ratings(
     key = installation_key(root)
     with (
         Desk.open(database_url(root, options.database), key) as desk,
-        terminal.step_bar("videos", options.quiet or options.as_json) as step,
+        terminal.step_bar("videos", options.quiet or options.output != "table") as step,
     ):
         wanted = rating_campaign(
             desk.campaigns.all(), made, names, options.campaign, options.settings, options.guides
@@ -91,10 +91,10 @@ def publish_ratings(
     output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
     counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}
     terminal.show(
-        options.as_json,
+        options.output,
         {**output, **counts, "left_out": [asdict(one) for one in result.left_out]},
         result.in_words(),
-        lambda: terminal.say_left_out(result.left_out, see="--json"),
+        lambda: terminal.say_left_out(result.left_out, see="--format json"),
         f"Next: slvmeval annotate serve {wanted.name} --store {root}",
     )
     if result.left_out:

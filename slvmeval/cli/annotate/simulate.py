@@ -46,7 +46,7 @@ class SimulateOptions(Frozen):
         default=10, ge=1, description="Campaigns to simulate under each rule."
     )
     seed: int = Field(default=0, ge=0, description="Seed of the first run.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def simulate(
@@ -54,7 +54,7 @@ def simulate(
 ) -> None:
     """Simulate campaigns under both rules: bad workers they find, what they cost, and what they keep.
 
-    It needs no store. Workers are listed for review as in `annotate quality`, and excluded at once. Ten runs
+    It needs no store. Workers are listed for review as in `annotate workers`, and excluded at once. Ten runs
     take about a minute.
 
     Example: `slvmeval annotate simulate --workers good=40,random=3 --pairs 200 --settings campaign.toml`
@@ -83,14 +83,14 @@ def simulate(
     pays = [result.answers * campaign.pay_for(options.seconds) / options.runs for result in results]
     rows = [{**asdict(one), "pay_of_a_run": pay} for one, pay in zip(results, pays, strict=True)]
     terminal.show(
-        options.as_json,
+        options.output,
         {"runs": options.runs, "seed": options.seed, "currency": campaign.currency, "rules": rows},
         lambda: _print(results, pays, campaign, options.runs),
     )
 
 
 def _counts(text: str) -> dict[Behaviour, int]:
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UsageError
     from tasks.annotation.simulation import Behaviour
 
     names = {behaviour.value.lower().replace(" ", "-"): behaviour for behaviour in Behaviour}
@@ -98,7 +98,7 @@ def _counts(text: str) -> dict[Behaviour, int]:
     for part in text.split(","):
         name, _, number = part.strip().partition("=")
         if name not in names or not number.isdecimal():
-            raise UserInputError(
+            raise UsageError(
                 f"--workers: {part.strip()!r} is not KIND=COUNT, with a KIND of {', '.join(names)}"
             )
         counts[names[name]] = int(number)
@@ -123,7 +123,7 @@ def _print(
     ]
     columns = ("workers", "number", "paper, in time", "strict, in time", "paper, ever", "strict, ever")
     title = f"workers listed for review by their 8th task or the 10th after a change, and ever; {runs} runs"
-    terminal.console().print(terminal.table(title, columns, found, numbers=5))
+    terminal.say(terminal.Grid(title, columns, found, numbers=5))
     rows = [
         (
             one.rule,
@@ -145,4 +145,4 @@ def _print(
         "rightly decided, %",
         "clear pairs kept, %",
     )
-    terminal.console().print(terminal.table("a campaign", heads, rows, numbers=6))
+    terminal.say(terminal.Grid("a campaign", heads, rows, numbers=6))

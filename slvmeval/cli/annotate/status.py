@@ -35,7 +35,7 @@ class StatusOptions(terminal.DeskParameters):
     rate: Annotated[float | None, Given(metavar="AMOUNT", by_set=True)] = Field(
         default=None, ge=0, description="Pay per task, for the cost; by default what the campaign pays."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def status(
@@ -67,7 +67,7 @@ def status(
             )
             states.append(campaign_state(facts, utc(), rate=options.rate))
     terminal.show(
-        options.as_json,
+        options.output,
         [*map(_json, states), *map(_ratings_json, rated)],
         *(partial(_print_ratings, one) for one in rated),
         *(partial(_print, one) for one in states),
@@ -80,12 +80,12 @@ def _print(state: CampaignState) -> None:
     columns = ("aspect", "", "votes", "pairs with all", "open", "alpha")
     rows = [_row(state, row) for row in (*now.aspects, now.total)]
     title = f"{campaign.name}: {campaign.shows}"
-    terminal.console().print(terminal.table(title, columns, rows))
+    terminal.say(terminal.Grid(title, columns, rows))
     terminal.say(*_lines(state))
     if state.trouble:
         trouble = [(one.what, one.times, one.mostly) for one in state.trouble]
-        terminal.console().print(
-            terminal.table("refused and corrected", ("what", "count", "usual cause"), trouble, numbers=1)
+        terminal.say(
+            terminal.Grid("refused and corrected", ("what", "count", "usual cause"), trouble, numbers=1)
         )
 
 
@@ -93,7 +93,7 @@ def _print_ratings(state: RatingState) -> None:
     campaign, now = state.campaign, state.progress
     columns = ("dimension", "", "ratings", "videos with all", "open", "alpha")
     rows = [_cells(row, state.alphas.get(row.aspect)) for row in (*now.aspects, now.total)]
-    terminal.console().print(terminal.table(f"{campaign.name}: {campaign.shows}", columns, rows))
+    terminal.say(terminal.Grid(f"{campaign.name}: {campaign.shows}", columns, rows))
     most = f" of {campaign.most_workers}" if campaign.most_workers else ""
     terminal.say(f"raters: {state.consented}{most} take part")
     terminal.say(f"checks: {state.unchecked} ratings are not confirmed, {state.sent_back} were sent back")

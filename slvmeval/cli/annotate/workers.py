@@ -1,29 +1,25 @@
-"""The worker commands of ``slvmeval annotate``: quality, exclude, clear, links, erase and codes."""
+"""The worker commands of ``slvmeval annotate``: workers, links and erase."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import Field
 
-from flows.parameters import Given, SiteParameters
+from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import status
 from slvmeval.cli.annotate.database import one_campaign, opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
+from slvmeval.cli.declared import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from storage_schemas.votes import VotesStore
-    from tasks.annotation.campaign import Campaign
     from tasks.annotation.desk.desk import Desk
-    from tasks.annotation.desk.organiser import WorkerProgress
     from tasks.annotation.sync import ErasedWorker
     from tasks.votes.quality import QualityRule, WorkerQuality
 
@@ -34,81 +30,6 @@ LOCAL_ADDRESS = "http://127.0.0.1:8017"
 CsvOption = Annotated[
     Path | None, Given(("--out",), "FILE"), Field(description="A new CSV file; by default standard output.")
 ]
-COLUMNS = ("code", "answers", "pay", "currency", "also_for", "standing", "platform", "session", "worker")
-
-
-class CodesOptions(terminal.DeskParameters):
-    """Options of `codes`."""
-
-    campaign: CampaignArgument = None
-    out: CsvOption = None
-
-
-def codes(
-    options: CodesOptions,
-) -> None:
-    """List completion codes with the number of tasks each worker answered and what they are owed.
-
-    A worker gets the code with the first answer, or with what else is paid, which is in pay and named in
-    also_for; workers who are not listed are owed nothing. Check the codes before you pay.
-
-    Example: `slvmeval annotate codes spring --out codes.csv --store STORE`
-    """
-    from storage_schemas.commit import write_atomic
-    from storage_schemas.errors import UserInputError
-
-    if options.out is not None and options.out.exists():
-        raise UserInputError(f"{options.out} already exists: name a new file")
-    with opened_desk(options) as (_, desk):
-        name = one_campaign(desk, options.campaign)
-        workers = [one for one in desk.organiser.workers(name) if one.code]
-        settings = desk.campaigns.get(name)
-        pay = earnings(desk, settings)
-    table = _table(workers, pay, settings.currency)
-    if options.out is None:
-        typer.echo(table, nl=False)
-        return
-    write_atomic(options.out, table.encode("utf-8", "replace"))
-    terminal.say(f"{len(workers)} workers of campaign {name} in {options.out}")
-
-
-def earnings(desk: Desk, settings: Campaign) -> dict[str, float]:
-    """Return what each worker of a campaign has earned, by answers and otherwise."""
-    from tasks.annotation.desk.extras import pay_of
-
-    pay, seconds = defaultdict[str, float](float), desk.campaigns.watch_s(settings.name)
-    votes = [(vote.worker, vote.pair_id) for _, vote in desk.votes.read(settings.name)]
-    if settings.kind == "ratings":
-        votes = [(one.rating.worker, one.rating.task_id) for one in desk.ratings.read(settings.name)]
-    for worker, task in votes:
-        pay[worker] += settings.pay_for(seconds[task])
-    for one in desk.organiser.workers(settings.name):
-        pay[one.worker] += pay_of(one.extras)
-    return pay
-
-
-def _table(workers: list[WorkerProgress], pay: Mapping[str, float], currency: str) -> str:
-    from tasks.annotation.campaign import decimals
-
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(COLUMNS)
-    for one in workers:
-        # keep text from addresses from being interpreted as a formula
-        session = f"'{one.session}" if one.session[:1] in tuple("=+-@\t\r") and one.session else one.session
-        owed = f"{pay.get(one.worker, 0):.{decimals(currency)}f}"
-        also = " ".join(dict.fromkeys(extra.kind.value for extra in one.extras))
-        row = (one.code, one.votes, owed, currency, also, one.standing, one.platform, session, one.worker)
-        lines.writerow(row)
-    return text.getvalue()
-
-
-WorkersCampaignArgument = Annotated[
-    str, Given(("argument",), "CAMPAIGN"), Field(description="Name of the campaign.")
-]
-WorkerArgument = Annotated[
-    str, Given(("argument",), "WORKER"), Field(description="Id of the worker, or an unambiguous prefix.")
-]
 NoteOption = Annotated[str, Given(("--note",), "TEXT"), Field(description="Reason, which is recorded.")]
 ByOption = Annotated[
     str, Given(("--by",), "NAME"), Field(description="Name to record; by default your login name.")
@@ -117,20 +38,26 @@ ByOption = Annotated[
 
 def register(annotate: typer.Typer) -> None:
     """Add the commands."""
-    annotate.command()(quality)
-    annotate.command()(decide)
-    annotate.command()(codes)
+    annotate.command()(workers)
     status.register(annotate)
     annotate.command()(links)
     annotate.command()(erase)
 
 
-class QualityOptions(SiteParameters):
-    """Options of `quality`."""
+class WorkersOptions(terminal.DeskParameters):
+    """Options of `workers`."""
 
     campaign: Annotated[str | None, Given(("campaign",), "CAMPAIGN")] = Field(
         default=None, description="Name of the campaign; all by default."
     )
+    worker: Annotated[str, Given(("worker",), "WORKER")] = Field(
+        default="", description="Only this worker: the id, or an unambiguous prefix."
+    )
+    standing: Annotated[Literal["excluded", "cleared"] | None, Given(("standing",), "excluded|cleared")] = (
+        Field(default=None, description="Your decision, which is recorded.")
+    )
+    note: Annotated[NoteOption, Given(("--note",), "TEXT")] = ""
+    by: ByOption = ""
     rule: Annotated[str | None, Given(metavar="paper|strict|FILE")] = Field(
         default=None,
         description="The paper's indicators, the worker model beside them, or your own thresholds, as TOML; "
@@ -139,19 +66,29 @@ class QualityOptions(SiteParameters):
     everybody: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include workers without flags."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
-def quality(
-    options: QualityOptions,
-) -> None:
+def workers(options: WorkersOptions) -> None:
     """List the workers to review: too fast, disagreeing with everybody, mostly wrong, or careless.
 
-    It uses the collected votes (`annotate collect`) and excludes nobody: `annotate decide` records
-    a person's decision.
+    It uses the collected votes (`annotate collect`). Nobody is excluded but by your decision. excluded: no
+    more tasks; past votes count unless the rule drops them. cleared: no longer listed for review, and given
+    tasks again.
 
-    Example: `slvmeval annotate quality spring --store STORE --all`
+    Example: `slvmeval annotate workers spring --store STORE --all`
+
+    More: `slvmeval annotate workers spring 3f9a excluded --note "C on every pair" --store STORE`
     """
+    if options.standing is None:
+        refuse(options, "only with a decision, excluded or cleared", "note", "by", "database")
+        _list_workers(options)
+    else:
+        refuse(options, "not with a decision", "rule", "everybody", "output")
+        _decide(options, options.standing)
+
+
+def _list_workers(options: WorkersOptions) -> None:
     from storage_schemas.errors import UserInputError
     from storage_schemas.votes import VotesStore
     from tasks.votes.agreement import worker_agreement
@@ -179,9 +116,16 @@ def quality(
     for name in names:
         counted = counting((vote for vote in votes if vote.campaign == name), (), FilterRule())
         alphas |= {(name, worker): one.alpha for worker, one in worker_agreement(counted).items()}
-    listed = [one for one in rows if options.everybody or one.flags or one.decision is not None]
+    if options.worker:
+        rows = [one for one in rows if one.worker.startswith(options.worker)]
+        if not rows:
+            raise UserInputError(
+                f"no worker of {', '.join(names)} has an id with the prefix {options.worker!r}"
+            )
+    everybody = options.everybody or bool(options.worker)
+    listed = [one for one in rows if everybody or one.flags or one.decision is not None]
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "rules": {name: one.model_dump(mode="json") for name, one in rules.items()},
             "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in rows],
@@ -190,40 +134,23 @@ def quality(
     )
 
 
-class DecideOptions(terminal.DeskParameters):
-    """A decision of a person on a worker."""
-
-    campaign: WorkersCampaignArgument
-    worker: WorkerArgument
-    standing: Annotated[Literal["excluded", "cleared"], Given(("standing",), "excluded|cleared")] = Field(
-        description="The decision."
-    )
-    note: NoteOption
-    by: ByOption = ""
-
-
-def decide(options: DecideOptions) -> None:
-    """Record that a worker is excluded, or cleared.
-
-    excluded: no more tasks; past votes count unless the rule drops them. cleared: no longer listed for
-    review, and given tasks again.
-
-    Example: `slvmeval annotate decide spring 3f9a excluded --note "C on every pair" --store STORE`
-    """
+def _decide(options: WorkersOptions, standing: Literal["excluded", "cleared"]) -> None:
+    """Record that a worker is excluded, or cleared."""
     from storage_schemas.votes import Standing
-    from tasks.annotation.sync import decide as decide_on
+    from tasks.annotation.sync import decide
 
-    decision = decide_on(
+    assert options.campaign is not None
+    decision = decide(
         terminal.open_store(options),
         options.database,
         options.campaign,
         options.worker,
-        Standing(options.standing),
+        Standing(standing),
         options.note,
         options.by,
     )
     terminal.say(
-        f"campaign {options.campaign}: worker {decision.worker} is {options.standing}, decided by "
+        f"campaign {options.campaign}: worker {decision.worker} is {standing}, decided by "
         f"{decision.by}: {decision.note}"
     )
 
@@ -285,7 +212,7 @@ def _print_workers(
         "standing",
         "campaign",
     )
-    terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
+    terminal.say(terminal.Grid(f"{len(listed)} of {count} workers", columns, rows, numbers=7))
     reviews = sum(one.review for one in listed)
     kinds = {(rule.name, rule.flags_for_review): name for name, rule in rules.items()}
     needed = "; ".join(
@@ -362,7 +289,7 @@ class EraseOptions(terminal.DeskParameters):
     )
     by: ByOption = ""
     yes: bool = Field(default=False, description="Do not ask for confirmation.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def erase(
@@ -400,7 +327,7 @@ def erase(
             _confirm(whom, affected)
         done = [erase_worker(desk, files, name, whom, options.by or user_name()) for name in affected]
     terminal.show(
-        options.as_json, [asdict(one) for one in done], *(line for one in done for line in _in_words(one))
+        options.output, [asdict(one) for one in done], *(line for one in done for line in _in_words(one))
     )
 
 
@@ -413,9 +340,8 @@ def _one_worker(desk: Desk, files: VotesStore, prefix: str, campaigns: Sequence[
         return prefix
     if len(matches) != 1:
         raise UserInputError(
-            f"{len(matches)} workers have an id with the prefix {prefix!r}: `slvmeval annotate quality "
-            "--all` and the "
-            "organiser's pages list them"
+            f"{len(matches)} workers have an id with the prefix {prefix!r}: `slvmeval annotate workers "
+            "--all` and the organiser's pages list them"
         )
     return matches[0]
 

@@ -41,19 +41,20 @@ def build(
     """
     from flows.release.options import build_options
 
+    run.refuse_ignored()
     site = parameters.site()
     # where the work of a dry run would go
     at = site.model_copy(update={"pools": {}}) if run.direct else site
     again = parameters.retry and not _says_what(parameters)
     if again and (options := _last(site)) is not None:
         if run.dry_run:
-            plan(options, at, run.as_json)
+            plan(options, at, run.output)
         else:
             _build(options, site, run)
         return
     terminal.need_sources(parameters.sources, site)
     if run.dry_run:
-        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), at, run.as_json)
+        plan(build_options(parameters, site.model_copy(update={"store_wait_s": 0.0})), at, run.output)
     else:
         _build(build_options(parameters, site), site, run)
 
@@ -97,15 +98,19 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     from flows.release.flow import BUILD
 
     result = run_flow(BUILD, options, site, run.direct, run.quiet)
-    code = finish(result, gallery, summary, run.quiet, run.as_json)
-    if not run.as_json and any(count["built"] for count in result.release.summary().values()):
+    code = finish(result, gallery, summary, run.quiet, run.output)
+    if run.output == "table" and any(count["built"] for count in result.release.summary().values()):
         judges = "-e duration -e sharpness -e coin"
         terminal.say(f"next: slvmeval evaluate {result.release.name} --store {options.store} {judges}")
     raise typer.Exit(code)
 
 
 def finish(
-    result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool, as_json: bool = False
+    result: BuildResult,
+    gallery: Path | None,
+    summary: Path | None,
+    quiet: bool,
+    output: terminal.Format = "table",
 ) -> int:
     """Report the result, write the gallery and the summary if requested, and return the exit code."""
     from slvmeval.cli.runs import build_summary, print_summary, write_summary
@@ -124,7 +129,7 @@ def finish(
     if summary is not None:
         paths["summary"] = summary.resolve()
     terminal.show(
-        as_json,
+        output,
         build_summary(result, paths.get("gallery")),
         lambda: print_summary(result),
         *(f"{what + ':':<9} {path}" for what, path in paths.items()),

@@ -43,11 +43,9 @@ def print_counts(films: Sequence[tuple[str, Counts]]) -> None:
         for title, counts in ranked[:MAX_FILMS]
     ]
     columns = ("film", "enough clips", "too few clips: no pair")
-    terminal.console().print(
-        terminal.table("eligible clips / needed clips, by film and aspect", columns, cells)
-    )
+    terminal.say(terminal.Grid("eligible clips / needed clips, by film and aspect", columns, cells))
     if len(films) > MAX_FILMS:
-        terminal.say(f"  … and {len(films) - MAX_FILMS} more films; --json lists all")
+        terminal.say(f"  … and {len(films) - MAX_FILMS} more films; --format json lists all")
     for name, advice in advice_values(counts for _, counts in films).items():
         short = sum(name in _short(counts) for _, counts in films)
         terminal.say(f"captions:  {name} has too few clips in {short} of {len(films)} films. {advice}")

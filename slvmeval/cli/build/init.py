@@ -15,6 +15,7 @@ from pydantic import Field
 
 from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.evaluate.evaluators import Shape, new
 from storage_schemas.model import Frozen
 
@@ -69,10 +70,7 @@ def init(
     from slvmeval.new_files import write_new_files
 
     if options.kind is not None:
-        if options.cluster:
-            raise typer.BadParameter(
-                "a project has it, the package of an evaluator not", param_hint="--cluster"
-            )
+        refuse(options, "only for a project, without --kind", "cluster")
         if options.kind == "manifest":
             _write_manifest(options.folder)
         else:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slvmeval.cli import terminal
+from storage_schemas.counts import count_text
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tasks.aspects.speeds import Speed
 
 
-def plan(options: BuildOptions, site: Profile, as_json: bool) -> None:
+def plan(options: BuildOptions, site: Profile, output: terminal.Format) -> None:
     """Print what a build would make and its cost: pairs, frames, bytes, time. No pixels are read.
 
     A store that does not exist is not created, unless a server analyses captions: its answers are stored
@@ -40,7 +41,7 @@ def plan(options: BuildOptions, site: Profile, as_json: bool) -> None:
         from infra.executor import InlineExecutor
         from infra.progress import BuildProgress
 
-        progress = stack.enter_context(BuildProgress(quiet=as_json))
+        progress = stack.enter_context(BuildProgress(quiet=output != "table"))
         build = Build(options, progress)
         build.prepare()
         before_s = time.process_time()
@@ -53,7 +54,7 @@ def plan(options: BuildOptions, site: Profile, as_json: bool) -> None:
     space = values["bytes"]
     space["free"] = shutil.disk_usage(_existing(place)).free
     space["problem"] = space_problem(space["needed"], place, space["free"], options.quota_bytes)
-    terminal.show(as_json, values, lambda: _print(values))
+    terminal.show(output, values, lambda: _print(values))
 
 
 def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def _print(values: dict[str, Any]) -> None:
     if values["extends"] is not None:
         title += f", extends version {values['extends']}"
     columns = ("aspect", "planned", "missing", "frames to degrade", "no pair", "reasons")
-    terminal.console().print(terminal.table(title, columns, rows, numbers=4))
+    terminal.say(terminal.Grid(title, columns, rows, numbers=4))
     print_counts([(film["source"], film["aspects"]) for film in values["clips"]])
     sources, frames, needed = values["sources"], values["frames"], values["bytes"]
     terminal.say(
@@ -210,10 +211,8 @@ def _print(values: dict[str, Any]) -> None:
 
 def _time_text(values: dict[str, Any]) -> str:
     """Return the estimated time as text, with the workers that it is for."""
-    from flows.release.result import counted
-
     workers = ", ".join(
-        counted(count, "worker") + ("" if len(values["workers"]) == 1 else f" in pool {pool}")
+        count_text(count, "worker") + ("" if len(values["workers"]) == 1 else f" in pool {pool}")
         for pool, count in values["workers"].items()
     )
     if not values["wall_s"]:
@@ -225,12 +224,10 @@ def _time_text(values: dict[str, Any]) -> str:
 
 def _duration_text(seconds: float) -> str:
     """Return a duration in the unit that suits an estimate."""
-    from flows.release.result import counted
-
     if seconds < 90:
-        return counted(round(seconds), "second")
+        return count_text(round(seconds), "second")
     if seconds < 90 * 60:
-        return counted(round(seconds / 60), "minute")
+        return count_text(round(seconds / 60), "minute")
     return f"{seconds / 3600:.1f} hours"
 
 

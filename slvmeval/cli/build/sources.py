@@ -61,7 +61,7 @@ class ScanOptions(SiteParameters):
     sample: Annotated[int, Given(by_set=True)] = Field(
         default=50, ge=0, description="Count the clips of at most this number of sources."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 @app.command()
@@ -91,7 +91,7 @@ def scan(
     rows: list[dict[str, Any]] = []
     analyser = None if options.sample == 0 else _analyser()
     counted = 0
-    with terminal.step_bar("sources", options.as_json) as step:
+    with terminal.step_bar("sources", options.output != "table") as step:
         total = adapter.count()
         for done, item in enumerate(adapter.scan(), 1):
             if isinstance(item, SetAsideRow):
@@ -114,7 +114,7 @@ def scan(
     columns = ("video", "seconds", "captions", "state", "id, or why it is unusable")
     usable = sum(not row["reason"] for row in rows)
     terminal.show(
-        options.as_json,
+        options.output,
         [{**row, "captions_must_say": advice_values([row["clips"]])} for row in rows],
         terminal.Grid(f"sources in {data_set.path}", columns, cells, numbers=2),
         lambda: print_counts([(Path(str(row["video"])).name, row["clips"]) for row in rows if row["clips"]]),
@@ -167,7 +167,7 @@ class CaptionOptions(SiteParameters):
     )
     model_folders: ModelFolders = ()
     prompts: OwnPrompts = None
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 @app.command()
@@ -210,7 +210,7 @@ def caption(
         if not mine:
             raise UserInputError(f"{holder(lock)} captions {root}: wait until it has finished")
         found = list(find_films(root))
-        with terminal.step_bar("scenes", options.as_json) as step:
+        with terminal.step_bar("scenes", options.output != "table") as step:
             for number, item in enumerate(found, 1):
                 location, film = item if isinstance(item, tuple) else (item.location, item)
                 on_share = partial(_say_share, step, number - 1, len(found), location)
@@ -226,7 +226,7 @@ def caption(
                 step(number, len(found), location)
         blank = {film.location: len(film.blank) for film in films}
         if captioner is not None and not options.dry_run:
-            _describe(captioner, films, blank, problems, options.as_json)
+            _describe(captioner, films, blank, problems, options.output != "table")
     _show_captioned(options, data_set.path, films, blank, problems, captioner)
     if problems or (captioner is not None and not options.dry_run and any(blank.values())):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
@@ -349,7 +349,7 @@ def _show_captioned(
         for row in rows
     ]
     terminal.show(
-        options.as_json,
+        options.output,
         {"films": rows, "requests": left if options.dry_run and captioner else 0},
         *([terminal.Grid(f"captions in {folder}", columns, cells, numbers=2)] if rows else []),
         *lines,
@@ -370,7 +370,7 @@ class CategoriseOptions(SiteParameters):
         default="", description="Its server in the profile's model_servers; caption-analysis by default."
     )
     prompts: OwnPrompts = None
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 @app.command()
@@ -418,7 +418,7 @@ def categorise(
     failed: dict[str, str] = {}
     chosen: dict[str, str] = {}
 
-    with terminal.step_bar("sources", options.as_json) as step:
+    with terminal.step_bar("sources", options.output != "table") as step:
 
         def on_category(source: Source, result: str | Unanswered, answered_by: str) -> None:
             if isinstance(result, Unanswered):
@@ -434,7 +434,7 @@ def categorise(
         ask_categories(without, parameters, Servers(site.model_servers, Path(site.store)), on_category)
     known = len(sources) - len(without)
     terminal.show(
-        options.as_json,
+        options.output,
         {"chosen": chosen, "failed": failed, "known": known},
         f"{len(chosen)} of {len(without)} sources got a category in {path / CATEGORIES_NAME}; "
         f"{known} had one",

@@ -163,14 +163,14 @@ def deploy(
 
 def _crons(given: Sequence[str]) -> dict[str, str | None]:
     """Return the schedule of each flow; None if it is not given."""
-    from storage_schemas.errors import UserInputError, suggestion
+    from storage_schemas.errors import UsageError, suggestion
 
     crons: dict[str, str | None] = dict.fromkeys(("nightly", "evaluate", "annotate"))
     for text in given:
         name, equals, cron = text.partition("=")
         name, cron = (name, cron) if equals else ("nightly", text)
         if name not in crons:
-            raise UserInputError(f"--cron {text}: {suggestion(name, list(crons), 'the schedules are of')}")
+            raise UsageError(f"--cron {text}: {suggestion(name, list(crons), 'the schedules are of')}")
         crons[name] = cron
     return crons
 

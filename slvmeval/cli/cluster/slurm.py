@@ -11,6 +11,7 @@ from pydantic import Field
 
 from flows.parameters import Given, ModelFolders, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.names import NAME_RULE, is_name
 
@@ -88,18 +89,24 @@ def serve_llm(
     from infra.serving import server_path
     from infra.slurm.server_job import batches_script, server_log, server_script, submit_server
     from infra.vllm import VLLM_ENVIRONMENT, vllm_command
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UsageError
     from storage_schemas.offline_batches import batches_folder, waiting_batches
     from tasks.llm.servers import profile_lines
     from tasks.models.hub import ModelHub
 
+    if options.submit or options.script:
+        refuse(options, "only for the printed command", "port")
+        refuse(options, "not with --submit", *(["script"] if options.submit else []))
+    else:
+        refuse(options, "only with --submit or --script", "pool")
+        refuse(options, "not with --batch", *(["port"] if options.batch else []))
     site = options.site()
     hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
     served = _with_settings(_served_model(options.model, hub), options.settings)
     name = options.name or served.server
     if not is_name(name):
         # used as the name of a file and of a job
-        raise UserInputError(f"--set name={name!r}: use {NAME_RULE}")
+        raise UsageError(f"--set name={name!r}: use {NAME_RULE}")
     place = Path(site.store).resolve()
     weights, revision = _weights(options.model, served, hub, required=options.submit)
     serving = vllm_command(
@@ -190,13 +197,13 @@ def _served_model(model: str, hub: ModelHub) -> VllmModel:
 
 def _with_settings(served: VllmModel, settings: Sequence[str]) -> VllmModel:
     from flows.parameters import validated
-    from storage_schemas.errors import UserInputError, suggestion
+    from storage_schemas.errors import UsageError, suggestion
     from storage_schemas.names import key_value
 
     given = dict(key_value(text, f"--set {text}") for text in settings)
     for key in given:
         if key not in _SERVED_SETTINGS:
-            raise UserInputError(f"--set {key}: {suggestion(key, _SERVED_SETTINGS, 'the settings are')}")
+            raise UsageError(f"--set {key}: {suggestion(key, _SERVED_SETTINGS, 'the settings are')}")
     return validated(type(served), {**served.model_dump(), **given})
 
 
@@ -255,7 +262,7 @@ def list_served(options: ListOptions) -> None:
         for name, one in served.items()
     ]
     terminal.show(
-        options.as_json,
+        options.output,
         {name: one.model_dump(mode="json") for name, one in served.items()},
         terminal.Grid("models that the papers serve", columns, rows, numbers=4),
     )

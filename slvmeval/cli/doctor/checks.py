@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import slvmeval
 from flows.parameters import SiteParameters
@@ -24,7 +25,7 @@ from infra.executor import require_worker_processes
 from infra.prefect_server import loopback_port
 from infra.profile import Profile
 from slvmeval.cli.doctor.cluster import check_cluster, profile_place
-from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding, one_line, store_path
 from slvmeval.cli.doctor.model_servers import check_model_servers
 from slvmeval.foreign_packages import OURS, foreign_packages, in_words
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, suggestion
@@ -32,6 +33,9 @@ from storage_schemas.extras import is_installed, missing_package
 from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
 from tasks.llm.servers import why
+
+if TYPE_CHECKING:
+    from tasks.recipe import Recipe
 
 _PATIENCE_S = 10.0
 
@@ -115,7 +119,10 @@ INSTALL = "install the locked versions: pip install --require-hashes -r requirem
 
 def run_checks(
     options: SiteParameters,
+    recipe: str | None = None,
+    changes: Sequence[str] = (),
     *,
+    everything: bool = False,
     ask: bool = True,
     probe: bool = True,
     probe_wait_s: float = PROBE_WAIT_S,
@@ -127,6 +134,11 @@ def run_checks(
     ----------
     options
         The site: its profile, and what overrides it.
+    recipe, changes
+        The recipe whose needs are checked, and changed values of it; by default that of the store's newest
+        release.
+    everything
+        Check what other recipes need, too, and optional programs.
     ask
         Send each model server one small request.
     probe
@@ -137,15 +149,18 @@ def run_checks(
         Number of nodes of each kind on which one runs.
     """
     findings = [*check_python(), *check_our_packages(), *check_versions()]
-    for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
+    for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model):
         findings += check()
+    findings += check_tools() if everything else ()
     findings += [*check_worker_processes(), *check_loopback()]
     try:
         site = options.site()
     except SlvmevalError as problem:
         return [*findings, Finding("profile", CheckVerdict.FAIL, str(problem))]
     findings.append(Finding("profile", CheckVerdict.OK, _described(site)))
-    findings += [*check_store(Path(site.store)), *check_campaigns(Path(site.store)), *check_weights(site)]
+    findings += [*check_store(Path(site.store)), *check_campaigns(Path(site.store))]
+    used = None if everything else recipe_in_use(site, recipe, changes)
+    findings += [*check_weights(site, used), *check_analyser(site, used)]
     where = profile_place(options)
     findings += check_placement(site, where)
     findings += check_servers(site, where, ask)
@@ -404,28 +419,76 @@ def check_store(root: Path) -> Iterator[Finding]:
         yield Finding("free space", CheckVerdict.OK, size_text(free))
 
 
-def check_weights(site: Profile) -> Iterator[Finding]:
-    """Check existing weights by size, and report which recipes have all models they need."""
+def recipe_in_use(site: Profile, named: str | None, changes: Sequence[str] = ()) -> Recipe:
+    """Return the named recipe; else that of the store's newest release, else the one of builds by default.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such recipe, or a change is invalid.
+    """
+    from flows.release.options import recipe_with
+    from flows.release.parameters import DEFAULT_RECIPE
+    from storage_schemas.release import Release, release_names
+    from tasks.recipe import recipe_from
+
+    if named is None and not changes:
+        try:
+            store = Store.open(Path(site.store))
+            releases = [Release.open(store, name) for name in release_names(store)]
+            if releases:
+                newest = max(releases, key=lambda one: str(one.info["created_at"]))
+                return recipe_from(newest.recipe, stored=True)
+        except SlvmevalError:
+            # no store yet, or one that its own check reports
+            pass
+    return recipe_with(named or DEFAULT_RECIPE, changes)
+
+
+def check_weights(site: Profile, recipe: Recipe | None = None) -> Iterator[Finding]:
+    """Check by size the weights that a recipe needs; without one, those of all recipes, and others."""
     from tasks.models.hub import ModelCheck, ModelHub
     from tasks.recipe import BUILT_IN, check_recipe
 
     model_folders = [Path(folder).expanduser() for folder in site.model_folders]
     hub = ModelHub(model_folders)
-    for name in hub.names():
+    names = hub.names()
+    if recipe is not None:
+        needed = ModelCheck(model_folders, quick=True)
+        check_recipe(recipe, needed)
+        names = [name for name in names if name in needed.problems]
+    for name in names:
         try:
             yield Finding(f"model {name}", CheckVerdict.OK, str(hub.glance(name).path))
         except PrerequisiteError as problem:
             yield Finding(f"model {name}", CheckVerdict.WARN, str(problem))
         except IntegrityError as problem:
             yield Finding(f"model {name}", CheckVerdict.FAIL, str(problem))
-    for recipe in BUILT_IN.values():
+    for each in BUILT_IN.values() if recipe is None else [recipe]:
         check = ModelCheck(model_folders, quick=True)
-        check_recipe(recipe, check)
+        check_recipe(each, check)
         missing = [name for name, problem in check.problems.items() if problem is not None]
         message = (
             f"lacks {', '.join(missing)}" if missing else ", ".join(check.problems) or "no models needed"
         )
-        yield Finding(f"recipe {recipe.name}", CheckVerdict.WARN if missing else CheckVerdict.OK, message)
+        yield Finding(f"recipe {each.name}", CheckVerdict.WARN if missing else CheckVerdict.OK, message)
+
+
+def check_analyser(site: Profile, recipe: Recipe | None) -> Iterator[Finding]:
+    """Check that the server of the recipe's caption analyser, if it has one, answers."""
+    from tasks.captions.stage import make_analyser
+    from tasks.llm.servers import Servers
+
+    if recipe is None or recipe.caption_analysis.name == "rules":
+        return
+    what = f"captions of {recipe.name}"
+    try:
+        servers = Servers(site.model_servers, store_path(site))
+        make_analyser(recipe.caption_analysis, servers).check_server()
+    except PrerequisiteError as problem:
+        yield Finding(what, CheckVerdict.WARN, one_line(str(problem)))
+    else:
+        yield Finding(what, CheckVerdict.OK, "the analyser's server answers")
 
 
 def _described(site: Profile) -> str:

@@ -10,8 +10,10 @@ from pydantic import Field
 
 from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.doctor.gpu_check import GpuCheckParameters, gpu_check
 from slvmeval.cli.doctor.job_script import print_script
+from storage_schemas.counts import count_text
 
 
 def register(app: typer.Typer) -> None:
@@ -28,13 +30,20 @@ class DoctorOptions(GpuCheckParameters):
     probe_nodes: Annotated[int, Given(metavar="N", by_set=True)] = Field(
         default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
     )
+    everything: Annotated[bool, Given(("--all",))] = Field(
+        default=False, description="Include what other recipes need, and optional programs."
+    )
     script: bool = Field(
         default=False, description="Only print the job script that a build submits for the workers of --pool."
     )
 
 
+#: What the job script depends on, and the switch itself.
+_OF_SCRIPT = ("script", "pool", "store", "profile")
+
+
 def doctor(options: DoctorOptions) -> None:
-    """Check packages, store, weights, servers and the cluster, and suggest fixes.
+    """Check packages, store, servers, the cluster and what a recipe needs, and suggest fixes.
 
     Exit code 1 if something is wrong, 3 if something could not be checked. With worker pools it also checks
     SLURM, and that each kind of node sees the store, the same Python, its GPUs and this machine.
@@ -42,21 +51,26 @@ def doctor(options: DoctorOptions) -> None:
     Example: `slvmeval doctor --store STORE`, `slvmeval doctor --gpu --profile site.toml`
     """
     if options.script:
+        others = (name for name in type(options).model_fields if name not in _OF_SCRIPT)
+        refuse(options, "not with --script", *others)
         print_script(options, options.pool)
         return
     if options.gpu:
+        refuse(options, "not with --gpu", "ask", "probe_nodes", "everything")
         gpu_check(options)
         return
-    if options.changes:
-        raise typer.BadParameter(
-            f"{options.changes[0]} is a setting of no check; with --gpu it changes the recipe",
-            param_hint="--set",
-        )
+    if options.everything:
+        refuse(options, "not with --all, which is about every recipe", "recipe", "changes")
+    refuse(options, "only with --gpu", "direct")
+    refuse(options, "only with --gpu or --script", "pool")
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 
     findings = run_checks(
         options,
+        options.recipe,
+        options.changes,
+        everything=options.everything,
         ask=options.ask,
         probe=options.probe_nodes > 0,
         probe_wait_s=120.0 if options.max_wait is None else options.max_wait,
@@ -65,7 +79,7 @@ def doctor(options: DoctorOptions) -> None:
     counts = Counter(finding.verdict for finding in findings)
     wrong, unseen = counts[CheckVerdict.FAIL], counts[CheckVerdict.UNSEEN]
     terminal.show(
-        options.as_json,
+        options.output,
         [vars(finding) for finding in findings],
         *(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}" for finding in findings),
         _summary(wrong, unseen),
@@ -76,8 +90,8 @@ def doctor(options: DoctorOptions) -> None:
 
 def _summary(wrong: int, unseen: int) -> str:
     """Return the last line: what is wrong, and what was not seen."""
-    things = f"{unseen} thing{'' if unseen == 1 else 's'} could not be checked (marked ?)"
+    things = f"{count_text(unseen, 'thing')} could not be checked (marked ?)"
     if wrong:
-        problems = f"{wrong} problem{'' if wrong == 1 else 's'} to fix"
+        problems = f"{count_text(wrong, 'problem')} to fix"
         return f"{problems}; {things}" if unseen else problems
     return f"nothing wrong was found, but {things}" if unseen else "all good"

@@ -32,11 +32,13 @@ class GpuCheckParameters(SiteParameters):
         "time and "
         "memory, which `slvmeval build --dry-run` then uses.",
     )
-    recipe: Annotated[str, Given(metavar="NAME|FILE", panel=RARE)] = Field(
-        default="paper", description="With --gpu: whose models."
+    recipe: Annotated[str | None, Given(metavar="NAME|FILE")] = Field(
+        default=None,
+        description="What is needed; by default that of the store's newest release, else cpu-approx, with "
+        "--gpu paper.",
     )
     changes: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE", RARE)] = Field(
-        default=(), description="With --gpu: a changed value of that recipe."
+        default=(), description="A changed value of that recipe."
     )
     direct: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="With --gpu: check this machine, although the profile has a GPU pool."
@@ -46,7 +48,7 @@ class GpuCheckParameters(SiteParameters):
         default=None, ge=1, description="Longest wait of a job for a node; by default 120, with --gpu 600."
     )
     model_folders: ModelFolders = ()
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def gpu_check(options: GpuCheckParameters) -> None:
@@ -64,7 +66,7 @@ def gpu_check(options: GpuCheckParameters) -> None:
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu
 
     site = options.site()
-    checked = recipe_with(options.recipe, options.changes or ())
+    checked = recipe_with(options.recipe or "paper", options.changes)
     place = Store.create(Path(site.store).expanduser().resolve()).root
     in_job = not options.direct and (bool(options.pool) or any(one.gpus for one in site.pools.values()))
     request = GpuCheckRequest(
@@ -81,7 +83,7 @@ def gpu_check(options: GpuCheckParameters) -> None:
         else check_gpu(request, terminal.tell)
     )
     terminal.show(
-        options.as_json, report.model_dump(), *([lambda: _print(report)] if not report.problem else [])
+        options.output, report.model_dump(), *([lambda: _print(report)] if not report.problem else [])
     )
     if report.problem:
         terminal.tell(f"error: {report.problem}")
@@ -138,10 +140,10 @@ def _print(report: GpuCheckReport) -> None:
         for one in report.models
     ]
     columns = ("model", "verified in s", "loaded in s", "device", "dtype")
-    terminal.console().print(terminal.table("models", columns, models, numbers=2))
+    terminal.say(terminal.Grid("models", columns, models, numbers=2))
     rows = [_row(aspect) for aspect in report.aspects]
     heads = ("aspect", "frames", "s a frame", "peak memory", "pool", "device", "operation", "batches", "")
-    terminal.console().print(terminal.table("clips", heads, rows, numbers=3))
+    terminal.say(terminal.Grid("clips", heads, rows, numbers=3))
     for aspect in report.aspects:
         if aspect.note:
             terminal.say(f"note:      {aspect.aspect}: {aspect.note}")

@@ -14,16 +14,16 @@ from pydantic import Field
 from flows.parameters import Given, SiteParameters
 from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.evaluate.evaluators import list_evaluators
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
     from flows.score.options import EvaluateOptions
     from flows.score.results import EvaluationResult
     from tasks.report.accuracy import MatrixCell
-    from tasks.scoring.submitted import BatchRecords
 
 
 EVALUATE_PANEL = "Judges"
@@ -48,6 +48,11 @@ def evaluate(parameters: EvaluateParameters, run: terminal.RunSwitches) -> None:
 
     if not (parameters.evaluators or parameters.evaluators_file):
         raise typer.BadParameter("name one, see `slvmeval list evaluators`", param_hint="--evaluator")
+    run.refuse_ignored()
+    if not parameters.adaptive:
+        refuse(parameters, "only with --adaptive", "precision", "round_pairs")
+    if not parameters.batch:
+        refuse(parameters, "only with --batch", "wait")
     site = parameters.site()
     options = evaluate_options(parameters, site)
     if run.dry_run:
@@ -84,8 +89,8 @@ def print_result(result: EvaluationResult) -> None:
             )
         )
     columns = ("evaluator", "requests", "answered", "failed", "left", "asked now", "tokens", "$", "failures")
-    title = f"{result.title}: {result.pairs} pairs"
-    terminal.console().print(terminal.table(title, columns, rows, numbers=7))
+    title = f"{result.title}: {count_text(result.pairs, 'pair')}"
+    terminal.say(terminal.Grid(title, columns, rows, numbers=7))
     for one in result.evaluators:
         if one.stopped:
             terminal.say(f"{one.label} stopped: {one.stopped}")
@@ -117,7 +122,7 @@ def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> Non
         ]
         titles = ("aspect", "pairs", *(matrix.evaluators[column] for column in columns))
         heading = "Accuracy in %, with its 95 % interval clustered by source"
-        terminal.console().print(terminal.table(heading, titles, rows, numbers=len(titles) - 1))
+        terminal.say(terminal.Grid(heading, titles, rows, numbers=len(titles) - 1))
     terminal.say(f"next: slvmeval report {release.name} --store {options.store} --out report --open")
 
 
@@ -136,13 +141,13 @@ def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
 
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
-    rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.as_json))
+    rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.output != "table"))
     basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
     refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
     output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
     nothing = [] if refused else ["nothing is left to ask: every request was made before"]
     terminal.show(
-        run.as_json,
+        run.output,
         {**output, "basis": basis, "refused": refused},
         *([lambda: _print_estimate(evaluation, rows)] if rows else nothing),
         *(f"{label}: {text}" for label, text in basis.items()),
@@ -156,7 +161,7 @@ def _print_estimate(evaluation: Evaluation, rows: list[EvaluatorEstimate]) -> No
     columns = ("evaluator", "aspect", "requests", "calls", "images", "tokens in", "tokens out", "$")
     cells = [(row.evaluator, row.aspect, row.requests, *cost_cells(row.cost)) for row in rows]
     cells.append(("all", "", sum(row.requests for row in rows), *total_cells(row.cost for row in rows)))
-    terminal.console().print(terminal.table(evaluation.pairs.title, columns, cells))
+    terminal.say(terminal.Grid(evaluation.pairs.title, columns, cells))
     print_prices(evaluation.prices)
 
 
@@ -182,49 +187,21 @@ def export_judgements(
     from storage_schemas.judgements import JudgementsStore
 
     count = JudgementsStore(terminal.open_store(options)).export(options.file)
-    terminal.say(f"{count} judgements: {options.file}")
+    terminal.say(f"{count_text(count, 'judgement')}: {options.file}")
 
 
 def batches(options: ListOptions) -> None:
     """Print the batches whose answers are not collected yet: id, age, and what the provider last reported."""
-    waiting = {batch.id: batch for records in _records(options) for batch in records.batches()}
+    from tasks.scoring.submitted import batch_records
+
+    waiting = {
+        batch.id: batch
+        for records in batch_records(terminal.open_store(options))
+        for batch in records.batches()
+    }
     found = [waiting[id_] for id_ in chosen(options, waiting)]
     lines = [batch.in_words() for batch in found] or ["no batch waits for answers"]
-    terminal.show(options.as_json, [batch.as_json() for batch in found], *lines)
-
-
-class GiveUpOptions(SiteParameters):
-    """Options of `give-up`."""
-
-    batch: Annotated[str, Given(("batch",), "BATCH")] = Field(
-        description="Id, as `slvmeval list batches` shows it."
-    )
-
-
-@judgements.command(name="give-up")
-def give_up(
-    options: GiveUpOptions,
-) -> None:
-    """Forget a batch that will not be collected, so that the next `evaluate` asks its requests again.
-
-    The provider may still answer it and be paid: cancel it there first.
-
-    Example: `slvmeval judgements give-up batch_abc123 --store STORE`
-    """
-    from storage_schemas.errors import UserInputError
-
-    count = sum(records.give_up(options.batch) for records in _records(options))
-    if not count:
-        raise UserInputError(f"no batch {options.batch} waits here: `slvmeval list batches` lists them")
-    terminal.say(f"batch {options.batch} is given up: its {count} requests are asked again by the next run")
-
-
-def _records(options: SiteParameters) -> list[BatchRecords]:
-    """Return the records of batches in a store."""
-    from tasks.scoring.submitted import DESCRIPTIONS, BatchRecords
-
-    root = terminal.open_store(options).root
-    return [BatchRecords(root / "judgements"), BatchRecords(root / DESCRIPTIONS)]
+    terminal.show(options.output, [batch.as_json() for batch in found], *lines)
 
 
 class ImportJudgementsOptions(SiteParameters):

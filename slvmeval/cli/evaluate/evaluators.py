@@ -58,7 +58,7 @@ def list_evaluators(options: ListOptions) -> None:
         grids.append(terminal.Grid(f"settings of {name}", columns_of, settings))
     hint = () if options.names else ("`slvmeval list evaluators NAME` has the settings of one",)
     values = {name: one.as_json() for name, one in told.items()}
-    terminal.show(options.as_json, {**values, **from_packages}, *grids, *hint)
+    terminal.show(options.output, {**values, **from_packages}, *grids, *hint)
 
 
 def _facts(one: Declared) -> tuple[str, str, str]:

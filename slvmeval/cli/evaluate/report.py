@@ -16,11 +16,11 @@ from pydantic import Field
 from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import OtherPairs
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.store.publish import OpenOption, OutOption
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from storage_schemas.release import Release
     from tasks.publish.submission import Checked, Submission
@@ -113,6 +113,8 @@ def report(
     from tasks.report.published import PAPER, read_published
     from tasks.report.write import write_report
 
+    if options.against is None:
+        refuse(options, "only with --against", "margin")
     published = None if options.against is None else read_published(options.against)
     with terminal.step_bar("report", options.quiet) as step:
         made: Report
@@ -125,13 +127,8 @@ def report(
         else:
             from tasks.report.pair_reports import report_of_set
 
-            _only_for_releases(
-                {
-                    "RELEASE": options.release,
-                    "--campaign": options.campaigns,
-                    "--against paper": options.against == PAPER,
-                }
-            )
+            only_paper = ("against",) if options.against == PAPER else ()
+            refuse(options, "not with --pairs", "release", "campaigns", *only_paper)
             about = options.pairs
             judged_pairs = _judged_set(options, options.pairs, options.evaluators)
             made = report_of_set(
@@ -141,6 +138,7 @@ def report(
             made, options.out.resolve(), private=not options.public, most=options.pair_pages, progress=step
         )
     remember_page(terminal.open_store(options), "report", page, about)
+    terminal.say(*map(_grid, made.printed))
     if made.against is not None:
         _print_against(made.against)
     terminal.say(str(page))
@@ -173,7 +171,6 @@ def compare(
 
     Example: `slvmeval compare gpt-5-video qwen3-vl-video --store STORE --out COMPARISON`
     """
-    from storage_schemas.errors import UserInputError
     from storage_schemas.written_pages import remember_page
     from tasks.report.comparison_page import (
         NAME,
@@ -184,15 +181,15 @@ def compare(
     )
     from tasks.report.owned_folder import OwnedFolder
 
-    if options.open_it and options.out is None:
-        raise UserInputError("--open needs --out: there is no page otherwise")
+    if options.out is None:
+        refuse(options, "only with --out DIR, which has the page", "open_it")
     gathered = _judged_pairs(options)
     made = compare_evaluators(gathered, options.first, options.second, options.points / 100)
     table = comparison_table(made)
     if table.rows:
         # a terminal is narrow; the page has the rest
         shown = tuple(column for column in table.columns if column.key not in _ON_THE_PAGE_ONLY)
-        terminal.show(False, None, _grid(replace(table, columns=shown)))
+        terminal.say(_grid(replace(table, columns=shown)))
     terminal.say(*verdict(made))
     if options.out is None:
         return
@@ -219,7 +216,7 @@ class JuryOptions(JudgedOptions):
     most: Annotated[int, Given(("--max-members",), metavar="K", by_set=True)] = Field(
         default=5, ge=1, description="Maximum size of the best juries."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def jury(
@@ -239,7 +236,7 @@ def jury(
     gathered = _judged_pairs(options)
     tables = jury_tables(gathered, chosen_members(gathered, options.evaluators), options.most, options.price)
     terminal.show(
-        options.as_json,
+        options.output,
         json.loads(json_text({table.name: table for table in tables})),
         *(_grid(table) if table.rows else f"{table.title}: {table.empty}" for table in tables),
     )
@@ -259,7 +256,7 @@ def _judged_release(
 def _judged_pairs(options: JudgedOptions) -> JudgedPairs:
     if options.pairs is None:
         return _judged_release(options)
-    _only_for_releases({"RELEASE": options.release})
+    refuse(options, "not with --pairs", "release")
     return _judged_set(options, options.pairs)
 
 
@@ -267,14 +264,6 @@ def _judged_set(options: JudgedOptions, where: str, evaluators: Collection[str] 
     from tasks.report.pair_reports import judged_set
 
     return judged_set(terminal.open_store(options), where, evaluators, **_counting(options))
-
-
-def _only_for_releases(given: Mapping[str, object]) -> None:
-    from storage_schemas.errors import UserInputError
-
-    unfit = [name for name, value in given.items() if value]
-    if unfit:
-        raise UserInputError(f"{' and '.join(unfit)}: only for a release; leave --pairs out, or this")
 
 
 #: Columns of a comparison that a terminal does not show.
@@ -295,7 +284,7 @@ def _counting(options: JudgedOptions) -> Counting:
 def _print_against(against: Against) -> None:
     for line in (*against.problems, *against.absent):
         terminal.tell(line)
-    terminal.show(False, None, *map(_grid, against.tables))
+    terminal.say(*map(_grid, against.tables))
     if not against.tables:
         terminal.say(f"nothing of {against.title} can be compared with what is here")
 
@@ -365,9 +354,11 @@ def make(
     from tasks.publish.submission import UsedPrices, make_submission, read_card
 
     if options.answers is not None:
+        refuse(options, "not with --answers", "settings", "prices")
         _of_harness(options, options.answers)
         return
-    if not options.evaluator or options.partial:
+    refuse(options, "only with --answers FILE", "partial")
+    if not options.evaluator:
         raise typer.BadParameter("name the judge, or give --answers FILE", param_hint="--evaluator")
     opened = terminal.open_release(options)
     who = read_card(options.card)
@@ -422,7 +413,7 @@ class CheckOptions(ReleaseParameters):
         default=None, description="Upload it, if it is in order, to a dataset of the Hugging Face hub."
     )
     public: bool = Field(default=False, description="Everyone can read a dataset that --push makes.")
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 @submissions.command()
@@ -440,14 +431,16 @@ def check(
     from tasks.publish.hub_sharing import check_repository, push_submission
     from tasks.publish.submission import check_submission
 
-    if options.push is not None:
+    if options.push is None:
+        refuse(options, "only with --push ORG/NAME", "public")
+    else:
         check_repository(options.push)
     submission = check_submission(options.file, terminal.open_release(options)).submission
     lines = [f"{submission.card.name}: {len(submission.answers)} answers, in order"]
     for aspect, one in submission.accuracies.items():
         accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
         lines.append(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
-    terminal.show(options.as_json, submission.model_dump(mode="json", exclude={"answers"}), *lines)
+    terminal.show(options.output, submission.model_dump(mode="json", exclude={"answers"}), *lines)
     if options.push is not None:
         with tempfile.TemporaryDirectory(prefix="slvmeval-submission-") as work:
             terminal.tell(push_submission(options.file, options.push, options.public, Path(work)))

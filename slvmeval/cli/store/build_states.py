@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slvmeval.cli import terminal
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def refuse_while_running(store: Store, what: str) -> None:
@@ -32,16 +29,14 @@ def refuse_while_running(store: Store, what: str) -> None:
             )
 
 
-def runs_view(runs: list[dict[str, Any]]) -> list[RenderableType]:
+def runs_view(runs: list[dict[str, Any]]) -> list[terminal.Part]:
     """Return the lines to show for every running build, or for the last one."""
-    from rich.text import Text
-
     if not runs:
-        return [Text("this store has no builds")]
+        return ["this store has no builds"]
     running = [run for run in runs if run["status"] == "running"]
-    parts: list[RenderableType] = []
+    parts: list[terminal.Part] = []
     for run in running or runs[:1]:
-        parts += [Text(line) for line in _lines(run)]
+        parts += _lines(run)
         if run["pools"] and run["status"] == "running":
             parts.append(_pools(run["pools"]))
         if run["summary"]:
@@ -66,19 +61,19 @@ def _lines(run: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _pools(pools: dict[str, dict[str, Any]]) -> RenderableType:
+def _pools(pools: dict[str, dict[str, Any]]) -> terminal.Grid:
     columns = ("pool", "jobs", "pending", "workers", "draining", "wanted", "why jobs wait")
     rows = [
         (name, *(pool[key] for key in ("jobs", "pending", "workers", "draining", "wanted")), pool["reason"])
         for name, pool in pools.items()
     ]
-    return terminal.table("worker pools", columns, rows, numbers=5)
+    return terminal.Grid("worker pools", columns, rows, numbers=5)
 
 
-def _summary(rows: list[dict[str, Any]]) -> RenderableType:
+def _summary(rows: list[dict[str, Any]]) -> terminal.Grid:
     columns = ("aspect", "planned", "built", "set aside", "reasons")
     lines = [
         (row["aspect"], row["planned"], row["built"], row["set_aside"], terminal.counted(row["reasons"]))
         for row in rows
     ]
-    return terminal.table("pairs by aspect", columns, lines, numbers=3)
+    return terminal.Grid("pairs by aspect", columns, lines, numbers=3)

@@ -13,6 +13,8 @@ from pydantic import Field
 
 from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -37,7 +39,7 @@ class CaptionsOptions(SiteParameters):
     examples: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=3, ge=0, description="Maximum number of disagreements to show per field."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
     as_csv: Annotated[bool, Given(("--csv",), by_set=True)] = Field(
         default=False, description="Print the two tables as CSV."
     )
@@ -55,9 +57,13 @@ def captions(options: CaptionsOptions) -> None:
     """
     if len(options.what) > 2:
         raise typer.BadParameter("name a source, or two analysers", param_hint="SOURCE")
+    if options.as_csv:
+        refuse(options, "not with --set csv=true", "output", "examples")
     if len(options.what) == 1:
+        refuse(options, "only for two analysers", "examples", "as_csv")
         _show(options, options.what[0])
     else:
+        refuse(options, "only for a SOURCE", "clip", "raw")
         _compare(options, *(options.what or ("rules", "llm")))
 
 
@@ -69,7 +75,7 @@ def _compare(options: CaptionsOptions, first: str, second: str) -> None:
     stored = stored_analyses(opened)
     comparison = compare_analyses(_analyses_of(stored, first), _analyses_of(stored, second), options.examples)
     terminal.show(
-        options.as_json,
+        options.output,
         {"first": first, "second": second, **comparison.model_dump(mode="json")},
         *(
             [lambda: _print_csv(comparison)]
@@ -93,7 +99,7 @@ def _show(options: CaptionsOptions, source: str) -> None:
     if not rows:
         raise UserInputError(f"source {source!r} has no clip {options.clip}")
     in_order = sorted(rows, key=lambda row: int(row["clip"]))
-    terminal.show(options.as_json, rows, *(partial(_print_clip, row) for row in in_order))
+    terminal.show(options.output, rows, *(partial(_print_clip, row) for row in in_order))
 
 
 def _analyses_of(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAnalysis]:
@@ -200,15 +206,16 @@ def _print_comparison(
         )
         for row in comparison.fields
     ]
-    title = f"{comparison.clips} clips of {comparison.sources} sources: share of clips with an entry"
+    compared = f"{count_text(comparison.clips, 'clip')} of {count_text(comparison.sources, 'source')}"
+    title = f"{compared}: share of clips with an entry"
     columns = ("field", first, second, "both", "overlap")
-    terminal.console().print(terminal.table(title, columns, fields, numbers=4))
+    terminal.say(terminal.Grid(title, columns, fields, numbers=4))
     aspects = [
         (row.aspect, *(_share(count, row.clips) for count in (row.first, row.second, row.both)))
         for row in comparison.aspects
     ]
-    terminal.console().print(
-        terminal.table("share of eligible clips", ("aspect", first, second, "both"), aspects, numbers=3)
+    terminal.say(
+        terminal.Grid("share of eligible clips", ("aspect", first, second, "both"), aspects, numbers=3)
     )
     for one in comparison.examples:
         caption = captions.get(one.source_id)

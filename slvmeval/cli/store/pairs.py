@@ -11,6 +11,8 @@ from pydantic import Field
 from flows.parameters import Given, ReleaseParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.pair import Excerpt, Interval, PairRecord
@@ -49,7 +51,7 @@ class PairsCommandOptions(ReleaseParameters):
         default=None, description="Only pairs of this source id."
     )
     pair_ids: PairIds = ()
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def pairs(options: PairsCommandOptions) -> None:
@@ -57,13 +59,13 @@ def pairs(options: PairsCommandOptions) -> None:
 
     Example: `slvmeval pairs demo --store STORE --aspect color`, `slvmeval pairs --pair 3f2a91 --store STORE`
     """
+    if options.pair_ids:
+        refuse(options, "not with --pair", "aspects", "source")
     opened = terminal.open_release(options)
     check_aspects(opened, options.aspects)
     if options.pair_ids:
-        if options.aspects or options.source is not None:
-            raise typer.BadParameter("names pairs: leave out --aspect and --set source", param_hint="--pair")
         for pair_id in options.pair_ids:
-            _show(opened, pair_id, options.as_json)
+            _show(opened, pair_id, options.output)
         return
     if options.source is not None:
         # an unknown id is refused
@@ -87,9 +89,9 @@ def pairs(options: PairsCommandOptions) -> None:
         for row in [opened.source(record.source_id)]
     ]
     columns = ("pair", "clips", "frames", "aspect", "operation", "strength", "source")
-    title = f"release {opened.name}, version {opened.version}: {len(rows)} pairs"
+    title = f"release {opened.name}, version {opened.version}: {count_text(len(rows), 'pair')}"
     terminal.show(
-        options.as_json,
+        options.output,
         [
             {
                 **record.model_dump(mode="json", exclude={"segments"}),
@@ -101,7 +103,7 @@ def pairs(options: PairsCommandOptions) -> None:
     )
 
 
-def _show(opened: Release, pair_id: str, as_json: bool) -> None:
+def _show(opened: Release, pair_id: str, output: terminal.Format) -> None:
     record = opened.pair(pair_id)
     damage = opened.source(record.source_id).damage
     from storage_schemas.source import DAMAGE_TEXTS
@@ -109,13 +111,13 @@ def _show(opened: Release, pair_id: str, as_json: bool) -> None:
     row = opened.source(record.source_id)
     damaged = f", the video is {DAMAGE_TEXTS[row.damage]}" if row.damage else ""
     terminal.show(
-        as_json,
+        output,
         {**record.model_dump(mode="json"), "source_damage": damage},
         f"pair       {record.pair_id}",
         f"aspect     {record.aspect} ({record.category}), paper's dimension {record.dimension}",
         f"source     {row.title} ({record.source_id}), {row.licence}{damaged}",
         f"operation  {record.operation} version {record.operation_version}, strength {record.strength}, "
-        f"{record.clips_degraded} clips",
+        f"{count_text(record.clips_degraded, 'clip')}",
         *([_excerpt_line(record.excerpt)] if record.excerpt else []),
         f"parameters {_flat(record.parameters)}",
         f"choices    {_flat(record.choices)}",

@@ -12,7 +12,9 @@ from pydantic import Field
 from flows.parameters import RARE, Given, ReleaseParameters, SiteParameters
 from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.store.pairs import check_aspects
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.pair import PairRecord
@@ -113,7 +115,7 @@ def materialise(
         problems, written = _copy_units(opened, records, options.out, sides, options.quiet)
     else:
         problems, written = _encode_whole(opened, records, options.out, sides, options.encoder, options.quiet)
-    terminal.say(f"{written} pairs in {options.out.resolve()}")
+    terminal.say(f"{count_text(written, 'pair')} in {options.out.resolve()}")
     _end_without(problems, len(records) - written)
 
 
@@ -181,12 +183,16 @@ def _pair_folder(out: Path, record: PairRecord) -> Path:
     return out / record.aspect / record.pair_id[:16]
 
 
+_EXPORT = Path("export")
+
+
 class ExportOptions(ReleaseParameters):
     """Options of `export`."""
 
     out: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None,
-        description="Folder to write; with --recipe-only also FILE.json. With --push it may be left out.",
+        description="Folder to write, by default export; with --recipe-only also FILE.json. With --push "
+        "none is kept by default.",
     )
     recipe_only: bool = Field(
         default=False,
@@ -245,29 +251,21 @@ def export(
 
     opened = terminal.open_release(options)
     if options.harness is not None:
-        unfit = {
-            "--recipe-only": options.recipe_only,
-            "votes=true": options.votes,
-            "--packed": packed,
-            "--push": options.push,
-        }
-        if given := [name for name, value in unfit.items() if value]:
-            raise UserInputError(f"{' and '.join(given)}: not with --harness, whose folder has rows only")
+        unfit = ("recipe_only", "votes", "packed", "push", "public")
+        refuse(options, "not with --harness, whose folder has rows only", *unfit)
         _export_for_harness(opened, options.harness, out, options.frames, options.private, options.quiet)
         return
+    refuse(options, "only with --harness", "frames")
     if options.push is not None:
-        if options.private or options.recipe_only:
-            raise UserInputError(
-                "--push hands on a whole release, and only what may be redistributed: leave out "
-                + ("--private" if options.private else "--recipe-only")
-            )
+        why = "not with --push, which hands on a whole release that may be redistributed"
+        refuse(options, why, "private", "recipe_only")
         out = _folder_to_push(opened, options.push, out)
-    elif options.public:
-        raise UserInputError("--public says who can read what is pushed: name the dataset with --push")
-    if out is None:
-        raise UserInputError("where to? --out DIR is a folder, --push ORG/NAME a dataset of the hub")
+    else:
+        refuse(options, "only with --push ORG/NAME", "public")
+    out = out or _EXPORT
     packed = packed or options.push is not None
     if options.recipe_only:
+        refuse(options, "not with --recipe-only", "private", "packed", "votes")
         path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
         terminal.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
         return
@@ -294,7 +292,7 @@ def export(
     if problems:
         # the recipe pins all pairs, including those whose videos could not be written now
         export_recipe(opened, out / "recipe.json")
-    terminal.say(f"{result.pairs} pairs in {result.path}")
+    terminal.say(f"{count_text(result.pairs, 'pair')} in {result.path}")
     if result.left_out:
         terminal.say(
             f"{len(result.left_out)} sources may not be redistributed and were left out; the pinned recipe "
@@ -319,12 +317,10 @@ def export(
 def _export_for_harness(
     release: Release, harness: Harness, out: Path | None, frames: int, private: bool, quiet: bool
 ) -> None:
-    from storage_schemas.errors import UserInputError
     from tasks.publish.frame_restore import WithoutSources, restore_frames
     from tasks.publish.harness import write_for_harness
 
-    if out is None:
-        raise UserInputError("where to? --out DIR is a folder")
+    out = out or _EXPORT
     passed = [row.source_id for row in release.sources() if private or row.redistributable]
     problems = restore_frames(release, passed, terminal.teller(quiet))
     rest = WithoutSources(release, problems) if problems else release

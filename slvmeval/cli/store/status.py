@@ -12,6 +12,7 @@ from pydantic import Field
 
 from flows.parameters import Given
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class StatusOptions(terminal.DeskParameters):
     browser: Annotated[bool, Given(by_set=True)] = Field(
         default=True, description="Open the page in the browser at once."
     )
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
 
 
 def status(
@@ -50,11 +51,13 @@ def status(
 
     Example: `slvmeval status --store STORE --watch`, `slvmeval status --open --store STORE`
     """
-    if options.as_json and (options.page or options.watch):
-        raise typer.BadParameter("is of one moment: leave out --watch and --open", param_hint="--json")
+    if options.output != "table":
+        refuse(options, "not with --format, which is of one moment", "watch", "page")
     if options.page:
+        refuse(options, "not with --open", "watch")
         _open_page(options)
         return
+    refuse(options, "only with --open", "port", "browser", "database")
     opened = terminal.open_store(options)
     if options.watch:
         _watch(opened)
@@ -78,7 +81,7 @@ def status(
     columns = ("release, version", "pairs", "sources", "set aside", "recipe", "created", "reasons", "damaged")
     sizes = [(kind, size["count"], size_text(size["bytes"])) for kind, size in values["sizes"].items()]
     terminal.show(
-        options.as_json,
+        options.output,
         values,
         lambda: _print_runs(values["runs"]),
         terminal.Grid(f"releases in {opened.root}", columns, rows, numbers=3),
@@ -90,8 +93,7 @@ def status(
 def _print_runs(runs: list[dict[str, Any]]) -> None:
     from slvmeval.cli.store.build_states import runs_view
 
-    for part in runs_view(runs):
-        terminal.console().print(part)
+    terminal.say(*runs_view(runs))
 
 
 def _watch(store: Store) -> None:
@@ -104,7 +106,7 @@ def _watch(store: Store) -> None:
     with Live(console=terminal.console(), auto_refresh=False) as live:
         while True:
             runs = run_states(store)
-            live.update(Group(*runs_view(runs)), refresh=True)
+            live.update(Group(*map(terminal.rendered, runs_view(runs))), refresh=True)
             if not runs or runs[0]["status"] != "running":
                 return
             time.sleep(_WATCH_EVERY_S)

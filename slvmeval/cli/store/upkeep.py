@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,13 +12,16 @@ from pydantic import Field
 
 from flows.parameters import Given, ReleaseParameters, SiteParameters, Workers
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from storage_schemas.counts import count_text
 from storage_schemas.sizes import size_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from slvmeval.cli.store.release_check import ComparedSource
+    from storage_schemas.store import Store
     from tasks.media.ffmpeg_command import FfmpegCommand
 
 
@@ -51,7 +54,7 @@ class VerifyOptions(ReleaseParameters):
         description="Largest difference of a sample from ffmpeg's that is not reported, of 255.",
     )
     workers: Workers = None
-    as_json: terminal.JsonOption = False
+    output: terminal.FormatOption = "table"
     quiet: terminal.QuietOption = False
 
 
@@ -72,13 +75,13 @@ def verify(
         repair_release,
     )
     from storage_schemas.commit import retire_folder
-    from storage_schemas.errors import IntegrityError, UserInputError
+    from storage_schemas.errors import IntegrityError
     from storage_schemas.release import RELEASE, Release, find_version
     from storage_schemas.store import Store
     from tasks.media.ffmpeg_command import find_ffmpeg
 
-    if options.tolerance and not options.against_ffmpeg:
-        raise UserInputError("--set tolerance=… belongs to --against-ffmpeg N: give both")
+    if not options.against_ffmpeg:
+        refuse(options, "only with --against-ffmpeg N", "tolerance")
     command = find_ffmpeg() if options.against_ffmpeg else None
     damages: list[ReleaseDamage] = []
     try:
@@ -101,37 +104,37 @@ def verify(
             terminal.tell(f"removed version {number} of release {name}: build, and verify again")
         if options.repair or not options.deep:
             raise
-    with terminal.step_bar("verify", options.quiet or options.as_json) as step:
+    with terminal.step_bar("verify", options.quiet or options.output != "table") as step:
         processes = options.site().workers
         damages += check_release(
-            opened, checked, options.deep, step, options.quiet or options.as_json, processes
+            opened, checked, options.deep, step, options.quiet or options.output != "table", processes
         )
     done = (
-        repair_release(checked, damages, options.quiet or options.as_json)
+        repair_release(checked, damages, options.quiet or options.output != "table")
         if options.repair and damages and checked
         else []
     )
     compared: list[ComparedSource] = []
     if command is not None and checked is not None:
-        with terminal.step_bar("ffmpeg", options.quiet or options.as_json) as step:
+        with terminal.step_bar("ffmpeg", options.quiet or options.output != "table") as step:
             compared = check_against_ffmpeg(
                 checked,
                 command,
                 options.against_ffmpeg,
                 options.tolerance,
                 step,
-                options.quiet or options.as_json,
+                options.quiet or options.output != "table",
             )
     pairs = None if checked is None else checked.manifest.content["pairs"]
-    how = f"{pairs} pairs {'read frame by frame' if options.deep else 'checked'}"
+    how = f"{count_text(pairs or 0, 'pair')} {'read frame by frame' if options.deep else 'checked'}"
     if checked is None:
         how = "its manifest is damaged, so only the files of the store were checked"
-    verdict = f"{len(damages)} problems" if damages else "all good"
+    verdict = count_text(len(damages), "problem") if damages else "all good"
     remedy = "--repair removes damaged artifacts, so that the next build recreates them"
     if done:
         remedy = "run `slvmeval build --retry` (or the build again) to recreate the removed artifacts"
     terminal.show(
-        options.as_json,
+        options.output,
         {
             "release": name,
             "version": number,
@@ -158,7 +161,10 @@ _LISTED = 10
 def _show_compared(command: FfmpegCommand, compared: list[ComparedSource]) -> None:
     equal = sum(source.compared.is_equal for source in compared)
     frames = sum(source.compared.frames for source in compared)
-    terminal.say(f"{command.words} reads {equal} of {len(compared)} sources alike: {frames} frames compared")
+    terminal.say(
+        f"{command.words} reads {equal} of {count_text(len(compared), 'source')} alike: "
+        f"{frames} frames compared"
+    )
     rows: list[tuple[object, ...]] = []
     for source in compared:
         found = source.compared
@@ -174,10 +180,10 @@ def _show_compared(command: FfmpegCommand, compared: list[ComparedSource]) -> No
             rows.append((source.title, one.frame, f"{one.time_s:.3f}", one.most, f"{one.share:.2%}"))
         if len(found.differences) > _LISTED:
             rest = len(found.differences) - _LISTED
-            terminal.say(f"{source.title}: {rest} more frames differ than shown; --json has all")
+            terminal.say(f"{source.title}: {rest} more frames differ than shown; --format json has all")
     if rows:
         columns = ("source", "frame", "at s", "largest difference", "of the samples")
-        terminal.console().print(terminal.table("frames that differ", columns, rows, numbers=4))
+        terminal.say(terminal.Grid("frames that differ", columns, rows, numbers=4))
 
 
 def _as_json(command: FfmpegCommand, compared: list[ComparedSource]) -> dict[str, Any]:
@@ -208,6 +214,11 @@ class GcOptions(SiteParameters):
         "made again "
         "when needed; unreferenced: what no version of any release uses.",
     )
+    batches: Annotated[tuple[str, ...], Given(("--batch",), "ID", by_set=True)] = Field(
+        default=(),
+        description="Forget a batch of `slvmeval list batches` that will not be collected, so that the next "
+        "`evaluate` asks its requests again. The provider may still answer it and be paid: cancel it there",
+    )
     dry_run: bool = Field(default=False, description="Only print what would be freed.")
 
 
@@ -216,7 +227,8 @@ def collect(
 ) -> None:
     """Drop what can be recreated or is no longer used, and print the freed bytes.
 
-    Leftovers of killed builds are always dropped. Releases are not changed.
+    Leftovers of killed builds are always dropped. Releases are not changed. `--set batch=ID` forgets a batch
+    of requests.
 
     Example: `slvmeval gc frames encoded --store STORE`
     """
@@ -231,9 +243,12 @@ def collect(
     )
     from storage_schemas.store import ENCODED, FRAMES
 
+    if options.dry_run:
+        refuse(options, "not with --dry-run", "batches")
     opened = terminal.open_store(options)
     if not options.dry_run:
         refuse_while_running(opened, "gc")
+    _forget(opened, options.batches)
     freed = [
         clear_staging(opened, options.dry_run),
         clear_cache(opened, options.dry_run),
@@ -256,6 +271,17 @@ def collect(
         terminal.say(f"more can be freed: slvmeval gc {' '.join(Droppable)} (see --help)")
 
 
+def _forget(store: Store, batches: Sequence[str]) -> None:
+    from storage_schemas.errors import UserInputError
+    from tasks.scoring.submitted import batch_records
+
+    for id_ in batches:
+        count = sum(records.give_up(id_) for records in batch_records(store))
+        if not count:
+            raise UserInputError(f"no batch {id_} waits here: `slvmeval list batches` lists them")
+        terminal.say(f"batch {id_} is forgotten: its {count} requests are asked again by the next run")
+
+
 #: Recipe and profile have JSON Schemas, tables Arrow schemas.
 _SCHEMAS = ("recipe", "profile", "tables")
 
@@ -264,14 +290,14 @@ def list_schemas(options: ListOptions) -> None:
     """Print the schemas that are named; without a name, which there are."""
     names = chosen(options, _SCHEMAS)
     if not options.names:
-        terminal.show(options.as_json, names, *names)
+        terminal.show(options.output, names, *names)
         return
     for name in names:
         schema = _schema(name)
         # a JSON Schema is JSON for a person too
         tables = schema if name == "tables" else {}
         lines = (line for table, fields in tables.items() for line in (table, *_columns(fields), ""))
-        terminal.show(options.as_json or not tables, schema, *lines)
+        terminal.show(options.output if tables else "json", schema, *lines)
 
 
 def _schema(name: str) -> dict[str, Any]:

@@ -30,18 +30,18 @@ def compared_with(against: str | None, suite: Suite | None, tables: Sequence[Tab
     UserInputError
         If the values cannot be read, or no suite says which paper is meant.
     """
-    from storage_schemas.errors import UserInputError
+    from storage_schemas.errors import UsageError
     from tasks.report.suite_published import PAPER, hold_suite_against, read_suite_published
 
     if against is None:
         return []
     if suite is None and against == PAPER:
-        raise UserInputError(f"--against {PAPER} needs a suite: name it")
+        raise UsageError(f"--against {PAPER} needs a suite: name it")
     published = read_suite_published(against, "" if suite is None else suite.published)
     titles = {} if suite is None else {one.name: one.title for one in suite.dimensions}
     held = hold_suite_against(published, tables, titles)
     for line in held.absent:
         terminal.tell(line)
     shown = [column.title for column in held.table.shown]
-    terminal.console().print(terminal.table(held.table.title, shown, held.table.cells()))
+    terminal.say(terminal.Grid(held.table.title, shown, held.table.cells()))
     return [held.table]

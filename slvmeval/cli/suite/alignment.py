@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.suite.against import compared_with
 from slvmeval.cli.suite.scores import ALL, AlignmentOptions, compare_with_people, the_suite
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from tasks.report.table import Table
@@ -32,8 +34,11 @@ def alignment(
     Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
     """
     if options.variants:
+        of_page = ("videos", "manifest_file", "most_different", "settings", "seed")
+        refuse(options, "not with --variant, which writes no page of differences", *of_page)
         compare_variants(options)
     else:
+        refuse(options, "only with --variant", "common")
         compare_with_people(options)
 
 
@@ -60,7 +65,7 @@ def compare_variants(options: AlignmentOptions) -> None:
         _print_by_dimension(table)
     paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, made, tables)], [])
     terminal.say_left_out(given.left_out)
-    terminal.say(f"{len(paths)} files: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)
 
 
@@ -74,4 +79,4 @@ def _print_by_dimension(table: Table) -> None:
         if column.is_number
     ]
     titles = ["dimension", *heads]
-    terminal.console().print(terminal.table(table.title, titles, lines, numbers=len(heads)))
+    terminal.say(terminal.Grid(table.title, titles, lines, numbers=len(heads)))

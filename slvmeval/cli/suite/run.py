@@ -14,6 +14,7 @@ from flows.parameters import Given
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Without
+from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ def print_result(result: SuiteResult) -> None:
         for one in result.dimensions
     ]
     columns = ("dimension", "scores", "there", "failed", "left", "scored now", "tokens", "$", "failures")
-    title = f"{result.title}: {result.videos} videos"
-    terminal.console().print(terminal.table(title, columns, rows, numbers=7))
+    title = f"{result.title}: {count_text(result.videos, 'video')}"
+    terminal.say(terminal.Grid(title, columns, rows, numbers=7))
     _warn((one.dimension, one.stopped) for one in result.dimensions)
-    terminal.say_left_out(result.left_out, see="--json")
+    terminal.say_left_out(result.left_out, see="--format json")
 
 
 def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
@@ -61,7 +62,7 @@ def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
 
     run = SuiteRun(options, RequestProgress(quiet=True))
     run.prepare(ask_servers=False)
-    rows = run.estimate(switches.sample, terminal.teller(switches.quiet or switches.as_json))
+    rows = run.estimate(switches.sample, terminal.teller(switches.quiet or switches.output != "table"))
     refused = {one.dimension.name: one.refused for one in run.dimension_parts if one.refused}
     assumed = run.assumes()
     output = {
@@ -70,7 +71,7 @@ def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
         "rows": [row.as_json() for row in rows],
     }
     terminal.show(
-        switches.as_json,
+        switches.output,
         {**output, "refused": refused, "left_out": [vars(one) for one in run.left_out]},
         *(
             [lambda: _print_estimate(run, rows)]
@@ -79,7 +80,7 @@ def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
         ),
         *(text for text in assumed),
         lambda: _warn(refused.items()),
-        lambda: terminal.say_left_out(run.left_out, see="--json"),
+        lambda: terminal.say_left_out(run.left_out, see="--format json"),
     )
 
 
@@ -99,7 +100,7 @@ def _print_estimate(run: SuiteRun, rows: list[DimensionEstimate]) -> None:
         for row in rows
     ]
     cells.append(("all", sum(row.videos for row in rows), *total_cells(row.cost for row in rows), "", ""))
-    terminal.console().print(terminal.table(run.suite.title, (*columns, *per_video), cells, numbers=8))
+    terminal.say(terminal.Grid(run.suite.title, (*columns, *per_video), cells, numbers=8))
     print_prices(run.prices)
 
 
@@ -125,6 +126,7 @@ def run(
     """
     from flows.score.options import suite_options
 
+    switches.refuse_ignored()
     asked = parameters.model_copy(update={"suite": chosen.suite})
     site = asked.site()
     options = suite_options(asked, site)

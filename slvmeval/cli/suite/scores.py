@@ -14,8 +14,10 @@ from pydantic import Field
 
 from flows.parameters import RARE, Given, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.cli.declared import refuse
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.against import AgainstOption, compared_with
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
@@ -102,7 +104,7 @@ def leaderboard(
     board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
     table = board_table(board)
     titles = [column.title for column in table.shown]
-    terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    terminal.say(terminal.Grid(table.title, titles, table.cells(), numbers=len(titles) - 1))
     page = write_board(board, options.out, compared_with(options.against, made, [table]))
     remember_page(held, "leaderboard", page, made.title)
     terminal.say(f"leaderboard: {page}")
@@ -236,6 +238,8 @@ def compare_with_people(options: AlignmentOptions) -> None:
 
     held = terminal.open_store(options)
     made = the_suite(held, options.suite)
+    if options.videos is None:
+        refuse(options, "only with --videos DIR", "manifest_file")
     files = _files(options.videos, options.manifest_file)
     prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
     rows = ScoresStore(held).rows()
@@ -258,22 +262,19 @@ def compare_with_people(options: AlignmentOptions) -> None:
     held_against = compared_with(options.against, made, [table])
     paths = write_tables(options.out, [table, left_out_table(left_out), *held_against], figures, page)
     titles = [column.title for column in table.shown]
-    terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    terminal.say(terminal.Grid(table.title, titles, table.cells(), numbers=len(titles) - 1))
     terminal.say_left_out(given.left_out)
     terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
-    terminal.say(f"{len(paths)} files, and {PAGE}: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}, and {PAGE}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 
 
 def _files(videos: Path | None, manifest: Path | None) -> dict[VideoKey, VideoEntry]:
     """Return the videos of a manifest; none without a folder."""
-    from storage_schemas.errors import UserInputError
     from tasks.scoring.suites.human_ratings import VideoKey
     from tasks.scoring.suites.manifest import find_manifest, load_manifest
 
     if videos is None:
-        if manifest is not None:
-            raise UserInputError("--manifest names files in a folder: give --videos too")
         return {}
     entries = load_manifest(manifest or find_manifest(videos), videos).videos
     return {VideoKey(model=one.model, prompt_id=one.prompt_id, sample=one.sample): one for one in entries}
@@ -309,16 +310,13 @@ def correlations(
 
     Example: `slvmeval suite correlations --out DIR --prompt-suite FILE --store STORE`
     """
-    from storage_schemas.errors import UserInputError
     from tasks.report.suite_tables import correlation_figure, correlation_tables, runs_of, write_tables
     from tasks.scoring.suites.leaderboard import current
     from tasks.scoring.suites.prompts import load_categories, load_prompts, with_categories
     from tasks.scoring.suites.score_store import ScoresStore
 
-    if options.categories is not None and options.prompt_suite is None:
-        raise UserInputError(
-            "--categories needs the prompts, which have the themes: give --prompt-suite FILE"
-        )
+    if options.prompt_suite is None:
+        refuse(options, "only with --prompt-suite FILE, whose prompts have the themes", "categories")
     if options.scores is None:
         held = terminal.open_store(options)
         made: Suite | None = the_suite(held, options.suite)
@@ -336,10 +334,10 @@ def correlations(
     paths = write_tables(options.out, [*tables, *compared_with(options.against, made, tables)], figures)
     first = tables[0]
     titles = [column.title for column in first.shown]
-    terminal.console().print(terminal.table(first.title, titles, first.cells()))
+    terminal.say(terminal.Grid(first.title, titles, first.cells()))
     if options.categories is not None and not any(table.name == "categories" for table in tables):
         terminal.tell(
             "no table by category: it needs prompts whose theme has a category, and groups of dimensions "
             "that all have one scale"
         )
-    terminal.say(f"{len(paths)} files: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")

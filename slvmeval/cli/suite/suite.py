@@ -31,4 +31,4 @@ def list_suites(options: ListOptions) -> None:
 
     points = suites()
     rows = {name: points[name].value for name in chosen(options, points)}
-    terminal.show(options.as_json, rows, *(f"{name:<20} {where}" for name, where in rows.items()))
+    terminal.show(options.output, rows, *(f"{name:<20} {where}" for name, where in rows.items()))

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from flows.parameters import OUTPUT, RARE, Given, SiteParameters
+from flows.parameters import OUTPUT, RARE, Given
 from flows.score.parameters import EvaluateParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, Only
-from slvmeval.cli.evaluate.report import FailuresOption, TiesOption
+from slvmeval.cli.evaluate.report import TiesOption
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
     from tasks.extras.meta_sets.proxy_result import ProxyResult
-    from tasks.statistics.cells import Cell
 
 
 STUDY_PANEL = "The study"
@@ -62,7 +61,7 @@ def proxy_study(
         EvaluateParameters,
         Only("evaluators", "max_dollars", "store", "model_folders", "workers", "profile"),
     ],
-    run: Annotated[terminal.RunSwitches, Only("direct", "as_json", "quiet")],
+    run: Annotated[terminal.RunSwitches, Only("direct", "output", "quiet")],
     given: ProxyStudyOptions,
 ) -> None:
     """Rank evaluators on real against generated and on real against degraded videos; say how alike.
@@ -100,7 +99,7 @@ def proxy_study(
     if given.out is not None:
         _write(result, given.out)
     terminal.show(
-        run.as_json,
+        run.output,
         result.as_json(),
         lambda: _print_study(result),
         *(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped),
@@ -125,7 +124,7 @@ def _print_study(result: ProxyResult) -> None:
         )
         for row in result.rows
     ]
-    terminal.console().print(terminal.table(result.title, columns, rows, numbers=7))
+    terminal.say(terminal.Grid(result.title, columns, rows, numbers=7))
     terminal.say(correlation_text(result))
 
 
@@ -153,14 +152,8 @@ def _rank(rank: float | None) -> str:
 
 
 app = CommandGroup(
-    no_args_is_help=True, help="Other people's sets of judged pairs; own pairs; the proxy study."
+    no_args_is_help=True, help="Other people's sets of judged pairs: the proxy study on one of them."
 )
-
-SetArgument = Annotated[
-    str,
-    Given(("argument",), "NAME:PATH"),
-    Field(description="The set, with options: 'uve:UVE?videos=DIR&fps=2&long_side=512'."),
-]
 
 
 def register(parent: typer.Typer) -> None:
@@ -175,7 +168,7 @@ def list_sets(options: ListOptions) -> None:
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
     if any(":" in name for name in options.names):
-        left_out = [_check_set(name, options.as_json) for name in options.names]
+        left_out = [_check_set(name, options.output) for name in options.names]
         raise typer.Exit(terminal.SOME_SET_ASIDE if any(left_out) else 0)
     own = descriptions()
     sets = {name: SETS[name] for name in chosen(options, SETS)}
@@ -184,7 +177,7 @@ def list_sets(options: ListOptions) -> None:
         for name, one in sets.items()
     ]
     terminal.show(
-        options.as_json,
+        options.output,
         {
             name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
             for name, one in sets.items()
@@ -193,7 +186,7 @@ def list_sets(options: ListOptions) -> None:
     )
 
 
-def _check_set(where: str, as_json: bool) -> bool:
+def _check_set(where: str, output: terminal.Format) -> bool:
     """Print what is in a set's files, without opening a video; return whether something is left out."""
     from collections import Counter
 
@@ -206,7 +199,7 @@ def _check_set(where: str, as_json: bool) -> bool:
     rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
     title = f"{pairs.title}: {len(loaded.pairs)} pairs"
     terminal.show(
-        as_json,
+        output,
         {
             "set": pairs.name,
             "pairs": len(loaded.pairs),
@@ -218,77 +211,3 @@ def _check_set(where: str, as_json: bool) -> bool:
         *(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[: terminal.MAX_LISTED]),
     )
     return bool(loaded.left_out)
-
-
-class AgreementOptions(SiteParameters):
-    """Options of `agreement`."""
-
-    where: SetArgument
-    ties: TiesOption = "half"
-    failures: FailuresOption = "ignored"
-    as_json: terminal.JsonOption = False
-
-
-@app.command()
-def agreement(
-    options: AgreementOptions,
-) -> None:
-    """Say how far the evaluators that judged a set agree with its answers, with ties and without.
-
-    *with ties*: better, worse and equal are three answers. *without*: only pairs in which one is better.
-    *calibrated*: scorers with the margin under which two scores count as equal, chosen on these pairs.
-
-    Example: `slvmeval meta-sets agreement uve:UVE --store STORE`
-    """
-    from storage_schemas.judgements import JudgementsStore
-    from tasks.extras.meta_sets.agreement import agreements
-    from tasks.extras.meta_sets.provider import meta_set_from_text
-    from tasks.report.judged_pairs import Asides
-
-    pairs = meta_set_from_text(options.where)
-    gold = pairs.meta_pairs()
-    rows = JudgementsStore(terminal.open_store(options)).rows(pair_ids=list(gold))
-    rates = agreements(Asides.of(rows).own, pairs.facts(), gold, options.ties, options.failures)
-    values = [
-        {
-            "evaluator": one.evaluator,
-            "settings": one.settings,
-            "aspect": one.aspect,
-            "with_ties": _cell(one.with_ties),
-            "without_ties": _cell(one.without_ties),
-            "calibrated": None
-            if one.calibrated is None
-            else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
-        }
-        for one in rates
-    ]
-    columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
-    cells = [
-        (
-            one.evaluator,
-            one.with_ties.pairs,
-            percent(one.with_ties.accuracy),
-            one.without_ties.pairs,
-            percent(one.without_ties.accuracy),
-            percent(None if one.calibrated is None else one.calibrated.agreement),
-            one.with_ties.failed,
-            one.aspect,
-        )
-        for one in rates
-    ]
-    nobody = f"nobody judged this set yet: slvmeval evaluate --pairs '{options.where}' -e NAME"
-    terminal.show(
-        options.as_json, values, terminal.Grid(pairs.title, columns, cells, numbers=6) if rates else nobody
-    )
-
-
-def _cell(cell: Cell) -> dict[str, object]:
-    return {
-        "accuracy": cell.accuracy,
-        "low": None if cell.clustered is None else cell.clustered.low,
-        "high": None if cell.clustered is None else cell.clustered.high,
-        "pairs": cell.pairs,
-        "n": cell.n,
-        "ties": cell.ties,
-        "failed": cell.failed,
-    }

@@ -14,9 +14,10 @@ from pydantic import Field
 from flows.extras.prompt_suite.parameters import PromptSettings, PromptsParameters
 from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup, Only
+from slvmeval.cli.declared import CommandGroup, Only, refuse
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.scores import CategoriesOption
+from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def print_made(made: Sequence[Made], out: Path) -> None:
         for one in made
     ]
     columns = ("prompt", "calls", "tokens", "$", "state", "why")
-    terminal.console().print(terminal.table(f"{len(made)} prompts", columns, rows, numbers=3))
+    terminal.say(terminal.Grid(f"{len(made)} prompts", columns, rows, numbers=3))
     states = [one.state for one in made]
     if "unfinished" in states:
         why = made[states.index("unfinished")].message
@@ -90,12 +91,14 @@ def _money(usd: float | None) -> str:
     return "unknown" if usd is None else f"{usd:.2f}"
 
 
-def say_expected(expected: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
+def say_expected(
+    expected: Expected, prices: Prices, left_out: Sequence[UnusedLine], output: terminal.Format
+) -> None:
     """Print the estimated cost of prompts."""
     counts = vars(expected)
     rows = [vars(one) for one in left_out]
     terminal.show(
-        as_json,
+        output,
         {**counts, "prices_as_of": prices.as_of, "left_out": rows},
         "at most, if each answer fits at once and each round of self-refinement finds something:",
         *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in counts.items() if name != "usd"),
@@ -119,7 +122,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def make(
-    parameters: PromptsParameters, run: Annotated[terminal.RunSwitches, Only("as_json", "quiet")]
+    parameters: PromptsParameters, run: Annotated[terminal.RunSwitches, Only("output", "quiet")]
 ) -> None:
     """Make prompts as far as possible: drafts first, then the rest for drafts that a person accepted.
 
@@ -141,12 +144,12 @@ def make(
         prepared.prepare()
         result = prepared.run()
         assert result.expected is not None
-        say_expected(result.expected, prepared.prices, result.left_out, run.as_json)
+        say_expected(result.expected, prepared.prices, result.left_out, run.output)
         return
     result = run_flow(PROMPTS, options, site, direct=True, quiet=run.quiet)
     made, left_out = result.made, result.left_out
     terminal.show(
-        run.as_json,
+        run.output,
         summary(made, left_out),
         lambda: print_made(made, Path(result.out)),
         lambda: terminal.say_left_out(left_out),
@@ -181,6 +184,12 @@ def review(
     from tasks.extras.prompt_suite.edit_files import write_edit_files
     from tasks.extras.prompt_suite.project import Project
 
+    if options.edit or options.edited or options.as_drafted:
+        refuse(options, "only for the page", "port")
+    if options.edit:
+        refuse(options, "not with --edit", "edited", "as_drafted", "by")
+    if options.edited:
+        refuse(options, "not with --edited", "as_drafted", "by")
     if options.edited or options.as_drafted:
         _accept(options)
         return
@@ -224,7 +233,7 @@ def _accept(options: ReviewOptions) -> None:
     )
     if imported.replaced:
         terminal.say(
-            f"{len(imported.replaced)} files say what was replaced since, which stays: "
+            f"{count_text(len(imported.replaced), 'file')} with texts replaced since, which stay: "
             f"{', '.join(imported.replaced[:10])}; save a file again to bring it back"
         )
     terminal.say_left_out(imported.unfit, "does not fit")
@@ -237,9 +246,11 @@ class StatisticsOptions(SiteParameters):
     files: Annotated[tuple[Path, ...], Given(("files",), "FILE")] = Field(
         description="Files of prompts: ours, or as the suite's authors publish."
     )
-    out: OutOption
+    out: OutOption = Path("statistics")
     ask: bool = Field(default=False, description="Let a language model rate prompts that have no complexity.")
-    paper: bool = Field(default=False, description="Start with the rows of the paper's Table 1.")
+    paper: Annotated[bool, Given(by_set=True)] = Field(
+        default=False, description="Start with the rows of the paper's Table 1."
+    )
     categories: CategoriesOption = None
     settings: PromptSettings = ()
     quiet: terminal.QuietOption = False
@@ -270,6 +281,8 @@ def statistics(
     known = {} if options.categories is None else load_categories(options.categories)
     suites = {name: list(with_categories(one.by_id, known).values()) for name, one in loaded.items()}
     left_out = [row for one in loaded.values() for row in one.left_out]
+    if not options.ask:
+        refuse(options, "only with --ask", "settings")
     if options.ask:
         setup, wanted = _setup_and_settings(options)
         for name, prompts in suites.items():
@@ -279,11 +292,9 @@ def statistics(
     tables = [*statistics_tables(suites, options.paper), length_table(suites), word_table(suites)]
     paths = write_tables(options.out, tables, length_figures({table.name: table for table in tables}))
     titles = [column.title for column in tables[0].shown]
-    terminal.console().print(
-        terminal.table(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1)
-    )
+    terminal.say(terminal.Grid(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1))
     terminal.say_left_out(left_out)
-    terminal.say(f"{len(paths)} files: {options.out}")
+    terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 
 

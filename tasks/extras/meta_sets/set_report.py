@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,6 +48,7 @@ from tasks.report.write import (
     Report,
     Section,
 )
+from tasks.statistics.cells import Cell
 from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
 from tasks.statistics.trials import FailurePolicy, TiePolicy
@@ -87,6 +88,11 @@ class SetReport(Report):
     def sections(self) -> tuple[Section, ...]:
         """The sections of the first page, in order."""
         return SECTIONS
+
+    @property
+    def printed(self) -> Sequence[Table]:
+        """The tables that the command prints."""
+        return (self.tables["agreement"],)
 
     def is_private(self, private: bool) -> bool:
         """Return `private`: no set says what may be redistributed."""
@@ -177,6 +183,8 @@ def _agreement_table(gathered: JudgedSet) -> Table:
             "with_ties": one.with_ties.accuracy,
             "decided": one.without_ties.pairs,
             "without_ties": one.without_ties.accuracy,
+            **_interval("with_ties", one.with_ties),
+            **_interval("without_ties", one.without_ties),
             "calibrated": None if one.calibrated is None else one.calibrated.agreement,
             "margin": None if one.calibrated is None else one.calibrated.margin,
             "failed": one.with_ties.failed,
@@ -196,6 +204,11 @@ def _agreement_table(gathered: JudgedSet) -> Table:
             Column("without_ties", "without", "percent"),
             Column("calibrated", "calibrated", "percent"),
             Column("margin", "margin", shown=False),
+            *(
+                Column(f"{key}_{end}", f"{title}, {end}", "percent", shown=False)
+                for key, title in (("with_ties", "with ties"), ("without_ties", "without"))
+                for end in ("low", "high")
+            ),
             Column("failed", "failed", "count"),
         ),
         tuple(sorted(rows, key=lambda row: (str(row["aspect"]), order[str(row["evaluator"])]))),
@@ -203,6 +216,14 @@ def _agreement_table(gathered: JudgedSet) -> Table:
         "video. Calibrated, for scorers: scores that differ by no more than a margin are equal; the margin "
         "is the best one for these pairs, which is optimistic.",
     )
+
+
+def _interval(key: str, cell: Cell) -> dict[str, float | None]:
+    ends = cell.clustered
+    return {
+        f"{key}_low": None if ends is None else ends.low,
+        f"{key}_high": None if ends is None else ends.high,
+    }
 
 
 class SetReports:

@@ -25,8 +25,8 @@ class Printed(NamedTuple):
 
     @property
     def error(self) -> str:
-        """The errors with single spaces."""
-        return " ".join(self.err.split())
+        """The errors with single spaces, without the frame around them."""
+        return " ".join(self.err.replace("│", " ").split())
 
 
 #: `run("status", "--store", folder, code=1)` asserts the exit code.

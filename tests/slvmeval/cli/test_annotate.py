@@ -77,7 +77,7 @@ def test_published_again_it_says_what_is_shown_and_what_not(
         "again.",
         f"Next: slvmeval annotate serve small-1 --store {store}",
     ]
-    values = annotate("publish", "small", "--json", "--private").json
+    values = annotate("publish", "small", "--format", "json", "--private").json
     assert (values["pairs"], values["new"], values["withheld_pairs"], values["failed"]) == (8, 4, 0, {})
     assert values["campaign"]["name"] == "small-1"
     # without links, sources that may not be passed on stay here
@@ -108,11 +108,11 @@ def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
         "Pay: 1.04 EUR to 1.14 EUR for a task, at 36.00 EUR an hour; 13.14 EUR in all, without a platform's "
         "fee."
     )
-    values = dry(f"{paid}look_share = 1.0\n", "--json").json
+    values = dry(f"{paid}look_share = 1.0\n", "--format", "json").json
     assert (values["pairs"], values["answers"], values["pay"]) == (4, 12, pytest.approx(13.14))
     assert "there is no campaign 'paid'" in annotate("status", "paid", code=1).err
     # by default less is watched first, and a task pays less
-    assert 4 * 60 * 3 / 100 < dry(paid, "--json").json["pay"] < values["pay"]
+    assert 4 * 60 * 3 / 100 < dry(paid, "--format", "json").json["pay"] < values["pay"]
     # under the rule `strict` check tasks take time too
     second = dry("workers_per_pair = 3\n").out.splitlines()[1]
     assert second.startswith("About 10 answers, 2 to 5 a pair until it is certain and check tasks, take ")
@@ -148,9 +148,9 @@ def test_the_round_of_files(store: Path, tmp_path: Path, annotate: Run) -> None:
     (left,) = table(report)
     assert (left["line"], left["reason"]) == ("22", "unknown_value")
     assert annotate("collect").out.startswith("0 votes")
-    real = annotate(*words, "--json", code=3).json
+    real = annotate(*words, "--format", "json", code=3).json
     assert (real["accepted"], real["known"], len(real["left_out"])) == (20, 0, 1)
-    assert annotate("collect", "small-1", "--json").json == [
+    assert annotate("collect", "small-1", "--format", "json").json == [
         {"campaign": "small-1", "votes": 20, "decisions": 0, "tasks": 4, "done": 4, "complete": True}
     ]
     assert len(VotesStore(Store.open(store)).votes()) == 20
@@ -186,7 +186,7 @@ def test_captions_are_translated_and_shown(store: Path, tmp_path: Path, annotate
         assert "min_p" not in server.seen[0].body
         requests = len(server.seen)
         # translated captions are not requested again, the others are
-        assert annotate(*words, "--json", code=3).json["translated"] == 8
+        assert annotate(*words, "--format", "json", code=3).json["translated"] == 8
         assert 0 < len(server.seen) - requests < requests
     annotate("publish", "--quiet")
     annotate("export", "--links", "none", "--out", tmp_path / "a.jsonl")
@@ -198,7 +198,7 @@ def test_what_cannot_be_meant_is_reported(store: Path, annotate: Run) -> None:
     for words, message in (
         ("publish none", "no release none"),
         ("publish --settings /none.toml", "/none.toml does not exist"),
-        ("export --out x.csv", "--public-url"),
+        ("export", "--public-url"),
         ("export --links none --out x.pdf", "name it .csv or .jsonl"),
         ("import /none.csv", "No such file"),
         ("import /none.csv --campaign spring", "no campaign 'spring'"),
@@ -211,7 +211,9 @@ def test_what_cannot_be_meant_is_reported(store: Path, annotate: Run) -> None:
     assert "encoding: must be" in annotate("export", "--set", "encoding=no", "--out", "x.csv", code=2).error
     name = annotate("publish", "--campaign", "a b", code=1).err
     assert "a campaign's name must be at most 64 letters" in name
-    assert "--language ja" in annotate("translate", "--language", "", code=1).err
+    assert "--language ja" in annotate("translate", "--language", "", code=2).error
+    for ignored in ("--set media_url=https://x", "--language ja", "--set placeholder=ID"):
+        assert ": only with --links " in annotate("export", *ignored.split(), code=2).error
     # nothing is published yet
     shutil.rmtree(store / "annotation")
     assert "annotate publish" in annotate("collect").out
@@ -222,9 +224,9 @@ def test_a_backup_brings_back_a_database_that_is_lost(store: Path, tmp_path: Pat
     file = tmp_path / "monday.sqlite"
     assert "0 votes of campaigns small-1 in " in annotate("backup", file).out
     assert "name a new file" in annotate("backup", file, code=1).err
-    assert "restore into an empty one" in annotate("restore", file, code=1).err
+    assert "restore into an empty one" in annotate("backup", "--restore", file, code=1).err
     for name in ("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"):
         (store / "annotation" / name).unlink(missing_ok=True)
-    values = annotate("restore", file, "--json").json
+    values = annotate("backup", "--restore", file, "--format", "json").json
     assert values == {"campaigns": ["small-1"], "votes": 0, "erased_again": 0}
     assert "small-1" in annotate("status").out

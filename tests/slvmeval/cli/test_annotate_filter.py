@@ -49,7 +49,10 @@ def test_from_votes_to_a_filtered_release(
     no_more_figures()
     name = voted.name
     # retention writes nothing
-    rows = {row["aspect"]: row for row in command("annotate", "filter", name, "--dry-run", "--json").json}
+    rows = {
+        row["aspect"]: row
+        for row in command("annotate", "filter", name, "--dry-run", "--format", "json").json
+    }
     assert (rows["all"]["final"], rows["all"]["undecided"]) == (3, 1)
     out = command("annotate", "filter", name, "--dry-run").out
     assert "excluded by C" in out
@@ -71,15 +74,17 @@ def test_from_votes_to_a_filtered_release(
     assert "version 1: 3 of 6 pairs, unchanged since it was written" in again
     deep = command("verify", f"{name}-filtered", "--deep", "--quiet").out
     assert "3 pairs read frame by frame, all good" in deep
-    releases = command("status", "--json").json["releases"]
+    releases = command("status", "--format", "json").json["releases"]
     assert [one["name"] for one in releases] == [name, f"{name}-filtered"]
-    assert len(command("pairs", f"{name}-filtered", "--json").json) == 3
+    assert len(command("pairs", f"{name}-filtered", "--format", "json").json) == 3
     # another rule can be tried
     recipe = tmp_path / "lenient.toml"
     recipe.write_text(
         'base = "cpu-approx"\nname = "lenient"\n[annotation]\nmost_c = 1\nworkers_per_pair = 3\n'
     )
-    values = command("annotate", "filter", name, "--recipe", recipe, "--as", "lenient", "--json").json
+    values = command(
+        "annotate", "filter", name, "--recipe", recipe, "--as", "lenient", "--format", "json"
+    ).json
     assert (values["release"], values["retention"][-1]["final"]) == ("lenient", 5)
     assert values["rule"]["most_c"] == 1
 
@@ -89,7 +94,7 @@ def test_the_rest_of_the_votes_makes_the_next_version(voted: Release, command: R
     last = voted.pairs()[-1]
     more = {"source_id": last.source_id, "aspect": last.aspect}
     VotesStore(voted.store).add([vote(last.pair_id, name, **more) for name in ("late-1", "late-2")])
-    values = command("annotate", "filter", voted.name, "--json").json
+    values = command("annotate", "filter", voted.name, "--format", "json").json
     assert (values["version"], values["new"]) == (2, True)
     counts = {"initial": 6, "excluded_c": 1, "excluded_a": 1, "excluded_unclear": 0, "undecided": 0}
     assert values["retention"][-1] == {
@@ -119,7 +124,7 @@ def test_a_build_resumes_with_the_unfiltered_release(
     after = Release.open(voted.store, voted.name)
     assert (after.version, after.info["extends"]) == (voted.version + 1, voted.version)
     assert after.pairs() == voted.pairs()
-    values = command("annotate", "filter", voted.name, "--json", code=3).json
+    values = command("annotate", "filter", voted.name, "--format", "json", code=3).json
     assert values["retention"][-1]["final"] == 3
 
 
@@ -127,9 +132,9 @@ def test_what_cannot_be_is_reported(release: Release, command: Run) -> None:
     for words, message in (
         (("filter",), "there are no votes on release"),
         (("filter", "--dry-run", "--campaign", "autumn"), "there are no votes of campaign 'autumn'"),
-        (("quality", "autumn"), "there are no votes of campaign 'autumn'"),
-        (("decide", "autumn", "ann", "excluded", "--note", "why"), "there is no campaign 'autumn'"),
-        (("decide", "autumn", "ann", "cleared", "--note", " "), "give the reason with --note"),
+        (("workers", "autumn"), "there are no votes of campaign 'autumn'"),
+        (("workers", "autumn", "ann", "excluded", "--note", "why"), "there is no campaign 'autumn'"),
+        (("workers", "autumn", "ann", "cleared", "--note", " "), "give the reason with --note"),
     ):
         ran = command("annotate", *words, code=1)
         assert not ran.out
@@ -142,11 +147,14 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     for number in range(12):
         pair = f"film/{number}"
         files.add([*(vote(pair, f"{n}{n}good", "A") for n in range(4)), vote(pair, "99bad", "C", "low")])
-    out = command("annotate", "quality", "spring").out
+    out = command("annotate", "workers", "spring").out
     for said in ("1 of 5 workers", "99bad", "disagrees, inaccurate", "to review"):
         assert said in out
     assert "00good" not in out
-    values = command("annotate", "quality", "--json").json
+    one = command("annotate", "workers", "spring", "00").out
+    assert ("00good" in one, "99bad" in one) == (True, False)
+    assert "the prefix 'zz'" in command("annotate", "workers", "spring", "zz", code=1).err
+    values = command("annotate", "workers", "--format", "json").json
     first = values["workers"][0]
     assert (first["worker"], first["accuracy"], len(values["workers"])) == ("99bad", 0.0, 5)
     assert first["alpha"] < 0
@@ -154,15 +162,15 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
     # a campaign's own rule, if it is known
     assert values["rules"]["spring"]["name"] == "strict"
     files.keep_rules("spring", None, "paper")
-    values = command("annotate", "quality", "--json").json
+    values = command("annotate", "workers", "--format", "json").json
     assert values["rules"]["spring"]["name"] == "paper"
     assert {one["careful"] for one in values["workers"]} == {None}
-    values = command("annotate", "quality", "--json", "--rule", "strict").json
+    values = command("annotate", "workers", "--format", "json", "--rule", "strict").json
     assert None not in {one["careful"] for one in values["workers"]}
     # thresholds can be others
     rule = tmp_path / "rule.toml"
     rule.write_text("flags_for_review = 3\nlow_least_votes = 20\n")
-    out = command("annotate", "quality", "--rule", rule, "--all").out
+    out = command("annotate", "workers", "--rule", rule, "--all").out
     assert "0 to review" in out
     assert "5 of 5 workers" in out
     assert "inaccurate" not in out
@@ -172,23 +180,24 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: 
         ("fast_share = 2", "fast_share"),
     ):
         rule.write_text(text)
-        assert message in command("annotate", "quality", "--rule", rule, code=1).err
-    refusal = command("annotate", "quality", "--rule", tmp_path / "none.toml", code=1).err
+        assert message in command("annotate", "workers", "--rule", rule, code=1).err
+    refusal = command("annotate", "workers", "--rule", tmp_path / "none.toml", code=1).err
     assert "cannot be read" in refusal
 
     given = ("--note", "C everywhere", "--by", "Dr. Kim")
-    out = command("annotate", "decide", "spring", "99", "excluded", *given).out
+    out = command("annotate", "workers", "spring", "99", "excluded", *given).out
     assert "worker 99bad is excluded, decided by Dr. Kim: C everywhere" in out
     (row,) = files.decisions()
     said = (row.worker, row.decision, row.note, row.by)
     assert said == ("99bad", Standing.EXCLUDED, "C everywhere", "Dr. Kim")
-    out = command("annotate", "quality").out
+    out = command("annotate", "workers").out
     assert "excluded" in out
     assert "0 to review" in out
-    command("annotate", "decide", "spring", "99bad", "cleared", "--note", "a mistake of ours")
+    command("annotate", "workers", "spring", "99bad", "cleared", "--note", "a mistake of ours")
     assert [row.decision for row in files.decisions()] == [Standing.EXCLUDED, Standing.CLEARED]
     assert (
-        "0 of 5 workers" in command("annotate", "decide", "spring", "", "excluded", "--note", "x", code=1).err
+        "0 of 5 workers"
+        in command("annotate", "workers", "spring", "", "excluded", "--note", "x", code=1).err
     )
 
 
@@ -199,7 +208,7 @@ def test_the_desk_hears_of_a_decision_at_once(release: Release, command: Run) ->
         worker = desk.workers.enter("spring", "prolific", "somebody").worker
     assert (
         worker
-        in command("annotate", "decide", "spring", worker[:10], "excluded", "--note", "asked to stop").out
+        in command("annotate", "workers", "spring", worker[:10], "excluded", "--note", "asked to stop").out
     )
     with Desk.open(database_url(root), installation_key(root)) as desk:
         (row,) = desk.decisions.read("spring")

@@ -53,13 +53,13 @@ def test_people_rate_and_the_file_is_one_for_alignment(tmp_path: Path, videos: l
 
     status = run("annotate", "status", "rated", *at).out
     assert "1 ratings are not confirmed, 0 were sent back" in status
-    (state,) = run("annotate", "status", *at, "--json").json
+    (state,) = run("annotate", "status", *at, "--format", "json").json
     assert (state["total"]["votes"], state["unchecked"]) == (4, 1)
-    rows = list(csv.DictReader(run("annotate", "codes", "rated", *at).out.splitlines()))
+    rows = list(csv.DictReader(run("annotate", "payments", "rated", *at).out.splitlines()))
     assert [(row["answers"], row["pay"]) for row in rows] == [("2", "0.50")] * 2
     refusal = run("annotate", "export", "rated", "--out", tmp_path / "x.csv", *at, code=1).err
     assert "rates single videos" in refusal
-    (collected,) = run("annotate", "collect", "rated", *at, "--json", code=3).json
+    (collected,) = run("annotate", "collect", "rated", *at, "--format", "json", code=3).json
     assert (collected["ratings"], collected["left_out"]) == (3, 1)
     assert len(load_ratings(Path(collected["path"]), {DIMENSION: (1, 5)}).rows) == 3
 
@@ -69,7 +69,7 @@ def test_what_cannot_be_rated_is_reported(tmp_path: Path, videos: list[str], run
         (("publish-ratings", "video-bench", "--dimension", "beauty", *videos), "has no dimension 'beauty'"),
         (("publish-ratings", "nothing", *videos), "nothing"),
         # a release and prompts are not translated at once
-        (("translate", "main", *videos[2:]), "not both"),
+        (("translate", "main", *videos[2:]), "RELEASE: not with --prompt-suite"),
     ):
         refusal = run("annotate", *words, "--store", tmp_path / "store", code=(1, 2))
         assert message in refusal.error

@@ -43,7 +43,7 @@ def pictures(body: dict[str, Any]) -> str:
 
 
 def test_a_model_behind_a_server_describes_each_clip_once(videos: Path, run: Run) -> None:
-    command = ["sources", "caption", f"folder:{videos}", "--json"]
+    command = ["sources", "caption", f"folder:{videos}", "--format", "json"]
     with FaultyServer([Reply(text=f"```\n{CAPTION}\nIt\u2028stops.\n```")]) as server:
         asked = run(*command, "--server", server.url, "--dry-run").json
         assert not [path for path in videos.rglob("*") if path.suffix != ".mp4" and path.is_file()]
@@ -65,7 +65,7 @@ def test_a_model_behind_a_server_describes_each_clip_once(videos: Path, run: Run
         assert (written[0]["start_s"], written[-1]["end_s"]) == (0.0, 42.0)
         assert all(a["end_s"] == b["start_s"] for a, b in pairwise(written))
         assert all(2 <= line["end_s"] - line["start_s"] <= 4.21 for line in written)
-    (film, _) = run("sources", "scan", videos, "--json", "--set", "sample=0").json
+    (film, _) = run("sources", "scan", videos, "--format", "json", "--set", "sample=0").json
     assert film["captions"] == len(lines(videos / "a.jsonl")) >= 10
     assert "all videos in" in run("sources", "caption", videos).out
 
@@ -80,12 +80,12 @@ def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank
     assert "next: slvmeval sources scan" in said.text
     assert f"a caption that suits all aspects: {EXAMPLE}" in said.text
     assert f"next: slvmeval sources caption {videos}" in run("sources", "scan", videos, code=3).out
-    (row, _) = run("sources", "scan", videos, "--json", code=3).json
+    (row, _) = run("sources", "scan", videos, "--format", "json", code=3).json
     assert row["reason"] == "captions_empty"
     assert "`slvmeval sources caption` fills blank ones" in row["message"]
     # what is shown as an example is right for each aspect
     path.write_text("".join(json.dumps(line | {"caption": EXAMPLE}) + "\n" for line in blank))
-    (row, _) = run("sources", "scan", videos, "--json", code=3).json
+    (row, _) = run("sources", "scan", videos, "--format", "json", code=3).json
     assert [count["eligible"] >= count["needed"] for count in row["clips"].values()] == [True] * 10
     blank[1] |= {"caption": "Mine.", "note": 7}
     path.write_text(json.dumps(blank, indent=1), encoding="utf-8")
@@ -114,7 +114,7 @@ def test_a_clip_without_a_valid_answer_stays_blank_and_is_asked_about_again(vide
             refused.add(pictures(body))
         return Reply(text="…" if pictures(body) in refused else CAPTION)
 
-    command = ["sources", "caption", videos, "--json"]
+    command = ["sources", "caption", videos, "--format", "json"]
     with FaultyServer(reply) as server:
         (film,) = run(*command, "--server", server.url, code=3).json["films"]
         assert (film["blank"], film["problem"]) == (1, "tiny gave no caption in 3 attempts: it has no words")
@@ -165,7 +165,7 @@ def test_what_cannot_be_captioned_names_what_to_do(videos: Path, run: Run) -> No
     (videos / "a.ass").write_text("[Script Info]\n")
     (videos / "broken.mp4").write_bytes(b"no video")
     (videos / "trip/b.srt").write_text("1\n00:00:00,000 --> 00:00:40,000\nA red ball.\n")
-    films = run("sources", "caption", videos, "--json", code=3).json["films"]
+    films = run("sources", "caption", videos, "--format", "json", code=3).json["films"]
     problems = {film["video"]: film["problem"] for film in films}
     assert problems.keys() == {"a.mp4", "broken.mp4"}
     assert "`ffmpeg -i a.ass a.srt`" in problems["a.mp4"]
@@ -183,7 +183,7 @@ def test_what_cannot_be_captioned_names_what_to_do(videos: Path, run: Run) -> No
 def test_a_model_of_this_process_describes_clips(videos: Path, once: Once, run: Run) -> None:
     (videos / "trip/b.mp4").unlink()
     words = ["--model", "someone/qwen", "--model-folder", weights(once), "--set", "dtype=float32"]
-    words += ["--set", "answer_tokens=64", "--json"]
+    words += ["--set", "answer_tokens=64", "--format", "json"]
     (film,) = run("sources", "caption", videos, *words, code=(0, 3)).json["films"]
     written = lines(videos / "a.jsonl")
     assert film["blank"] == sum(not line["caption"] for line in written)

@@ -56,7 +56,7 @@ def captions(run: Run, tmp_path: Path) -> Run:
 
 
 def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, captions: Run) -> None:
-    output = captions("--json").json
+    output = captions("--format", "json").json
     assert (output["sources"], output["clips"]) == (1, 3)
     fields = {row["field"]: row for row in output["fields"]}
     color = fields["color"]
@@ -70,7 +70,7 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, cap
         {"field": "color", "source_id": "s1", "clip": 1, "first": [], "second": ["blue coat"]}
     ]
     text = captions().out
-    for said in ("3 clips of 1 sources", "color, clip 1 of s1", "llm: blue coat"):
+    for said in ("3 clips of 1 source:", "color, clip 1 of s1", "llm: blue coat"):
         assert said in text
     rows = list(csv.DictReader(captions("--set", "csv=true").out.splitlines()))
     one = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))
@@ -90,7 +90,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
         values = {"base": "cpu-approx", "name": name, "caption_analysis": analysis}
         (tmp_path / f"{name}.json").write_text(json.dumps(values))
     recipes = (tmp_path / "a.json", tmp_path / "b.json")
-    fields = {row["field"]: row for row in captions(*recipes, "--json").json["fields"]}
+    fields = {row["field"]: row for row in captions(*recipes, "--format", "json").json["fields"]}
     assert (fields["background"]["first"], fields["background"]["second"]) == (0, 2)
     # an empty caption is not requested
     assert fields["subject"]["second"] == 2
@@ -106,7 +106,7 @@ def test_analyses_are_shown_with_what_they_took(store: Store, captions: Run) -> 
     assert "reasoning:\n    well" in text
     assert "<think>well</think>{" in text
     assert "clip 1" not in text
-    rows = captions("s1", "--json").json
+    rows = captions("s1", "--format", "json").json
     assert [row["answer"] is None for row in rows if row["analyser"] == "llm"] == [False, False, True]
     captions("s1", "--clip", "9", code=1)
 

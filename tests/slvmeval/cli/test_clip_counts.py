@@ -45,8 +45,8 @@ def test_plain_captions_that_give_no_pair_in_three_aspects_say_what_they_lack(
     scan = ("sources", "scan", videos, "--recipe", recipe)
     plan = ("build", "--dry-run", "--sources", videos, "--recipe", recipe, "--store", tmp_path / "store")
 
-    (scanned,) = run(*scan, "--json").json
-    planned = run(*plan, "--json").json
+    (scanned,) = run(*scan, "--format", "json").json
+    planned = run(*plan, "--format", "json").json
     (film,) = planned["clips"]
     assert scanned["clips"] == film["aspects"] == EXPECTED
     assert (film["source"], film["id"]) == (scanned["title"], scanned["id"])
@@ -63,7 +63,7 @@ def test_plain_captions_that_give_no_pair_in_three_aspects_say_what_they_lack(
         assert 'Give a thing exactly one colour: "A red boat lies on the beach."' in text
 
     add_film(videos, 2)
-    two = [row["clips"] for row in run(*scan, "--set", "sample=1", "--json").json]
+    two = [row["clips"] for row in run(*scan, "--set", "sample=1", "--format", "json").json]
     assert two == [EXPECTED, {}]
     assert "captions: those of 1 of 2 sources were looked at" in run(*scan, "--set", "sample=1").text
     assert "14/5" not in run(*scan, "--set", "sample=0").text
@@ -77,7 +77,7 @@ def test_of_many_films_those_with_too_few_clips_are_shown(capsys: pytest.Capture
     out = capsys.readouterr().out
     assert out.index("last") < out.index("film0")
     assert f"film{MAX_FILMS - 1} " not in out
-    assert "… and 1 more films; --json lists all" in out
+    assert "… and 1 more films; --format json lists all" in out
     assert f"color has too few clips in 1 of {MAX_FILMS + 1} films" in out
 
 

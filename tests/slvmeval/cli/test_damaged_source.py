@@ -47,21 +47,21 @@ def test_it_is_named_by_the_plan_the_build_and_the_lists(
     marked = "film2: the video is cut off, used up to its last whole picture"
     planned = run("build", "--dry-run", *site, code=(0, 3)).text
     assert f"damaged: {marked}" in planned
-    values = run("build", "--dry-run", *site, "--json", code=(0, 3)).json
+    values = run("build", "--dry-run", *site, "--format", "json", code=(0, 3)).json
     assert values["sources"]["damaged"] == [{"source": "film2", "damage": "truncated"}]
     # a quota that does not do is reported, too
     with monkeypatch.context() as patch:
         patch.setenv("SLVMEVAL_QUOTA_BYTES", "5000")
         assert "5.0 kB are left of the profile's quota_bytes" in run("build", "--dry-run", *site).out
-        assert "quota_bytes" in run("build", "--dry-run", *site, "--json").json["bytes"]["problem"]
+        assert "quota_bytes" in run("build", "--dry-run", *site, "--format", "json").json["bytes"]["problem"]
     summary = tmp_path / "summary.json"
     assert marked in run("build", "--direct", "--quiet", *site, "--summary", summary, code=(0, 3)).text
     (damaged,) = json.loads(summary.read_text())["sources"]["damaged"]
     assert (damaged["title"], damaged["damage"]) == ("film2", "truncated")
     assert "truncated 1" in run("status").text
     assert "film2 (truncated)" in run("pairs").text
-    pairs = run("pairs", "--json").json
+    pairs = run("pairs", "--format", "json").json
     assert sorted(pair["source_damage"] for pair in pairs) == ["", "truncated"]
     (cut,) = (pair["pair_id"] for pair in pairs if pair["source_damage"])
     assert "the video is cut off" in run("pairs", "--pair", cut).text
-    assert run("pairs", "--pair", cut, "--json").json["source_damage"] == "truncated"
+    assert run("pairs", "--pair", cut, "--format", "json").json["source_damage"] == "truncated"

@@ -82,8 +82,7 @@ def test_rare_fields_are_given_by_set() -> None:
     assert "max_shown: must be at most 9" in " ".join(asked("--set", "max_shown=10", of=Rare)[1].split())
     assert "max_shown=…: M; words=…: W" in " ".join(asked("--help", of=Rare)[1].replace("│", " ").split())
     assert "words has no value: write words=VALUE" in asked("--set", "words", of=Rare)[1]
-    with pytest.raises(UserInputError, match="did you mean max_shown"):
-        asked("--set", "max_show=3", of=Rare)
+    assert "did you mean max_shown?" in asked("--set", "max_show=3", of=Rare)[1]
 
 
 def test_a_command_may_take_some_fields_of_a_model() -> None:

@@ -17,6 +17,7 @@ from slvmeval.cli.doctor.checks import (
     check_versions,
     check_weights,
     check_worker_processes,
+    recipe_in_use,
 )
 from slvmeval.cli.doctor.finding import CheckVerdict
 from storage_schemas.store import Store
@@ -40,11 +41,21 @@ def only_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callable[[], None]) -> None:
     words = ("doctor", "--store", tmp_path / "store", "--model-folder", tmp_path)
-    findings = {finding["what"]: finding for finding in run(*words, "--json").json}
+    findings = {finding["what"]: finding for finding in run(*words, "--format", "json").json}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
     assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)
     assert "slvmeval models add u2netp" in findings["model u2netp"]["message"]
     assert findings["recipe cpu-approx"]["message"] == "lacks u2netp"
+    # what another recipe needs is shown only if it is asked for
+    others = {"recipe paper", "model qwen-image-edit-2509", "browser"}
+    assert not others & set(findings)
+    every = {finding["what"] for finding in run(*words, "--all", "--format", "json").json}
+    assert others < every
+    paper = {
+        finding["what"]: finding for finding in run(*words, "--recipe", "paper", "--format", "json").json
+    }
+    assert "caption-analysis" in paper["captions of paper"]["message"]
+    assert ("model qwen-image-edit-2509" in paper, "model u2netp" in paper) == (True, False)
     assert findings["opencv"]["message"].endswith("with xphoto")
     our_packages()
     assert run(*words).out.splitlines()[-1] == "all good"
@@ -126,6 +137,14 @@ def test_wrong_weights_fail(tmp_path: Path) -> None:
     findings = {f.what: f for f in check_weights(Profile(model_folders=(str(tmp_path),)))}
     assert findings["model u2netp"].verdict is CheckVerdict.FAIL
     assert findings["model u2net"].verdict is CheckVerdict.WARN
+
+
+def test_the_recipe_in_use_is_that_of_the_newest_release(judged_store: Path, tmp_path: Path) -> None:
+    site = Profile(store=str(judged_store))
+    assert recipe_in_use(site, None).name == "small"
+    assert recipe_in_use(site, "paper").name == "paper"
+    assert recipe_in_use(site, None, ["clips_per_pair=3"]).name == "cpu-approx-changed"
+    assert recipe_in_use(Profile(store=str(tmp_path)), None).name == "cpu-approx"
 
 
 def test_a_bad_profile_exits_1(tmp_path: Path, run: Run, our_packages: Callable[[], None]) -> None:

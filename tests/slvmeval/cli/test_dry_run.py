@@ -54,7 +54,7 @@ class Judging:
         profile.write_text("".join(servers))
         prices.write_text(PRICES)
         site = ("--store", store, "--profile", profile, "--set", f"prices={prices}")
-        self._words = (*site, "--json", "--quiet")
+        self._words = (*site, "--format", "json", "--quiet")
 
     def dry(self, *words: str) -> dict[str, Any]:
         before = len(self.plan.counted)

@@ -28,7 +28,7 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     assert values["coin"]["asked"] == 6
     assert values["duration"]["aspects"]["aesthetics"]["answered"] == 2
     # repeating it sends no requests
-    again = run(*words, "--json").json["evaluators"]
+    again = run(*words, "--format", "json").json["evaluators"]
     assert (again["coin"]["asked"], again["coin"]["found_before"]) == (0, 6)
     file = tmp_path / "mine.parquet"
     assert run("judgements", "export", file, *store).out == f"12 judgements: {file}\n"
@@ -46,7 +46,7 @@ def test_a_dry_run_says_what_then_happens(
     )
     words = ["evaluate", "-e", "planted?tokens=250", "-e", "lengths", "--store", judged_store]
     words += ["--set", f"prices={prices}", "--quiet"]
-    output = run(*words, "--dry-run", "--json").json
+    output = run(*words, "--dry-run", "--format", "json").json
     rows = {(row["evaluator"], row["aspect"]): row for row in output["rows"]}
     assert output["prices_as_of"] == "2026-11-22"
     assert len(rows) == 6
@@ -56,16 +56,16 @@ def test_a_dry_run_says_what_then_happens(
     assert not planted.asked("right")
     assert not (judged_store / "judgements").exists()
     assert "prices of 2026-11-22" in run(*words, "--dry-run", "--set", "sample=1").out
-    happened = run(*words, "--direct", "--workers", "1", "--json").json["evaluators"]["right"]
+    happened = run(*words, "--direct", "--workers", "1", "--format", "json").json["evaluators"]["right"]
     assert (happened["asked"], happened["tokens"], happened["usd"]) == (12, 3000, pytest.approx(3.0))
 
 
 def test_the_list_says_what_each_sees_and_needs(planted: PlantedPackage, run: Run) -> None:
-    output = run("list", "evaluators", "--json").json
+    output = run("list", "evaluators", "--format", "json").json
     assert output["hf"]["needs"] == ["weights", "package", "GPU"]
     assert set(output["planted"]) == {"from"}
     assert "planted" in run("list", "evaluators").out
-    named = run("list", "evaluators", "vlm-video", "planted", "--json").json
+    named = run("list", "evaluators", "vlm-video", "planted", "--format", "json").json
     assert {one["name"] for one in named["planted"]["settings"]} >= {"mood", "tokens"}
     assert "settings of hf" in run("list", "evaluators", "hf").out
     assert "did you mean vlm-video" in run("list", "evaluators", "vlm-vidoe", code=1).err
@@ -90,7 +90,7 @@ def test_evaluators_from_a_file(
         '[evaluators.planted-fast]\nuse = "planted"\nconcurrency = 4\nrequests_per_minute = 6000\n'
         '[evaluators.planted-first]\nuse = "planted"\nmood = "first"\n'
     )
-    words = ["evaluate", "--evaluator", file, "--aspect", "aesthetics", "--json", "--quiet"]
+    words = ["evaluate", "--evaluator", file, "--aspect", "aesthetics", "--format", "json", "--quiet"]
     words += ["--direct", "--workers", "1", "--store", judged_store]
     output = run(*words).json["evaluators"]
     assert {name: one["asked"] for name, one in output.items()} == {"planted-fast": 4, "planted-first": 4}

@@ -58,7 +58,15 @@ class Judge:
         self.name = f"mine-{kind}"
         judge = f"vlm-{kind}?vlm=mine&model=m&server=s{more}"
         self.words = ["evaluate", "-e", judge, "--store", str(store), "--profile", str(folder / "site.toml")]
-        self.words += ["--set", f"prices={folder}/prices.toml", "--workers", "1", "--direct", "--json"]
+        self.words += [
+            "--set",
+            f"prices={folder}/prices.toml",
+            "--workers",
+            "1",
+            "--direct",
+            "--format",
+            "json",
+        ]
 
     def run(self, *words: str, code: int | tuple[int, ...] = 0) -> Printed:
         return self._run(*self.words, "--quiet", *words, code=code)
@@ -153,7 +161,7 @@ def test_what_waits_is_listed_and_can_be_given_up(judged_store: Path, run: Run) 
         assert batch["state"] == "in_progress"
         listed = run("list", "batches", "--store", str(judged_store)).out
         assert f"batch batch_0 of {judge.name}: {ALL} requests" in " ".join(listed.split())
-        give_up = ("judgements", "give-up", "batch_0", "--store", str(judged_store))
+        give_up = ("gc", "--set", "batch=batch_0", "--store", str(judged_store))
         run(*give_up)
         assert "no batch batch_0 waits here" in run(*give_up, code=1).err
         judge.hand_over()

@@ -24,7 +24,7 @@ def test_a_model_of_this_process_judges_a_release(
     words = ["evaluate", "-e", "hf?model=someone/qwen&dtype=float32&label=tiny", "--store", judged_store]
     words += ["--model-folder", weights(once), "--profile", site, "--quiet"]
     assert "free; the store has no answer of it" in run(*words, "--dry-run").text
-    counts = run(*words, "--direct", "--workers", "1", "--json").json["evaluators"]["tiny"]
+    counts = run(*words, "--direct", "--workers", "1", "--format", "json").json["evaluators"]["tiny"]
     assert (counts["asked"], counts["usd"]) == (12, 0)
     rows = list(JudgementsStore(Store.open(judged_store)).rows(["tiny"]))
     assert len(rows) == 12
@@ -35,7 +35,7 @@ def test_a_model_of_this_process_judges_a_release(
         assert row.cost_usd == 0
         assert details["generation_s"] > 0
     assert "s of GPU time per request, by 12 answers" in run(*words, "--dry-run").text
-    again = run(*words, "--direct", "--workers", "1", "--json").json["evaluators"]["tiny"]
+    again = run(*words, "--direct", "--workers", "1", "--format", "json").json["evaluators"]["tiny"]
     assert (again["asked"], again["found_before"]) == (0, 12)
     # it has no server that takes batches
     assert "cannot be asked in batches" in run(*words, "--batch", "--direct", code=1).err

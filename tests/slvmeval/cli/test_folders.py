@@ -84,7 +84,7 @@ def test_a_file_in_the_way_of_a_folder_is_named(judged_store: Path, tmp_path: Pa
         "gallery --store store --out",
         "materialise --quiet --store store --out",
         "models add mine checkpoint --kind detector --model-folder",
-        "prompts export",
+        "prompts",
     ):
         said = run(*words.split(), "taken/inner", code=1).err
         assert f"error: {tmp_path}/taken is a file, and a folder is needed there" in said, words

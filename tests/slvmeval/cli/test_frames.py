@@ -91,7 +91,7 @@ def test_verify_reports_what_cannot_be_read_and_repair_goes_to_the_end(
     if content is not None:
         (evicted.videos / "lost.mp4").write_bytes(content)
     ran = run(*words(evicted, "verify"), code=1)
-    for said in ("frames of lost: ", message, "1 problems"):
+    for said in ("frames of lost: ", message, "1 problem"):
         assert said in ran.out
     assert not ran.err
     run("gc", "--store", evicted.store, "frames")

@@ -48,7 +48,7 @@ def test_gold_pair_of_one_campaign_is_decided_by_the_votes_of_another(voted: Rel
 
 
 def test_filter_with_gold_pairs_leaves_nothing_undecided(voted: Release, run: Run) -> None:
-    printed = run("annotate", "filter", "--store", str(voted.store.root), "--json", code=0).json
+    printed = run("annotate", "filter", "--store", str(voted.store.root), "--format", "json", code=0).json
     assert printed["retention"][-1]["gold"] == 1
     assert len(Release.open(voted.store, printed["release"]).pairs()) == 7
     assert "gold" in run("annotate", "filter", voted.name, "--dry-run", "--store", str(voted.store.root)).out

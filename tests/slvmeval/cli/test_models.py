@@ -18,13 +18,14 @@ def test_missing_and_wrong_models_say_how_to_get_them(tmp_path: Path, run: Run) 
     at = ("--model-folder", tmp_path)
     fetch = "slvmeval models add u2netp"
     assert fetch in run("list", "models", *at).out
-    assert fetch in run("models", "verify", "u2netp", *at, code=1).out
+    deep = ("list", "models", "--deep", *at)
+    assert fetch in run(*deep, "u2netp", code=1).out
     assert "no model 'u2nett'" in run("models", "add", "u2nett", *at, code=1).err
-    run("models", "verify", *at)
-    run("models", "verify", *at, "u2netp", code=1)
+    run(*deep)
+    assert "--deep: only for models" in run("list", "suites", "--deep", code=2).error
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
-    assert "wrong    u2netp" in run("models", "verify", *at, code=1).out
-    rows = {row["name"]: row for row in run("list", "models", *at, "--json").json}
+    assert "  wrong: " in run(*deep, code=1).out
+    rows = {row["name"]: row for row in run("list", "models", *at, "--format", "json").json}
     assert (rows["u2netp"]["path"], rows["u2netp"]["state"]) == (None, "wrong")
     assert (rows["u2net"]["path"], rows["u2net"]["state"]) == (None, "missing")
     dino = rows["grounding-dino-base"]
@@ -44,10 +45,10 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(tmp_path: Path, 
     output = run("list", "models", *weights).out
     assert "my-detector: your own model\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in output
     assert f"  present: {place}\n" in output
-    assert f"ok       my-detector  {place}" in run("models", "verify", *weights).out
+    assert f"  present: {place}\n" in run("list", "models", "my-detector", "--deep", *weights).out
     (place / "config.json").write_text("[]")
-    wrong = run("models", "verify", "my-detector", "--deep", *weights, code=1).out
-    assert "wrong    my-detector" in wrong
+    again = ("list", "models", "my-detector", "--deep", "--set", "again=true", *weights)
+    assert "  wrong: " in run(*again, code=1).out
 
 
 def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(tmp_path: Path, run: Run) -> None:
@@ -104,7 +105,7 @@ def test_it_prints_what_was_found_and_exit_codes_say_whether_a_build_would_fail(
         "speeds: /store/speeds/x.json",
     ):
         assert said in output
-    assert check("--json").json["aspects"][0]["frame_s"] == 18.5
+    assert check("--format", "json").json["aspects"][0]["frame_s"] == 18.5
     for blocked, code in ((True, 1), (False, 3)):
         changed = {"frame_s": None, "problem": "40 GB needed, 24 GB free", "blocked": blocked}
         found[0] = MADE.model_copy(update={"aspects": (COLOR.model_copy(update=changed),)})
@@ -211,8 +212,9 @@ def test_a_job_asks_for_cores_and_memory_in_proportion_to_its_gpus(site: list[st
     ],
 )
 def test_what_cannot_be_served_is_reported(words: list[str], message: str, site: list[str], run: Run) -> None:
-    printed = run("serve-llm", *words, *site, code=1)
-    assert printed.err.count(message) == 1
+    # a name that cannot be one is wrong usage
+    printed = run("serve-llm", *words, *site, code=2 if "--set" in words else 1)
+    assert printed.error.count(message) == 1
     # a name far from all gets the models that can be served
     assert "u2net" not in printed.err
     assert not printed.out

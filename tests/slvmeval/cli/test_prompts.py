@@ -19,7 +19,7 @@ PAINT = "operations/color_instruction.txt: the placeholder {object} is missing"
 
 
 def test_all_prompts_are_listed_with_where_a_paper_has_their_words(run: Run) -> None:
-    listed = run("list", "prompts", "--json").json
+    listed = run("list", "prompts", "--format", "json").json
     assert set(listed) == set(prompt_catalogue())
     assert listed["judges/video_judge_user"]["words"] == "SLVMEval, G.1"
     assert listed["descriptions/color"]["words"] == "SLVMEval, table 6"
@@ -35,29 +35,29 @@ def test_all_prompts_are_listed_with_where_a_paper_has_their_words(run: Run) -> 
 def test_the_wording_of_a_paper_s_text_becomes_a_folder(tmp_path: Path, run: Run) -> None:
     paper, folder = tmp_path / "paper.txt", tmp_path / "exact"
     paper.write_text(SLVMEVAL.replace("| color |", "| hue |"), encoding="utf-8")
-    printed = run("prompts", "from-paper", paper, folder, code=3).out
+    printed = run("prompts", folder, "--from-paper", paper, code=3).out
     assert "descriptions/color: not found" in printed
     # the made-up paper's words are not those of the real one
     assert "judges/caption_user: other words than the paper that we know" in printed
-    assert "16 prompts of SLVMEval written into" in printed
-    run("prompts", "check", folder)
-    found = run("prompts", "from-paper", paper, folder, "--json", code=3).json
+    assert "16 prompts of SLVMEval written, 0 existed" in printed
+    assert "16 prompts in place of built-in ones" in run("prompts", folder, "--dry-run").out
+    found = run("prompts", folder, "--from-paper", paper, "--format", "json", code=3).json
     assert (found["written"], found["existed"]) == (0, 16)
-    run("prompts", "from-paper", paper, paper, code=1)
+    run("prompts", paper, "--from-paper", paper, code=1)
 
 
 def test_an_export_is_ours_and_keeps_what_is_there(tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "mine"
-    run("prompts", "export", folder, "judges")
+    run("prompts", folder, "judges")
     names = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.txt")}
     assert names == {key for key in prompt_catalogue() if key.startswith("judges/")}
     mine = folder / "judges" / "caption_user.txt"
     mine.write_text("Describe it for {dimension}: {description}")
-    printed = run("prompts", "check", folder).out.splitlines()
+    printed = run("prompts", folder, "--dry-run").out.splitlines()
     assert printed[0] == "judges/caption_user: yours"
-    assert printed[1].startswith("1 prompts of")
-    exported = run("prompts", "export", folder).out
-    assert "1 prompts" not in exported
+    assert printed[-1].endswith("0 mistakes, 1 prompt in place of built-in ones")
+    assert len(list(folder.rglob("*.txt"))) == len(names)
+    exported = run("prompts", folder).out
     assert f"{len(names)} existed" in exported
     assert mine.read_text() == "Describe it for {dimension}: {description}"
     assert (folder / "judges" / "video_score.txt").read_text().strip() == prompt_text("judges/video_score")
@@ -66,14 +66,14 @@ def test_an_export_is_ours_and_keeps_what_is_there(tmp_path: Path, run: Run) -> 
 
 def test_mistakes_are_told_one_a_line_and_refuse_a_build(tmp_path: Path, run: Run) -> None:
     own = tmp_path / "own"
-    run("prompts", "export", own, "operations")
+    run("prompts", own, "operations")
     (own / "operations" / "color_instruction.txt").write_text("Paint it {color}.")
     (own / "operations" / "colour.txt").write_text("Paint.")
-    first, second = run("prompts", "check", own, code=1).out.splitlines()
+    first, second, _ = run("prompts", own, "operations", code=1).out.splitlines()
     assert first == PAINT
     assert second.startswith("operations/colour.txt: there is no such prompt")
-    run("prompts", "check", tmp_path / "none", code=1)
-    run("prompts", "export", tmp_path / "x", "jugdes", code=1)
+    run("prompts", tmp_path / "none", "--dry-run", code=1)
+    assert "did you mean judges?" in run("prompts", tmp_path / "x", "jugdes", code=1).err
     (own / "operations" / "colour.txt").unlink()
     (tmp_path / "videos").mkdir()
     given = ("--sources", tmp_path / "videos", "--store", tmp_path / "store")

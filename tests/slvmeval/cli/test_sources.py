@@ -65,8 +65,8 @@ def test_the_adapter_gets_its_options(tmp_path: Path, run: Run) -> None:
     scene = {"a-Scene-001": {"caption": {"content": "A red ball."}}}
     value = {"meta": {"video_id": "a"}, "data": scene}
     (root / "vript_captions" / "a_caption.json").write_text(json.dumps(value))
-    assert "video_missing" in run("sources", "scan", f"vript:{root}", "--json", code=3).out
-    assert run("sources", "scan", f"vript:{root}?only_present=true", "--json").json == []
+    assert "video_missing" in run("sources", "scan", f"vript:{root}", "--format", "json", code=3).out
+    assert run("sources", "scan", f"vript:{root}?only_present=true", "--format", "json").json == []
     assert "cannot unpack" in run("sources", "scan", f"vript:{root}?unpack=true", code=1).err
 
 

@@ -87,7 +87,7 @@ def test_the_newest_build_comes_first_and_old_ones_are_forgotten(store: Store, s
     for day in range(1, 10):
         write_state(store, "failed" if day % 2 else "ended", 10_000_000 + day, f"2020-01-0{day}")
     running = write_state(store, "running", os.getppid(), "2019-01-01")
-    runs = status("--json").json["runs"]
+    runs = status("--format", "json").json["runs"]
     assert [one["started_at"][-2:] for one in runs] == ["01", *(f"0{day}" for day in range(9, 0, -1))]
     with BuildProgress(store.cache, quiet=True):
         pass
@@ -131,7 +131,7 @@ def test_what_progress_writes_is_read_and_pools_and_aspects_are_tables(store: St
         progress.done("degrade", "one", set_aside=1)
         progress.note_pools(POOLS)
         progress.note_summary(SUMMARY)
-        assert status("--json").json["run"]["status"] == "running"
+        assert status("--format", "json").json["run"]["status"] == "running"
         text = status().out
         assert cells(text, "cpu") == ["cpu", "2", "0", "8", "1", "30"]
         assert cells(text, "h100") == ["h100", "0", "3", "0", "0", "7", "Resources"]
@@ -140,7 +140,7 @@ def test_what_progress_writes_is_read_and_pools_and_aspects_are_tables(store: St
     text = status().out
     assert "h100" not in text
     assert cells(text, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
-    run = status("--json").json["run"]
+    run = status("--format", "json").json["run"]
     assert (run["status"], run["pools"], run["summary"]) == ("ended", {}, SUMMARY)
     assert run["stages"]["degrade"] == {"done": 1, "total": 2, "set_aside": 1}
 

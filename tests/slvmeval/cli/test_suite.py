@@ -49,7 +49,7 @@ def test_from_a_folder_to_a_leaderboard(
     # nobody guesses the prompt
     assert "prompt_id is empty" in run(*words, code=1).err
     manifest.write_text(manifest.read_text().replace(",,", ",p1,"))
-    rows = {row["dimension"]: row for row in run(*words, "--dry-run", "--json").json["rows"]}
+    rows = {row["dimension"]: row for row in run(*words, "--dry-run", "--format", "json").json["rows"]}
     assert (rows["beauty"]["calls"], rows["beauty"]["calls_per_video"]) == (4, 2)
     assert rows["length"]["calls"] is None
     assert "unknown" in run(*words, "--dry-run").out
@@ -82,7 +82,7 @@ def test_scores_are_made_by_a_flow_unless_it_is_direct(
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
     words = ["suite", "run", "planted", "--videos", tmp_path / "videos", "--store", tmp_path / "store"]
     words += ["--prompt-suite", tmp_path / "prompts.csv", "--dimension", "length", "--quiet"]
-    assert "A planted suite: 1 videos" in run(*words, "--workers", "1", "--set", "blur=1").out
+    assert "A planted suite: 1 video" in run(*words, "--workers", "1", "--set", "blur=1").out
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted+blur1"]
 
 

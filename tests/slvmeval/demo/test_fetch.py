@@ -234,7 +234,7 @@ def test_the_network_lies_where_models_are_looked_for(
     placed.parent.mkdir(parents=True)
     shutil.copyfile(model_folder / "u2netp.onnx", placed)
     assert fetch_demo(tmp_path, say=print, items=[network]).u2netp == placed
-    assert main(["list", "models", "--model-folder", str(tmp_path / "models"), "--json"]) == 0
+    assert main(["list", "models", "--model-folder", str(tmp_path / "models"), "--format", "json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["u2netp"]["state"], rows["u2netp"]["path"]) == ("present", str(placed))
 

@@ -93,7 +93,7 @@ def test_the_command_writes_answers_into_the_data_set(
     command = ["sources", "categorise", str(videos), "Play", "Sound"]
     with FaultyServer(reply) as server:
         site.write_text(f'store = "{tmp_path}/store"\n[model_servers]\nmine = "{server.url}"\n')
-        given = [*command, "--model", "tiny", "--server", "mine", "--profile", str(site), "--json"]
+        given = [*command, "--model", "tiny", "--server", "mine", "--profile", str(site), "--format", "json"]
         assert main(given) == 3
         said = json.loads(capsys.readouterr().out)
         assert (sorted(said["chosen"].values()), said["known"]) == (["Play", "Sound"], 0)
@@ -106,7 +106,7 @@ def test_the_command_writes_answers_into_the_data_set(
     lines = [json.loads(line) for line in (videos / CATEGORIES_NAME).read_text().splitlines()]
     found = sorted((line["title"], line["content_category"], line["model"]) for line in lines)
     assert found == [("ball", "Play", "tiny"), ("song", "Sound", "tiny")]
-    assert main(["sources", "scan", str(videos), "--json"]) == 3
+    assert main(["sources", "scan", str(videos), "--format", "json"]) == 3
     for wrong, said in (("<b>", "has '<' in it"), (" ", "CATEGORY is empty")):
         assert main([*command[:3], wrong, "Sound"]) == 1
         assert said in capsys.readouterr().err

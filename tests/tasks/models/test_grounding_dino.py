@@ -149,7 +149,7 @@ def test_a_folder_that_holds_no_such_model_is_named(folder: Path, tmp_path: Path
         load(damaged, "cpu")
     config = json.loads((folder / "config.json").read_text())
     (damaged / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
-    with pytest.raises(PrerequisiteError, match="slvmeval models verify"):
+    with pytest.raises(PrerequisiteError, match="slvmeval list models --deep"):
         load(damaged, "cpu")
 
 

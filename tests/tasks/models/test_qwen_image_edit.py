@@ -198,7 +198,7 @@ def test_a_folder_that_is_not_a_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError, match=str(tmp_path)):
         load(tmp_path, "cpu")
     (tmp_path / "model_index.json").write_text("{", encoding="utf-8")
-    with pytest.raises(PrerequisiteError, match="models verify"):
+    with pytest.raises(PrerequisiteError, match="list models --deep"):
         load(tmp_path, "cpu")
 
 

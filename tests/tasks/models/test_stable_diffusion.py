@@ -221,7 +221,7 @@ def test_what_is_no_such_checkpoint_is_refused(copied: Path) -> None:
     with pytest.raises(PrerequisiteError, match="takes 4 channels"):
         loaded(copied)
     file.write_bytes(b"\0" * 100)
-    with pytest.raises(PrerequisiteError, match="slvmeval models verify"):
+    with pytest.raises(PrerequisiteError, match="slvmeval list models --deep"):
         loaded(copied)
 
 

@@ -179,7 +179,7 @@ def test_a_batch_can_be_given_up(provider: str, server: BatchServer, records: Ba
     assert waiting.in_words().startswith(f"batch {waiting.id} of mine: 2 requests, handed over 0 min ago")
     assert records.give_up("another") == 0
     server.batches.clear()
-    with pytest.raises(CannotGoOn, match=f"judgements give-up .*{waiting.id}"):
+    with pytest.raises(CannotGoOn, match=f"gc --set batch={waiting.id}"):
         service.collect(waiting.id, units("a"))
     assert records.give_up(waiting.id) == 2
     assert records.waiting() == set()

@@ -40,7 +40,7 @@ def test_from_videos_to_a_table(
     folder = tmp_path / "prompts"
     with FaultyServer(Author()) as server:
         site, words = making(tmp_path, server)
-        estimated = run(*words, "--dry-run", "--json").json
+        estimated = run(*words, "--dry-run", "--format", "json").json
         assert (estimated["calls"], estimated["usd"]) == (2 * (CALLS_TO_DRAFT + CALLS_TO_END), None)
         assert not server.seen
         assert [one["where"] for one in estimated["left_out"]] == ["broken.mp4"]
@@ -59,7 +59,7 @@ def test_from_videos_to_a_table(
         assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
         assert "give a higher one" in output
         assert "to continue" not in output
-        states = run(*words, "--max-tokens", "1", "--json", code=3).json["prompts"]
+        states = run(*words, "--max-tokens", "1", "--format", "json", code=3).json["prompts"]
         assert {one["state"] for one in states} == {"unfinished"}
         assert not server.seen
         output = run(*words, code=3).out
@@ -74,8 +74,9 @@ def test_from_videos_to_a_table(
         assert "1 accepted, 0 left out, 1 open, 0 files do not fit" in run(*accept).out
         file.write_text(file.read_text().replace("verdict: accepted", "verdict: hm"))
         run(*accept, code=3)
-        run(*accept, "--as-drafted", "--by", "Anna")
-        summary = run(*words, "--json", code=3).json
+        assert "--as-drafted: not with --edited" in run(*accept, "--as-drafted", code=2).error
+        run(*accept[:-1], "--as-drafted", "--by", "Anna")
+        summary = run(*words, "--format", "json", code=3).json
         assert [one["state"] for one in summary["prompts"]] == ["ready", "ready"]
         # the same assessment has the same questions: they are paid for once
         assert summary["calls"] == 2 * CALLS_TO_END - 14
@@ -86,7 +87,7 @@ def test_from_videos_to_a_table(
         assert len(server.seen) == paid
         other = tmp_path / "other.csv"
         other.write_text("prompt_id,text\np1,A ball\n")
-        table = ["suite", "prompts", "statistics", folder / "prompts.jsonl", other, "--paper"]
+        table = ["suite", "prompts", "statistics", folder / "prompts.jsonl", other, "--set", "paper=true"]
         table += ["--out", tmp_path / "tables"]
         run(*table)
         assert rows(tmp_path)["other"]["complexity"] == ""
@@ -126,7 +127,7 @@ def test_a_file_of_which_something_else_was_reported_since_counts_apart(tmp_path
     assert "replaced" not in output
     project.review("p1", draft.digest, "left_out", "")
     output = run("suite", "prompts", "review", tmp_path, "--edited").out
-    for said in ("0 accepted, 0 left out", "1 files say what was replaced since", "p1"):
+    for said in ("0 accepted, 0 left out", "1 file with texts replaced since", "p1"):
         assert said in output
 
 

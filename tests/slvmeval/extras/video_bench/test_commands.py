@@ -48,7 +48,7 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, run: Run) -
     words += ["--store", store, "--profile", profile, "--direct", "--workers", "1"]
 
     def planned(*more: str) -> dict[str, Any]:
-        rows = run(*words, "--dry-run", "--json", *more).json["rows"]
+        rows = run(*words, "--dry-run", "--format", "json", *more).json["rows"]
         return {row["dimension"]: row["calls"] for row in rows}
 
     talk = Failing()
@@ -96,7 +96,7 @@ def test_as_a_judge_of_a_release_each_aspect_is_asked_as_it_should(
     judged_store: Path, tmp_path: Path, run: Run
 ) -> None:
     profile = tmp_path / "site.toml"
-    words = ["evaluate", "-e", "video-bench", "--store", judged_store, "--json", "--quiet"]
+    words = ["evaluate", "-e", "video-bench", "--store", judged_store, "--format", "json", "--quiet"]
     words += ["--profile", profile]
     direct = (*words, "--direct", "--workers", "1")
     with FaultyServer(Talk(), MODELS) as server:
@@ -133,10 +133,10 @@ def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, run: 
     assert "nothing is left" not in printed
     for said in ("model_servers", "without color_consistency: model server", "left out", "color-009"):
         assert said in printed
-    output = run(*words, "--json").json
+    output = run(*words, "--format", "json").json
     assert output["rows"] == []
     assert set(output["refused"]) == {"color_consistency"}
     # what is not known of such a model is not silently another's
     profile.write_text('[model_servers]\nmine = "http://127.0.0.1:1/v1"\n')
     assert "not known of eyes and assumed as for other models of suites: context_tokens" in run(*words).text
-    assert len(run(*words, "--json").json["assumed"]) == 1
+    assert len(run(*words, "--format", "json").json["assumed"]) == 1

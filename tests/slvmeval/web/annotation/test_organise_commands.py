@@ -50,7 +50,7 @@ def test_status_tells_how_far_it_is(busy: Study, tmp_path: Path, capsys: Capture
         "cost: 84.00 EUR so far, 36.00 EUR still to come, 0.60 EUR per task",
     )
     # and for programs
-    assert run(busy, "status", "--json") == 0
+    assert run(busy, "status", "--format", "json") == 0
     (values,) = json.loads(capsys.readouterr().out)
     assert (values["total"]["votes"], values["total"]["wanted"], values["done"]) == (140, 200, False)
     assert {row["aspect"]: row["pairs"] for row in values["aspects"]} == dict.fromkeys(ASPECTS, 8)
@@ -126,16 +126,16 @@ def test_a_completion_code_can_be_checked_before_paying(busy: Study, tmp_path: P
         assert opened.votes.add(NAME, [answer]).accepted == 1
         code = opened.workers.finish(NAME, came)
     out = tmp_path / "codes.csv"
-    assert run(busy, "codes", NAME, "--out", str(out)) == 0
+    assert run(busy, "payments", NAME, "--out", str(tmp_path)) == 0
     rows = {row["worker"]: row for row in rows_of(out)}
     assert rows[came] == {
         **{"code": code, "answers": "1", "pay": "0.50", "currency": "EUR", "standing": ""},
         **{"platform": "prolific", "session": "'=1+1", "worker": came, "also_for": ""},
     }
     assert idle not in rows
-    assert run(busy, "codes", NAME, "--out", str(out)) == 1
+    assert run(busy, "payments", NAME, "--out", str(tmp_path)) == 1
     capsys.readouterr()
-    assert run(busy, "codes") == 0
+    assert run(busy, "payments") == 0
     assert capsys.readouterr().out == out.read_text(encoding="utf-8")
 
 
@@ -161,7 +161,8 @@ def test_a_platforms_export_tells_who_is_invented_and_what_is_owed(
     head = "Submission id,Participant id,Status"
     export.write_text(f"\ufeff{head}\ns-p1,p1,AWAITING REVIEW\ns-p2,p2,AWAITING REVIEW\ns-p9,p9,RETURNED\n")
     out = tmp_path / "pay"
-    words = ("reconcile", NAME, "--export", str(export), "--reward", "1.00", "--out", str(out))
+    words = ("payments", NAME, "--export", str(export), "--reward", "1.00", "--out", str(out))
+    assert run(busy, *words[:4]) == run(busy, *words[:2], "--dry-run") == 2
     assert run(busy, *words, "--dry-run") == 0
     said = "3 submissions of prolific: 1 to approve, 2 bonuses, 1 without an answer; 1 workers with a session"
     assert said in capsys.readouterr().out
@@ -205,7 +206,7 @@ def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(busy: Stu
         assert opened.workers.enter("autumn", "prolific", "5f3c9a").worker == worker
         opened.organiser.decide("autumn", worker, Standing.CLEARED, "fine", "Aya")
     words = ("erase", "prolific:5f3c9a", "--yes")
-    assert run(busy, *words, "--json") == 0
+    assert run(busy, *words, "--format", "json") == 0
     gone = json.loads(capsys.readouterr().out)
     assert [(row["campaign"], row["decisions"]) for row in gone] == [("autumn", 1), (NAME, 0)]
     assert {row["worker"] for row in gone} == {worker}

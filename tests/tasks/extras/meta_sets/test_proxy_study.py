@@ -197,14 +197,14 @@ def test_the_study_in_one_command(
     assert "<svg" in page
     assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".svg", ".pdf", ".tex", ".md"}
     # again: nothing is asked; more evaluators: only those; a single one: no ranking to compare
-    assert main([*words, *more[:4], "-e", "coin", "--json"]) == 0
+    assert main([*words, *more[:4], "-e", "coin", "--format", "json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert planted.asked("first") == 8
     assert again["spearman"]["n"] == 4
     assert main(words) == 0
     assert "not defined over n = 1" in capsys.readouterr().out
     # where the aspect leaves the length alone, length says nothing of the degraded videos
-    assert main([*words, "-e", "contrast", "--aspect", "aesthetics", "--json"]) == 0
+    assert main([*words, "-e", "contrast", "--aspect", "aesthetics", "--format", "json"]) == 0
     result = {row["evaluator"]: row for row in json.loads(capsys.readouterr().out)["evaluators"]}
     assert (result["duration"]["degraded_accuracy"], result["duration"]["degraded_ties"]) == (0.5, 2)
     # a clip of compressed luma has less contrast

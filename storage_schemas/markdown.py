@@ -1,0 +1,40 @@
+"""Tables and texts as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+
+def escape_markdown(text: str) -> str:
+    """Return a text as Markdown that shows it as it is, in one line.
+
+    Examples
+    --------
+    >>> escape_markdown("a|b"), escape_markdown("x < y")
+    ('a\\\\|b', 'x &lt; y')
+    """
+    escaped = re.sub(r"([\\`*_\[\]|~])", r"\\\1", " ".join(text.split()))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def markdown_table(
+    columns: Sequence[str], are_numbers: Sequence[bool], rows: Iterable[Sequence[object]]
+) -> list[str]:
+    """Return the lines of a table; columns of numbers are aligned right.
+
+    Examples
+    --------
+    >>> markdown_table(["pair", "clips"], [False, True], [["a", 3]])
+    ['| pair | clips |', '| --- | ---: |', '| a | 3 |']
+    """
+    return [
+        markdown_line([escape_markdown(name) for name in columns]),
+        markdown_line(["---:" if is_number else "---" for is_number in are_numbers]),
+        *(markdown_line([escape_markdown(str(cell)) for cell in row]) for row in rows),
+    ]
+
+
+def markdown_line(cells: Sequence[str]) -> str:
+    """Return a row of a table, whose cells are Markdown."""
+    return f"| {' | '.join(cells)} |"
