@@ -4,7 +4,9 @@ What a browser sees of a video before anybody answers must not tell the sides ap
 that of each frame, where the key frames are, and tags. A side that recurred with the same sizes in another
 pair of its source would be the high one. So each pair has two files of its own, in which
 
-- each frame is padded to the size of the other side's frame at its place, by a message that players skip;
+- each frame has the size of the larger one at its place: the coded data of a frame are followed, inside their
+  unit, by drawn bytes. A decoder stops where the data say so, in their arithmetic code; nobody who does not
+  decode this code, macroblock by macroblock, knows where they end;
 - a frame is a key frame in the index only if both sides have one there;
 - IDR pictures are numbered by their order, so that no repeated number tells where encoded clips were joined;
 - the smaller file ends with unused bytes.
@@ -15,16 +17,20 @@ sizes only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import av
+import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
+from numpy.typing import NDArray
 
 from storage_schemas.errors import IntegrityError
+from storage_schemas.rng import keyed_rng
 from tasks.media.bitstream import InvalidBitstream
 from tasks.media.h264_slices import IdrNumbers
 
@@ -33,24 +39,28 @@ if TYPE_CHECKING:
 
 #: NAL unit types (H.264, table 7-1). An encoder names itself in supplemental information; that marks where
 #: encoding began, which in a low side is the first degraded clip.
-_SUPPLEMENTAL, _DELIMITER = 6, 9
-#: A message that players skip (H.264, D.2.7), under an identifier without zero bytes.
-_UNREGISTERED, _IDENTIFIER = 5, bytes(range(0x31, 0x41))
-#: Bytes of the shortest such message: length, two types, size, identifier, end.
-_LEAST = 24
+_SUPPLEMENTAL = 6
+#: Bytes that follow the coded data of the larger of two frames.
+_LEAST = 2
+#: What must not occur in a unit (H.264, 7.4.1).
+_FORBIDDEN = re.compile(rb"\0\0[\0-\3]")
 #: Bytes of the head of an MP4 box.
 _BOX = 8
 
 
 @dataclass(frozen=True)
 class _Frames:
-    """Bytes of each frame without the encoder's marks, and which are key frames."""
+    """Bytes of each frame without the encoder's marks, and which are key frames.
+
+    `counts` says how often each byte occurs in coded data.
+    """
 
     sizes: list[int]
     keys: list[bool]
+    counts: NDArray[np.int64]
 
 
-def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path]) -> None:
+def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path], key: str) -> None:
     """Write both sides of a pair as MP4 files that differ only in their pictures.
 
     The index precedes the frames, so that a browser can play a file while it loads.
@@ -61,6 +71,8 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path]) -> None:
         Videos of :mod:`tasks.media.encode`, with the same parameter sets.
     targets
         Where the files go; existing ones are overwritten.
+    key
+        Determines the drawn bytes. Who knows it finds them.
 
     Raises
     ------
@@ -68,32 +80,41 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path]) -> None:
         If a side cannot be read.
     """
     first, second = (_frames(side) for side in sides)
+    counts = first.counts + second.counts
     if len(first.sizes) == len(second.sizes):
-        sizes = [_padded(pair) for pair in zip(first.sizes, second.sizes, strict=True)]
+        pairs = zip(first.sizes, second.sizes, strict=True)
+        sizes = [max(pair) + (_LEAST if pair[0] != pair[1] else 0) for pair in pairs]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
-        first, second = _Frames(sizes, keys), _Frames(sizes, keys)
-    for side, target, wanted in zip(sides, targets, (first, second), strict=True):
-        _write(side, target, wanted)
+        first = second = _Frames(sizes, keys, counts)
+    for side, target, wanted, name in zip(sides, targets, (first, second), ("high", "low"), strict=True):
+        _write(side, target, wanted, (key, name))
     _end_alike(targets)
 
 
 def _frames(side: Path) -> _Frames:
     sizes, keys = [], []
+    counts = np.zeros(256, np.int64)
     with _opened(side) as origin:
         for packet, units in _packets(origin):
             sizes.append(sum(map(len, units)))
             keys.append(packet.is_keyframe)
-    return _Frames(sizes, keys)
+            counts += np.bincount(np.frombuffer(units[-1], np.uint8), minlength=256)
+    return _Frames(sizes, keys, counts)
 
 
-def _write(side: Path, target: Path, wanted: _Frames) -> None:
-    # the box with the bit rate would have that of the side before it was padded
+def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> None:
+    # the box with the bit rate would have that of the side before its frames grew
     options = {"movflags": "+faststart", "fflags": "+bitexact", "write_btrt": "0"}
+    shares = wanted.counts / wanted.counts.sum()
     with _opened(side) as origin, av.open(str(target), "w", format="mp4", options=options) as file:
         stream = file.add_stream_from_template(origin.streams.video[0])
         stream.metadata.clear()
-        for (packet, units), size, key in zip(_packets(origin), wanted.sizes, wanted.keys, strict=True):
-            file.mux(_copied(packet, units, stream, size, key))
+        frames = zip(_packets(origin), wanted.sizes, wanted.keys, strict=True)
+        for place, ((packet, units), size, is_key) in enumerate(frames):
+            missing = size - sum(map(len, units))
+            if missing:
+                units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
+            file.mux(_copied(packet, units, stream, is_key))
 
 
 def _opened(side: Path) -> InputContainer:
@@ -104,14 +125,15 @@ def _opened(side: Path) -> InputContainer:
 
 
 def _packets(origin: InputContainer) -> Iterator[tuple[VideoPacket, list[bytes]]]:
-    """Yield each frame with its NAL units and their lengths, without the encoder's marks and numbers."""
+    """Yield each frame with its NAL units, the last a slice, without the encoder's marks and numbers."""
     stream = origin.streams.video[0]
     try:
         numbers = IdrNumbers(stream.codec_context.extradata or b"")
+        if not numbers.arithmetic:
+            raise InvalidBitstream("its slices have no arithmetic code")
         for packet in origin.demux(stream):
             if packet.size:
-                units = numbers.renumbered(_units(bytes(packet)))
-                yield packet, [len(unit).to_bytes(4) + unit for unit in units]
+                yield packet, list(numbers.renumbered(_units(bytes(packet))))
     except InvalidBitstream as problem:
         raise IntegrityError(
             f"{origin.name} is no stream of this encoder ({problem}): remove it and run this again"
@@ -127,51 +149,21 @@ def _units(data: bytes) -> Iterator[bytes]:
         at = end
 
 
-def _copied(
-    packet: VideoPacket, units: list[bytes], stream: VideoStream, size: int, key: bool
-) -> VideoPacket:
-    """Return the same coded frame, padded to `size` bytes."""
-    missing = size - sum(map(len, units))
-    if missing:
-        # a delimiter comes first in a frame (H.264, 7.4.1.2.3)
-        units.insert(1 if units[0][4] & 31 == _DELIMITER else 0, _message(missing))
-    copy: VideoPacket = av.Packet(b"".join(units))
+def _copied(packet: VideoPacket, units: list[bytes], stream: VideoStream, is_key: bool) -> VideoPacket:
+    copy: VideoPacket = av.Packet(b"".join(len(unit).to_bytes(4) + unit for unit in units))
     copy.time_base = packet.time_base
     copy.pts, copy.dts, copy.duration = packet.pts, packet.dts, packet.duration
-    copy.is_keyframe = key
+    copy.is_keyframe = is_key
     copy.stream = stream
     return copy
 
 
-def _padded(sizes: tuple[int, int]) -> int:
-    """Return the smallest size to which frames of both sizes can be padded."""
-    size = max(sizes) + _LEAST
-    while any(_payload(size - one) is None for one in sizes):
-        size += 1
-    return size
-
-
-def _payload(length: int) -> int | None:
-    """Return the bytes that a message of `length` bytes carries; None if none has this length.
-
-    The size is written as a byte 255 for each 255 bytes, and one more byte.
-    """
-    carried = (length - _LEAST + 16) * 255 // 256
-    for payload in (carried, carried + 1):
-        if payload >= len(_IDENTIFIER) and 8 + payload + payload // 255 == length:
-            return payload
-    return None
-
-
-def _message(length: int) -> bytes:
-    """Return a NAL unit of `length` bytes that players skip."""
-    payload = _payload(length)
-    if payload is None:
-        raise ValueError(f"no message has {length} bytes")
-    size = b"\xff" * (payload // 255) + bytes([payload % 255])
-    filling = b"\xff" * (payload - len(_IDENTIFIER))
-    body = bytes([_SUPPLEMENTAL, _UNREGISTERED]) + size + _IDENTIFIER + filling + b"\x80"
-    return len(body).to_bytes(4, "big") + body
+def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) -> bytes:
+    """Return bytes that occur as often as in coded data, and end as a slice does: with a one and zeros."""
+    data = rng.choice(256, count, p=shares).astype(np.uint8)
+    zeros = int(rng.integers(8))
+    data[-1] = (int(data[-1]) >> zeros | 1) << zeros
+    return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())
 
 
 def _end_alike(targets: tuple[Path, Path]) -> None:

@@ -2,7 +2,9 @@
 
 The damaged clips are encoded later than everything else, so their settings, sizes and key frames could tell
 them. Here the shown clips of both sides, changed or not, are decoded and encoded again, and both sides get
-their IDR frames at the same places. Everything else is copied.
+their IDR frames at the same places. A clip's quantiser is drawn, so it says nothing of the pictures. Faint
+noise in the first macroblock of each frame makes all arithmetic code behind it begin otherwise: a slice in
+which nothing moves would have known bytes. Everything else is copied.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import numpy as np
 
 from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
-from storage_schemas.rng import shuffled
+from storage_schemas.rng import keyed_rng, shuffled
 from tasks.media.encode import EncoderSettings, UnitFile, UnitWriter
 
-#: x264's constant rate factors that are drawn; differences are not visible at any of them.
-QUALITIES = range(14, 21)
+#: The quantisers that are drawn; differences are not visible at any of them.
+QUANTISERS = range(16, 22)
+#: Pixels of a macroblock's side.
+_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ def encode_shown(
     sides: tuple[Path, Path],
     targets: tuple[Path, Path],
     shown: Sequence[tuple[float, float]],
-    names: tuple[str, str],
+    key: str,
     color: ColorSpec,
 ) -> None:
     """Write both sides of a pair with the shown clips encoded again.
@@ -54,9 +58,8 @@ def encode_shown(
         Where the files go; existing ones are overwritten.
     shown
         What is seen first of both videos, in seconds.
-    names
-        Keys of the draws: equal names give equal files. The names' order does not matter, so that nobody who
-        knows them learns which one is the source.
+    key
+        Determines the draws: equal keys give equal files.
     color
         What the sides were encoded with.
 
@@ -75,7 +78,7 @@ def encode_shown(
         for side, origin in enumerate(origins):
             spans = [(round(start * origin.rate), round(end * origin.rate)) for start, end in shown]
             blocks = _blocks(cuts[side], begun[side], origin.count, spans)
-            _write(origin, targets[side], blocks, names, side, color)
+            _write(origin, targets[side], blocks, key, side, color)
 
 
 def _keys(origin: UnitFile) -> set[int]:
@@ -101,7 +104,7 @@ def _write(
     origin: UnitFile,
     target: Path,
     blocks: Iterator[_Block],
-    names: tuple[str, str],
+    key: str,
     side: int,
     color: ColorSpec,
 ) -> None:
@@ -110,8 +113,12 @@ def _write(
             if block.clip is None:
                 writer.copy(block.first, sum(block.units))
                 continue
-            settings = EncoderSettings(crf=_quality(names, side, block.clip))
-            frames = _frames(origin, block.first, sum(block.units))
+            # differs between the sides
+            quantiser = shuffled(QUANTISERS, key, "quantiser", block.clip)[side]
+            settings = EncoderSettings(quantiser=quantiser)
+            rng = keyed_rng(key, "first macroblocks", side, block.first)
+            decoded = _frames(origin, block.first, sum(block.units))
+            frames = (_unlike(planes, quantiser, rng) for planes in decoded)
             for unit in block.units:
                 writer.encode(islice(frames, unit), settings)
             if next(frames, None) is not None:
@@ -120,10 +127,13 @@ def _write(
                 )
 
 
-def _quality(names: tuple[str, str], side: int, clip: int) -> int:
-    """Return a clip's draw, which differs between the sides."""
-    ordered = sorted(names)
-    return shuffled(QUALITIES, *ordered, "quality", clip)[ordered.index(names[side])]
+def _unlike(planes: Planes, quantiser: int, rng: np.random.Generator) -> Planes:
+    """Return a frame with noise in its first macroblock, as large as survives the quantiser."""
+    step = 2 ** ((quantiser - 4) / 6)
+    noisy = planes.copy()
+    block = noisy[:_BLOCK, :_BLOCK]
+    block[:] = np.clip(np.rint(block + rng.normal(0, step, block.shape)), 0, 255)
+    return noisy
 
 
 def _frames(origin: UnitFile, first: int, count: int) -> Iterator[Planes]:
