@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _SUPPLEMENTAL = 6
 #: Bytes that follow the coded data of the larger of two frames.
 _LEAST = 2
+#: Frames whose slices together say how often each byte occurs: an arithmetic code is not quite uniform.
+_GROUP = 40
 #: What must not occur in a unit (H.264, 7.4.1).
 _FORBIDDEN = re.compile(rb"\0\0[\0-\3]")
 #: Bytes of the head of an MP4 box.
@@ -52,12 +54,12 @@ _BOX = 8
 class _Frames:
     """Bytes of each frame without the encoder's marks, and which are key frames.
 
-    `counts` says how often each byte occurs in coded data.
+    `counts` says how often each byte occurs in the slices of each `_GROUP` frames.
     """
 
     sizes: list[int]
     keys: list[bool]
-    counts: NDArray[np.int64]
+    counts: list[NDArray[np.int64]]
 
 
 def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path], key: str) -> None:
@@ -80,11 +82,11 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path], key: str) 
         If a side cannot be read.
     """
     first, second = (_frames(side) for side in sides)
-    counts = first.counts + second.counts
     if len(first.sizes) == len(second.sizes):
         pairs = zip(first.sizes, second.sizes, strict=True)
         sizes = [max(pair) + (_LEAST if pair[0] != pair[1] else 0) for pair in pairs]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
+        counts = [one + other for one, other in zip(first.counts, second.counts, strict=True)]
         first = second = _Frames(sizes, keys, counts)
     for side, target, wanted, name in zip(sides, targets, (first, second), ("high", "low"), strict=True):
         _write(side, target, wanted, (key, name))
@@ -92,20 +94,22 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path], key: str) 
 
 
 def _frames(side: Path) -> _Frames:
-    sizes, keys = [], []
-    counts = np.zeros(256, np.int64)
+    sizes: list[int] = []
+    keys: list[bool] = []
+    counts: list[NDArray[np.int64]] = []
     with _opened(side) as origin:
         for packet, units in _packets(origin):
+            if len(sizes) % _GROUP == 0:
+                counts.append(np.zeros(256, np.int64))
             sizes.append(sum(map(len, units)))
             keys.append(packet.is_keyframe)
-            counts += np.bincount(np.frombuffer(units[-1], np.uint8), minlength=256)
+            counts[-1] += np.bincount(np.frombuffer(units[-1], np.uint8), minlength=256)
     return _Frames(sizes, keys, counts)
 
 
 def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> None:
     # the box with the bit rate would have that of the side before its frames grew
     options = {"movflags": "+faststart", "fflags": "+bitexact", "write_btrt": "0"}
-    shares = wanted.counts / wanted.counts.sum()
     with _opened(side) as origin, av.open(str(target), "w", format="mp4", options=options) as file:
         stream = file.add_stream_from_template(origin.streams.video[0])
         stream.metadata.clear()
@@ -113,7 +117,8 @@ def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> N
         for place, ((packet, units), size, is_key) in enumerate(frames):
             missing = size - sum(map(len, units))
             if missing:
-                units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
+                counts = wanted.counts[place // _GROUP]
+                units[-1] += _drawn(missing, counts, keyed_rng(*key, "after coded data", place))
             file.mux(_copied(packet, units, stream, is_key))
 
 
@@ -158,9 +163,9 @@ def _copied(packet: VideoPacket, units: list[bytes], stream: VideoStream, is_key
     return copy
 
 
-def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) -> bytes:
-    """Return bytes that occur as often as in coded data, and end as a slice does: with a one and zeros."""
-    data = rng.choice(256, count, p=shares).astype(np.uint8)
+def _drawn(count: int, counts: NDArray[np.int64], rng: np.random.Generator) -> bytes:
+    """Return bytes that occur as often as `counts` say, and end as a slice does: with a one and zeros."""
+    data = rng.choice(256, count, p=counts / counts.sum()).astype(np.uint8)
     zeros = int(rng.integers(8))
     data[-1] = (int(data[-1]) >> zeros | 1) << zeros
     return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())

@@ -2,9 +2,11 @@
 
 The damaged clips are encoded later than everything else, so their settings, sizes and key frames could tell
 them. Here the shown clips of both sides, changed or not, are decoded and encoded again, and both sides get
-their IDR frames at the same places. A clip's quantiser is drawn, so it says nothing of the pictures. Faint
-noise in the first macroblock of each frame makes all arithmetic code behind it begin otherwise: a slice in
-which nothing moves would have known bytes. Everything else is copied.
+their IDR frames at the same places. Everything else is copied.
+
+A clip's quantiser is drawn, so it says nothing of the pictures. The first macroblock of each frame, in a
+corner, gets one colour, the same on both sides, and faint noise: the arithmetic code behind it begins at no
+known place. Otherwise a slice in which nothing moves would have known bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from storage_schemas.rng import keyed_rng, shuffled
 from tasks.media.encode import EncoderSettings, UnitFile, UnitWriter
 
 #: The quantisers that are drawn; differences are not visible at any of them.
-QUANTISERS = range(16, 22)
+QUANTISERS = range(14, 20)
 #: Pixels of a macroblock's side.
 _BLOCK = 16
 
@@ -72,13 +74,15 @@ def encode_shown(
         origins = (high, low)
         keys = [_keys(origin) for origin in origins]
         cuts, begun = [keys[0] & keys[1]] * 2, [keys[0] | keys[1]] * 2
+        beside: list[tuple[UnitFile, ...]] = [origins, origins]
         if high.count != low.count:
             # their length differs anyway, and no frames lie beside each other
             cuts = begun = keys
+            beside = [(high,), (low,)]
         for side, origin in enumerate(origins):
             spans = [(round(start * origin.rate), round(end * origin.rate)) for start, end in shown]
             blocks = _blocks(cuts[side], begun[side], origin.count, spans)
-            _write(origin, targets[side], blocks, key, side, color)
+            _write(origin, beside[side], targets[side], blocks, key, side, color)
 
 
 def _keys(origin: UnitFile) -> set[int]:
@@ -102,6 +106,7 @@ def _blocks(
 
 def _write(
     origin: UnitFile,
+    beside: Sequence[UnitFile],
     target: Path,
     blocks: Iterator[_Block],
     key: str,
@@ -117,8 +122,8 @@ def _write(
             quantiser = shuffled(QUANTISERS, key, "quantiser", block.clip)[side]
             settings = EncoderSettings(quantiser=quantiser)
             rng = keyed_rng(key, "first macroblocks", side, block.first)
-            decoded = _frames(origin, block.first, sum(block.units))
-            frames = (_unlike(planes, quantiser, rng) for planes in decoded)
+            corner = _corner(beside, block.first)
+            frames = _begun_alike(_frames(origin, block.first, sum(block.units)), corner, quantiser, rng)
             for unit in block.units:
                 writer.encode(islice(frames, unit), settings)
             if next(frames, None) is not None:
@@ -127,13 +132,40 @@ def _write(
                 )
 
 
-def _unlike(planes: Planes, quantiser: int, rng: np.random.Generator) -> Planes:
-    """Return a frame with noise in its first macroblock, as large as survives the quantiser."""
+def _corner(sides: Sequence[UnitFile], first: int) -> list[float]:
+    """Return the mean colour of the first macroblock of a frame, of both sides together."""
+    blocks = [_first_macroblock(*_frames(side, first, 1)) for side in sides]
+    return [float(np.mean(some)) for some in zip(*blocks, strict=True)]
+
+
+def _begun_alike(
+    frames: Iterator[Planes], corner: Sequence[float], quantiser: int, rng: np.random.Generator
+) -> Iterator[Planes]:
+    """Yield frames whose first macroblock has one colour, and noise.
+
+    Of half the quantiser's step, it survives. Neither motion nor colours of the picture show before it.
+    """
     step = 2 ** ((quantiser - 4) / 6)
-    noisy = planes.copy()
-    block = noisy[:_BLOCK, :_BLOCK]
-    block[:] = np.clip(np.rint(block + rng.normal(0, step, block.shape)), 0, 255)
-    return noisy
+    for planes in frames:
+        changed = planes.copy()
+        luma, *chroma = _first_macroblock(changed)
+        noisy = rng.normal(corner[0], step / 2, luma.shape)
+        luma[:] = np.clip(np.rint(noisy), 0, 255)
+        for block, mean in zip(chroma, corner[1:], strict=True):
+            block[:] = round(mean)
+        yield changed
+
+
+def _first_macroblock(planes: Planes) -> list[Planes]:
+    """Return views of the first macroblock's luma and chroma."""
+    width = planes.shape[1]
+    pixels = planes.shape[0] * 2 // 3 * width
+    luma, *chroma = np.split(planes.reshape(-1), [pixels, pixels * 5 // 4])
+    half = _BLOCK // 2
+    return [
+        luma.reshape(-1, width)[:_BLOCK, :_BLOCK],
+        *(plane.reshape(-1, width // 2)[:half, :half] for plane in chroma),
+    ]
 
 
 def _frames(origin: UnitFile, first: int, count: int) -> Iterator[Planes]:

@@ -63,8 +63,8 @@ class EncoderSettings(Frozen):
     seek_frames
         Maximum distance of IDR frames within a unit, so that players seek quickly.
     quantiser
-        One quantiser for all frames instead of `crf`, so that none depends on the pictures. Above 15, x264
-        filters all of them alike.
+        One quantiser for all frames instead of `crf`, so that none depends on the pictures. They are not
+        deblocked: x264 would do so above 15.
     """
 
     crf: int = 18
@@ -103,7 +103,7 @@ def _configure(
     if settings.quantiser is None:
         quality, ratio = {"crf": str(settings.crf)}, ""
     else:
-        quality, ratio = {"qp": str(settings.quantiser)}, ":ipratio=1"
+        quality, ratio = {"qp": str(settings.quantiser)}, ":ipratio=1:no-deblock=1"
     context.width, context.height, context.pix_fmt = width, height, "yuv420p"
     context.framerate = rate
     context.time_base = 1 / rate

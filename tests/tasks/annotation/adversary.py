@@ -137,8 +137,10 @@ def _coded(pictures: list[list[dict[str, int]]], kinds: list[str]) -> Features:
     return _summary(rows, ("size", "quantiser", "complexity"))
 
 
-#: Bytes of a slice behind which its data surely have begun, and those of its beginning and its end.
-_HEADER, _EDGE = 12, 32
+#: Bytes of a slice in which its data begin, and behind which they surely have begun.
+_HEADER, _BEGUN = 4, 12
+#: Bytes of a slice's beginning and of its end.
+_EDGE = 32
 #: Bytes of a string that does not recur by chance.
 _LONG = 6
 
@@ -148,27 +150,27 @@ def _data(slices: list[bytes], kinds: list[str]) -> Features:
     rows: dict[str, list[list[float]]] = {}
     begun: set[bytes] = set()
     for one, kind in zip(slices, kinds, strict=True):
-        # the header's last bits, whose number varies, and the first of the data
-        starts = {one[at : at + _LONG] for at in range(5, _HEADER)}
+        starts = {one[at : at + _LONG] for at in range(_HEADER, _BEGUN)}
         numbers = np.frombuffer(one[_HEADER:] or one[-2:], np.uint8)
-        parts = [numbers, numbers[:_EDGE], numbers[-_EDGE:]]
+        bits = np.unpackbits(numbers)
+        edge = 8 * _EDGE
         last = one[-1]
         rows.setdefault(kind, []).append(
             [
                 float(not starts.isdisjoint(begun)),
-                *(float(np.unpackbits(part).mean()) for part in parts),
-                *(float(np.mean(np.diff(np.unpackbits(part)) != 0)) for part in parts),
-                *(float(len(np.unique(part)) / max(len(part), 1)) for part in parts),
-                float(np.mean(numbers == 0)),
+                *(float(part.mean()) for part in (bits, bits[:edge], bits[-edge:])),
+                *(float((part[1:] != part[:-1]).mean()) for part in (bits, bits[:edge], bits[-edge:])),
+                float(np.bincount(numbers, minlength=256).var() / len(numbers)),
                 float((last & -last).bit_length()),
                 float(one.count(b"\0\0\3")),
             ]
         )
         begun |= starts
-    names = [f"{name} of {part}" for name in ("ones", "flips", "values") for part in ("all", "begin", "end")]
-    features = _summary(rows, ("known beginning", *names, "zeros", "end", "escapes"))
-    strings = [whole[at : at + _LONG] for whole in slices for at in range(_HEADER, len(whole) - _LONG)]
-    features["strings that recur"] = 1 - len(set(strings)) / len(strings)
+    names = [f"{name} of {part}" for name in ("ones", "flips") for part in ("all", "begin", "end")]
+    features = _summary(rows, ("known beginning", *names, "values", "end", "escapes"))
+    whole = np.frombuffer(b"".join(one[_BEGUN:] for one in slices), np.uint8).astype(np.int64)
+    strings = sum(whole[at : len(whole) - _LONG + at] << (8 * at) for at in range(_LONG))
+    features["strings that recur"] = 1 - len(np.unique(strings)) / len(strings)
     return features
 
 

@@ -120,21 +120,21 @@ def test_two_sides_look_the_same_but_for_a_removed_clips_length(tmp_path: Path, 
 @pytest.mark.parametrize("length", [1, 2, 3, 500, 70_000])
 def test_drawn_bytes_look_like_coded_data(length: int) -> None:
     # many zeros, which begin what is forbidden in a unit
-    shares = np.array([3.0, 1.0, 1.0, 1.0, *[0.02] * 252])
-    data = _drawn(length, shares / shares.sum(), np.random.default_rng(length))
+    counts = np.array([150, 50, 50, 50, *[1] * 252])
+    data = _drawn(length, counts, np.random.default_rng(length))
     assert len(data) == length
     assert data[-1]
     assert not re.search(rb"\0\0[\0-\3]", data)
     found = np.bincount(np.frombuffer(data, np.uint8), minlength=256) / length
-    assert length < 70_000 or np.abs(found - shares / shares.sum()).max() < 0.1
+    assert length < 70_000 or np.abs(found - counts / counts.sum()).max() < 0.1
 
 
 def test_ends_are_spread_as_those_of_slices() -> None:
-    rng, shares = np.random.default_rng(1), np.full(256, 1 / 256)
-    ends = [_drawn(1, shares, rng)[0] for _ in range(4000)]
-    counts = np.bincount([(end & -end).bit_length() for end in ends], minlength=9)[1:]
-    assert len(counts) == 8
-    assert counts.min() > 400
+    rng, counts = np.random.default_rng(1), np.ones(256, np.int64)
+    ends = [_drawn(1, counts, rng)[0] for _ in range(4000)]
+    spread = np.bincount([(end & -end).bit_length() for end in ends], minlength=9)[1:]
+    assert len(spread) == 8
+    assert spread.min() > 400
 
 
 def test_other_keys_draw_other_bytes_and_no_frame_shows_where_they_begin(tmp_path: Path) -> None:

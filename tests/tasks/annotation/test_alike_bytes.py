@@ -61,8 +61,8 @@ def test_each_shown_clip_of_each_side_has_its_own_quality_and_other_frames_are_c
     for place, (plain, *both) in enumerate(zip(*pictures, strict=True)):
         for one in both:
             assert np.array_equal(plain, one) == (place not in shown)
-            # nobody sees it
-            assert np.abs(plain - one).mean() < 4
+            # nobody sees it but in a corner
+            assert np.abs(plain[16:] - one[16:]).mean() < 4
     for start, end in made.shown:
         drawn = [set(some[round(start * FPS) : round(end * FPS)]) for some in qualities[1:]]
         assert [len(some) for some in drawn] == [1, 1], "one quantiser for all frames of a clip"
@@ -76,11 +76,17 @@ def test_each_shown_clip_of_each_side_has_its_own_quality_and_other_frames_are_c
     assert [target.read_bytes() for target in written(others, same, "another")] != data
 
 
-def test_frames_in_which_nothing_moves_begin_otherwise(tmp_path: Path) -> None:
+def test_shown_frames_in_which_nothing_moves_begin_otherwise(tmp_path: Path) -> None:
     """Such a slice is a few bytes that are known; equal ones would tell of a frozen clip."""
-    for aspect in ("dynamics_degree", "color"):
-        made = film(tmp_path, aspect, 2)
-        begun = [[one[8:14] for one in slices(path)] for path in (made.low, *written(tmp_path, made, "key"))]
-        repeated = [len(some) - len(set(some)) for some in begun]
-        assert repeated[1:] == [0, 0]
-        assert bool(repeated[0]) == (aspect == "dynamics_degree"), "frozen clips have such slices"
+    made = film(tmp_path, "dynamics_degree", 2)
+    shown = {place for start, end in made.shown for place in range(round(start * FPS), round(end * FPS))}
+    plain, *both = (
+        [one[8:14] for place, one in enumerate(slices(path)) if place in shown]
+        for path in (made.low, *written(tmp_path, made, "key"))
+    )
+    assert len(set(plain)) < len(plain)
+    for begun in both:
+        assert len(set(begun)) == len(begun)
+        # how the first macroblock begins says nothing of what moves: less than a sixth of first bytes recur
+        most = np.bincount([one[0] for one in begun]).max()
+        assert most < len(begun) / 6
