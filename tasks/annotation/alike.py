@@ -4,9 +4,11 @@ What a browser sees of a video before anybody answers must not tell the sides ap
 that of each frame, where the key frames are, and tags. A side that recurred with the same sizes in another
 pair of its source would be the high one. So each pair has two files of its own, in which
 
-- each frame has the size of the larger one at its place: the coded data of a frame are followed, inside their
-  unit, by drawn bytes. A decoder stops where the data say so, in their arithmetic code; nobody who does not
-  decode this code, macroblock by macroblock, knows where they end;
+- frames at the same place have the same size: the coded data of a frame are followed, inside their unit, by
+  drawn bytes. A decoder stops where the data say so, in their arithmetic code. Who does not decode this code,
+  macroblock by macroblock, does not know where they end. The size is that of the largest of four frames, two
+  of them the same pictures at a finer quantiser than any that is drawn: the larger one of two alone would go
+  with the quantiser of the side that has more to code;
 - a frame is a key frame in the index only if both sides have one there;
 - IDR pictures are numbered by their order, so that no repeated number tells where encoded clips were joined;
 - the smaller file ends with unused bytes.
@@ -18,7 +20,7 @@ sizes only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -44,6 +46,8 @@ _SUPPLEMENTAL = 6
 _LEAST = 2
 #: Frames whose slices together say how often each byte occurs: an arithmetic code is not quite uniform.
 _GROUP = 40
+#: The bits of each byte.
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(int)
 #: What must not occur in a unit (H.264, 7.4.1).
 _FORBIDDEN = re.compile(rb"\0\0[\0-\3]")
 #: Bytes of the head of an MP4 box.
@@ -62,7 +66,9 @@ class _Frames:
     counts: list[NDArray[np.int64]]
 
 
-def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path], key: str) -> None:
+def write_alike(
+    sides: tuple[Path, Path], targets: tuple[Path, Path], key: str, finest: Sequence[Path] = ()
+) -> None:
     """Write both sides of a pair as MP4 files that differ only in their pictures.
 
     The index precedes the frames, so that a browser can play a file while it loads.
@@ -75,6 +81,8 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path], key: str) 
         Where the files go; existing ones are overwritten.
     key
         Determines the drawn bytes. Who knows it finds them.
+    finest
+        The same videos with the finest quantiser of all, for the sizes of their frames.
 
     Raises
     ------
@@ -83,8 +91,9 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path], key: str) 
     """
     first, second = (_frames(side) for side in sides)
     if len(first.sizes) == len(second.sizes):
-        pairs = zip(first.sizes, second.sizes, strict=True)
-        sizes = [max(pair) + (_LEAST if pair[0] != pair[1] else 0) for pair in pairs]
+        more = [_frames(path).sizes for path in finest]
+        rows = zip(first.sizes, second.sizes, *more, strict=True)
+        sizes = [max(row) + (_LEAST if len(set(row)) > 1 else 0) for row in rows]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
         counts = [one + other for one, other in zip(first.counts, second.counts, strict=True)]
         first = second = _Frames(sizes, keys, counts)
@@ -117,8 +126,8 @@ def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> N
         for place, ((packet, units), size, is_key) in enumerate(frames):
             missing = size - sum(map(len, units))
             if missing:
-                counts = wanted.counts[place // _GROUP]
-                units[-1] += _drawn(missing, counts, keyed_rng(*key, "after coded data", place))
+                shares = _shares(wanted.counts[place // _GROUP])
+                units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
             file.mux(_copied(packet, units, stream, is_key))
 
 
@@ -163,12 +172,31 @@ def _copied(packet: VideoPacket, units: list[bytes], stream: VideoStream, is_key
     return copy
 
 
-def _drawn(count: int, counts: NDArray[np.int64], rng: np.random.Generator) -> bytes:
-    """Return bytes that occur as often as `counts` say, and end as a slice does: with a one and zeros."""
-    data = rng.choice(256, count, p=counts / counts.sum()).astype(np.uint8)
+def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) -> bytes:
+    """Return bytes with given shares, which end as a slice does: with a one and zeros."""
+    data = rng.choice(256, count, p=shares).astype(np.uint8)
     zeros = int(rng.integers(8))
     data[-1] = (int(data[-1]) >> zeros | 1) << zeros
     return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())
+
+
+def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how likely each byte is in coded data that have given bytes.
+
+    What was counted is taken as far as it is no chance; the rest is as the shares of ones and of changes
+    between neighbouring bits say.
+    """
+    total = counts.sum()
+    ones = counts @ _BITS.sum(1) / (8 * total)
+    changes = counts @ (_BITS[:, 1:] != _BITS[:, :-1]).sum(1) / (7 * total)
+    up, down = changes / 2 / (1 - ones), changes / 2 / ones
+    steps = np.array([[1 - up, up], [down, 1 - down]])
+    plain = np.array([1 - ones, ones])[_BITS[:, 0]] * steps[_BITS[:, :-1], _BITS[:, 1:]].prod(1)
+    surprise = ((counts - total * plain) ** 2 / (total * plain)).sum()
+    trust = max(0.0, 1 - (len(plain) - 1) / surprise)
+    shares: NDArray[np.float64] = trust * counts / total + (1 - trust) * plain
+    shares /= shares.sum()
+    return shares
 
 
 def _end_alike(targets: tuple[Path, Path]) -> None:

@@ -31,7 +31,7 @@ from storage_schemas.votes import Check, check_id, check_of
 from tasks.annotation.alike import write_alike
 from tasks.annotation.installation import derived_key, media_folder
 from tasks.annotation.pair_task import ByteIndex, PairMedia, first_look, must_see
-from tasks.annotation.shown_quality import encode_shown
+from tasks.annotation.shown_quality import FINEST, encode_shown
 from tasks.media.encode import DEFAULT_SETTINGS
 from tasks.publish.frame_restore import needs_frames, restore_frames
 from tasks.publish.pair_videos import (
@@ -232,14 +232,16 @@ def write_media(release: Release, task: MediaTask) -> int:
         pair_id, check = check_of(pair.pair_id)
         record = records[pair_id]
         shown = first_look(pair_id, must_see(record, clips), clips, record.fps)
-        with _drafts(media, 3) as (plain, *alike):
+        with _drafts(media, 5) as (plain, *alike):
             if check is not Check.EQUAL:
                 write_low(store, record, encoded, plain)
             sides = encoded, encoded if check is Check.EQUAL else plain
-            drafts = alike[0], alike[1]
-            encode_shown(sides, drafts, shown, pair.key, encoded_color(store, encoded))
+            drafts, finest = (alike[0], alike[1]), (alike[2], alike[3])
+            color = encoded_color(store, encoded)
+            encode_shown(sides, drafts, shown, pair.key, color)
+            encode_shown(sides, finest, shown, pair.key, color, FINEST)
             with draft_of(media / pair.high) as high, draft_of(media / pair.low) as low:
-                write_alike(drafts, (high, low), pair.key)
+                write_alike(drafts, (high, low), pair.key, finest)
     return 2 * len(missing)
 
 

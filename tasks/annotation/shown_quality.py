@@ -24,8 +24,8 @@ from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.rng import keyed_rng, shuffled
 from tasks.media.encode import EncoderSettings, UnitFile, UnitWriter
 
-#: The quantisers that are drawn; differences are not visible at any of them.
-QUANTISERS = range(14, 20)
+#: The quantisers that are drawn, and one finer than all; differences are not visible at any of them.
+QUANTISERS, FINEST = range(15, 19), 14
 #: Pixels of a macroblock's side.
 _BLOCK = 16
 
@@ -49,6 +49,7 @@ def encode_shown(
     shown: Sequence[tuple[float, float]],
     key: str,
     color: ColorSpec,
+    quantiser: int | None = None,
 ) -> None:
     """Write both sides of a pair with the shown clips encoded again.
 
@@ -64,6 +65,8 @@ def encode_shown(
         Determines the draws: equal keys give equal files.
     color
         What the sides were encoded with.
+    quantiser
+        One for all clips, instead of the drawn ones.
 
     Raises
     ------
@@ -82,7 +85,7 @@ def encode_shown(
         for side, origin in enumerate(origins):
             spans = [(round(start * origin.rate), round(end * origin.rate)) for start, end in shown]
             blocks = _blocks(cuts[side], begun[side], origin.count, spans)
-            _write(origin, beside[side], targets[side], blocks, key, side, color)
+            _write(origin, beside[side], targets[side], blocks, key, side, color, quantiser)
 
 
 def _keys(origin: UnitFile) -> set[int]:
@@ -112,16 +115,17 @@ def _write(
     key: str,
     side: int,
     color: ColorSpec,
+    fixed: int | None,
 ) -> None:
     with UnitWriter(target, origin, color) as writer:
         for block in blocks:
             if block.clip is None:
                 writer.copy(block.first, sum(block.units))
                 continue
-            # differs between the sides
-            quantiser = shuffled(QUANTISERS, key, "quantiser", block.clip)[side]
+            # the drawn ones differ between the sides
+            quantiser = fixed or shuffled(QUANTISERS, key, "quantiser", block.clip)[side]
             settings = EncoderSettings(quantiser=quantiser)
-            rng = keyed_rng(key, "first macroblocks", side, block.first)
+            rng = keyed_rng(key, "first macroblocks", side, block.first, quantiser)
             corner = _corner(beside, block.first)
             frames = _begun_alike(_frames(origin, block.first, sum(block.units)), corner, quantiser, rng)
             for unit in block.units:

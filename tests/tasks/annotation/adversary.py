@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 
 from storage_schemas.frames import ColorSpec
 from tasks.annotation.alike import write_alike
-from tasks.annotation.shown_quality import encode_shown
+from tasks.annotation.shown_quality import FINEST, encode_shown
 from tests.tasks.annotation.shown_films import CHANGES, FPS, Film, film
 from tests.tasks.media.trace import headers, slices
 
@@ -78,10 +78,12 @@ def task(aspect: str, number: int, hidden: bool = True) -> Task:
 
 def written(folder: Path, made: Film, key: str) -> tuple[Path, Path]:
     """Return both sides as workers get them."""
-    drafts = folder / "x.mp4", folder / "y.mp4"
-    targets = folder / "first.mp4", folder / "second.mp4"
+    drafts, finest, targets = (
+        (folder / f"{name} high.mp4", folder / f"{name} low.mp4") for name in ("draft", "finest", "shown")
+    )
     encode_shown((made.high, made.low), drafts, made.shown, key, ColorSpec())
-    write_alike(drafts, targets, key)
+    encode_shown((made.high, made.low), finest, made.shown, key, ColorSpec(), FINEST)
+    write_alike(drafts, targets, key, finest)
     return targets
 
 

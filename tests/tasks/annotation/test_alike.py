@@ -13,7 +13,7 @@ import pytest
 
 from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
-from tasks.annotation.alike import _drawn, write_alike
+from tasks.annotation.alike import _drawn, _shares, write_alike
 from tasks.media.encode import UnitFile, UnitWriter, encode_units
 
 WIDTH, HEIGHT, FPS = 32, 32, 8.0
@@ -120,18 +120,30 @@ def test_two_sides_look_the_same_but_for_a_removed_clips_length(tmp_path: Path, 
 @pytest.mark.parametrize("length", [1, 2, 3, 500, 70_000])
 def test_drawn_bytes_look_like_coded_data(length: int) -> None:
     # many zeros, which begin what is forbidden in a unit
-    counts = np.array([150, 50, 50, 50, *[1] * 252])
-    data = _drawn(length, counts, np.random.default_rng(length))
+    shares = np.array([150, 50, 50, 50, *[1] * 252]) / 552
+    data = _drawn(length, shares, np.random.default_rng(length))
     assert len(data) == length
     assert data[-1]
     assert not re.search(rb"\0\0[\0-\3]", data)
     found = np.bincount(np.frombuffer(data, np.uint8), minlength=256) / length
-    assert length < 70_000 or np.abs(found - counts / counts.sum()).max() < 0.1
+    assert length < 70_000 or np.abs(found - shares).max() < 0.1
+
+
+def test_shares_follow_what_was_counted_as_far_as_it_is_no_chance() -> None:
+    rng = np.random.default_rng(2)
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    true = np.where(bits, 0.6, 0.4).prod(1)
+    few = _shares(rng.multinomial(3_000, true))
+    assert few.sum() == pytest.approx(1)
+    assert np.abs(few / true - 1).max() < 0.15, "counts alone would be wrong by a quarter and more"
+    odd = np.where(np.arange(256) == 77, 4, 1) / 259
+    many = _shares(rng.multinomial(3_000_000, odd))
+    assert np.abs(many / odd - 1).max() < 0.05
 
 
 def test_ends_are_spread_as_those_of_slices() -> None:
-    rng, counts = np.random.default_rng(1), np.ones(256, np.int64)
-    ends = [_drawn(1, counts, rng)[0] for _ in range(4000)]
+    rng, shares = np.random.default_rng(1), np.full(256, 1 / 256)
+    ends = [_drawn(1, shares, rng)[0] for _ in range(4000)]
     spread = np.bincount([(end & -end).bit_length() for end in ends], minlength=9)[1:]
     assert len(spread) == 8
     assert spread.min() > 400
