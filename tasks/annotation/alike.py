@@ -58,12 +58,12 @@ _BOX = 8
 class _Frames:
     """Bytes of each frame without the encoder's marks, and which are key frames.
 
-    `counts` says how often each byte occurs in the slices of each `_GROUP` frames.
+    `counts` says how often each byte occurs in the slices of each `_GROUP` frames, of IDR and other ones.
     """
 
     sizes: list[int]
     keys: list[bool]
-    counts: list[NDArray[np.int64]]
+    counts: NDArray[np.int64]
 
 
 def write_alike(
@@ -95,8 +95,7 @@ def write_alike(
         rows = zip(first.sizes, second.sizes, *more, strict=True)
         sizes = [max(row) + (_LEAST if len(set(row)) > 1 else 0) for row in rows]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
-        counts = [one + other for one, other in zip(first.counts, second.counts, strict=True)]
-        first = second = _Frames(sizes, keys, counts)
+        first = second = _Frames(sizes, keys, first.counts + second.counts)
     for side, target, wanted, name in zip(sides, targets, (first, second), ("high", "low"), strict=True):
         _write(side, target, wanted, (key, name))
     _end_alike(targets)
@@ -109,11 +108,13 @@ def _frames(side: Path) -> _Frames:
     with _opened(side) as origin:
         for packet, units in _packets(origin):
             if len(sizes) % _GROUP == 0:
-                counts.append(np.zeros(256, np.int64))
+                counts.append(np.zeros((2, 256), np.int64))
             sizes.append(sum(map(len, units)))
             keys.append(packet.is_keyframe)
-            counts[-1] += np.bincount(np.frombuffer(units[-1], np.uint8), minlength=256)
-    return _Frames(sizes, keys, counts)
+            counts[-1][int(packet.is_keyframe)] += np.bincount(
+                np.frombuffer(units[-1], np.uint8), minlength=256
+            )
+    return _Frames(sizes, keys, np.array(counts))
 
 
 def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> None:
@@ -126,7 +127,7 @@ def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> N
         for place, ((packet, units), size, is_key) in enumerate(frames):
             missing = size - sum(map(len, units))
             if missing:
-                shares = _shares(wanted.counts[place // _GROUP])
+                shares = _shares(wanted.counts[place // _GROUP, int(packet.is_keyframe)])
                 units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
             file.mux(_copied(packet, units, stream, is_key))
 
@@ -187,9 +188,10 @@ def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     between neighbouring bits say.
     """
     total = counts.sum()
-    ones = counts @ _BITS.sum(1) / (8 * total)
+    # few bytes may say more than chances can be
+    ones = np.clip(counts @ _BITS.sum(1) / (8 * total), 0.01, 0.99)
     changes = counts @ (_BITS[:, 1:] != _BITS[:, :-1]).sum(1) / (7 * total)
-    up, down = changes / 2 / (1 - ones), changes / 2 / ones
+    up, down = np.clip([changes / 2 / (1 - ones), changes / 2 / ones], 0.01, 0.99)
     steps = np.array([[1 - up, up], [down, 1 - down]])
     plain = np.array([1 - ones, ones])[_BITS[:, 0]] * steps[_BITS[:, :-1], _BITS[:, 1:]].prod(1)
     surprise = ((counts - total * plain) ** 2 / (total * plain)).sum()

@@ -136,6 +136,8 @@ def test_shares_follow_what_was_counted_as_far_as_it_is_no_chance() -> None:
     few = _shares(rng.multinomial(3_000, true))
     assert few.sum() == pytest.approx(1)
     assert np.abs(few / true - 1).max() < 0.15, "counts alone would be wrong by a quarter and more"
+    for one in (0, 1, 127, 255):
+        assert _shares(np.bincount([one, one], minlength=256)).min() >= 0
     odd = np.where(np.arange(256) == 77, 4, 1) / 259
     many = _shares(rng.multinomial(3_000_000, odd))
     assert np.abs(many / odd - 1).max() < 0.05
