@@ -58,12 +58,14 @@ _BOX = 8
 class _Frames:
     """Bytes of each frame without the encoder's marks, and which are key frames.
 
-    `counts` says how often each byte occurs in the slices of each `_GROUP` frames, of IDR and other ones.
+    `counts` says how often each byte occurs in the slices of each `_GROUP` frames, of other frames and of IDR
+    frames; `shares` says the same of drawn bytes.
     """
 
     sizes: list[int]
     keys: list[bool]
     counts: NDArray[np.int64]
+    shares: NDArray[np.float64] | None = None
 
 
 def write_alike(
@@ -95,7 +97,8 @@ def write_alike(
         rows = zip(first.sizes, second.sizes, *more, strict=True)
         sizes = [max(row) + (_LEAST if len(set(row)) > 1 else 0) for row in rows]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
-        first = second = _Frames(sizes, keys, first.counts + second.counts)
+        both = first.counts + second.counts
+        first, second = (_Frames(sizes, keys, both, _filling(own, both, sizes)) for own in (first, second))
     for side, target, wanted, name in zip(sides, targets, (first, second), ("high", "low"), strict=True):
         _write(side, target, wanted, (key, name))
     _end_alike(targets)
@@ -126,8 +129,8 @@ def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> N
         frames = zip(_packets(origin), wanted.sizes, wanted.keys, strict=True)
         for place, ((packet, units), size, is_key) in enumerate(frames):
             missing = size - sum(map(len, units))
-            if missing:
-                shares = _shares(wanted.counts[place // _GROUP, int(packet.is_keyframe)])
+            if missing and wanted.shares is not None:
+                shares = wanted.shares[place // _GROUP, int(packet.is_keyframe)]
                 units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
             file.mux(_copied(packet, units, stream, is_key))
 
@@ -179,6 +182,21 @@ def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) ->
     zeros = int(rng.integers(8))
     data[-1] = (int(data[-1]) >> zeros | 1) << zeros
     return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())
+
+
+def _filling(own: _Frames, both: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.float64]:
+    """Return shares with which drawn bytes and coded data of a side together are like those of both sides."""
+    missing = np.zeros(both.shape[:2])
+    for place, (size, coded, key) in enumerate(zip(sizes, own.sizes, own.keys, strict=True)):
+        missing[place // _GROUP, int(key)] += size - coded
+    filling = np.zeros(both.shape)
+    for at in zip(*missing.nonzero(), strict=True):
+        common, mine = _shares(both[at]), _shares(own.counts[at])
+        wanted = common + (common - mine) * own.counts[at].sum() / missing[at]
+        # a byte that is too frequent already has few
+        filling[at] = np.maximum(wanted, common / 2)
+        filling[at] /= filling[at].sum()
+    return filling
 
 
 def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:

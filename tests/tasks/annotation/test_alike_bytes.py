@@ -90,3 +90,18 @@ def test_shown_frames_in_which_nothing_moves_begin_otherwise(tmp_path: Path) -> 
         # how the first macroblock begins says nothing of what moves: less than a sixth of first bytes recur
         most = np.bincount([one[0] for one in begun]).max()
         assert most < len(begun) / 6
+
+
+def test_sizes_do_not_follow_the_drawn_quantisers(tmp_path: Path) -> None:
+    """Otherwise they would go with those of the side that has more to code, and tell it."""
+    made = film(tmp_path, "technical_quality", 2)
+    first = [round(start * FPS) for start, _ in made.shown]
+    sizes, quantisers = [], []
+    for key in ("one", "two", "three"):
+        target, _ = written(tmp_path, made, key)
+        sizes.append([len(one) for place, one in enumerate(slices(target)) if place in first])
+        quantisers.append([one[-1]["slice_qp_delta"] for one in headers(target)])
+    # the noise in the corner, and a drawn byte, make little difference; a quantiser an eighth
+    assert np.ptp(sizes, axis=0).max() < 0.03 * np.max(sizes)
+    drawn = np.array(quantisers)[:, first]
+    assert np.ptp(drawn, axis=0).max() >= 2
